@@ -173,10 +173,10 @@ class GameModule:
 
 def __getattr__(name: str) -> GameModule:
     """Return a registered game by its module name: `kuhn_poker_v0` is `KuhnPoker`."""
-    found = {f"{_snake(game)}_v0": game for game in list_games()}
-    if name not in found:
-        raise AttributeError(f"mage_envs.aec has no {name!r}. Its games are {', '.join(found)}.")
-    return GameModule(found[name])
+    names = {f"{_snake(game)}_v0": game for game in list_games()}
+    if name not in names:
+        raise AttributeError(f"mage_envs.aec has no {name!r}. Its games are {', '.join(names)}.")
+    return GameModule(names[name])
 
 
 def _snake(name: str) -> str:

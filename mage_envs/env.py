@@ -339,16 +339,16 @@ class TextGameEnv(gym.Env[str, str]):
             info["history"] = tuple(self.hand.moves)
         return observation, info
 
-    def _checked(self, given: dict[str, Any]) -> _Chosen:
+    def _checked(self, options: dict[str, Any]) -> _Chosen:
         """Return the options as `_Chosen`. Raises ValueError if a key is unknown or a value is invalid."""
-        if unknown := [key for key in given if key not in self.reset_options]:
+        if unknown := [key for key in options if key not in self.reset_options]:
             known = ", ".join(self.reset_options)
             raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known}.")
-        chosen, players = _Chosen(**given), len(self._courses)
+        chosen, players = _Chosen(**options), len(self._courses)
         if chosen.seat is not None and chosen.seat not in range(players):
             raise ValueError(f"reset(options={{'seat': {chosen.seat!r}}}) must be a seat from 0 to {players - 1}.")
         for key in ("episode", "deal"):
-            value = given.get(key, 0)
+            value = options.get(key, 0)
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"reset(options={{{key!r}: {value!r}}}) must be a whole number from 0.")
         return chosen

@@ -13,7 +13,7 @@ from mage_envs.random.streams import GAME, SEATS, Streams
 from mage_envs.seats import Seat, Table, open_table
 from mage_envs.text.parser import INVALID
 
-TOLD = {
+END_NOTICES = {
     BY_TIMEOUT: "You ran out of turns: the episode is over and not won.",
     BY_FORFEIT: "Your answer was not a legal action: you forfeit the hand.",
 }
@@ -43,7 +43,7 @@ class TruncatedState(State):
         self.task_id, self.category = at.task_id, at.category
 
     def observation(self, seat: int) -> str:
-        return TOLD[self.ended_by]
+        return END_NOTICES[self.ended_by]
 
     def information_state(self, seat: int) -> str:
         return self.at.information_state(seat)

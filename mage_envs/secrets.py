@@ -27,9 +27,9 @@ def is_secret_name(name: str) -> bool:
 def secrets_of() -> tuple[str, ...]:
     """Return all secrets, longest first: values from `add_secret`, and environment variables with a secret's name."""
     named = (os.environ.get(name, "") for name in os.environ if is_secret_name(name))
-    found = _used.union(value for value in named if len(value) >= SHORTEST_SECRET)
+    values = _used.union(value for value in named if len(value) >= SHORTEST_SECRET)
     # A secret may be part of a longer one. If the shorter one were replaced first, the rest of the other would remain.
-    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+    return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
 def scrubbed(value: Any) -> Any:

@@ -156,9 +156,9 @@ def _check_statistics(env: gym.Env[str, str]) -> None:
     _, info = counted.reset(seed=1)
     seen = _played(counted, info, np.random.default_rng(1))
     _require("episode" in seen[-1][4], f"no end within {LONGEST} answers")
-    told = seen[-1][4]["episode"]
-    _require(told["l"] == len(seen), "RecordEpisodeStatistics counts other steps")
-    _require(bool(np.isclose(told["r"], sum(row[1] for row in seen))), "RecordEpisodeStatistics counts another return")
+    stats = seen[-1][4]["episode"]
+    _require(stats["l"] == len(seen), "RecordEpisodeStatistics counts other steps")
+    _require(bool(np.isclose(stats["r"], sum(row[1] for row in seen))), "RecordEpisodeStatistics counts another return")
 
 
 def _check_garbage(env: gym.Env[str, str]) -> None:

@@ -131,9 +131,9 @@ class PrioritisedPool(FixedPool):
             others = [name for name in pool if name not in shares]
             left, total = 1.0 - sum(shares.values()), sum(wanted[name] for name in others)
             # If every other priority is 0, the others share in proportion to their weights in the pool.
-            given = wanted if total else pool
+            weights = wanted if total else pool
             total = total or sum(pool[name] for name in others)
-            divided = {name: left * given[name] / total for name in others}
+            divided = {name: left * weights[name] / total for name in others}
             low = {name: floors[name] for name, share in divided.items() if share < floors[name]}
             if not low or len(low) == len(others):
                 return {name: (shares | divided)[name] for name in pool}

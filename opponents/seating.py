@@ -46,14 +46,14 @@ class SeatedOpponents:
 
     def named(self, name: str) -> Seated:
         """Return the opponent of a registered name, which need not be in the pool."""
-        found = self._by_name.get(name)
-        if found is None:
+        seat = self._by_name.get(name)
+        if seat is None:
             if self._pool is None:
                 raise ValueError(
                     f"{self._game.spec.name} has one player, so opponent={name!r} cannot play. Leave it out."
                 )
-            found = self._by_name[name] = self._seat(name)
-        return found
+            seat = self._by_name[name] = self._seat(name)
+        return seat
 
     def _seat(self, entry: Entry) -> Seated:
         others = self._game.spec.players - 1

@@ -109,8 +109,8 @@ class Other(Control):
     def _at(self, episode: int) -> Mapping[str, Any]:
         if episode >= len(self._chosen):
             raise ValueError(f"Control 'other': the run in --from has {len(self._chosen)} episodes. Use a longer run.")
-        found: Mapping[str, Any] = self._chosen[episode]
-        return found
+        entry: Mapping[str, Any] = self._chosen[episode]
+        return entry
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
         text: str = self._at(view.episode)["text"]
@@ -205,18 +205,18 @@ def _turn_json(record: TurnRecord) -> dict[str, Any]:
     return record._asdict() | {"turn": turn, "ended": ended}
 
 
-def record_of(told: Mapping[str, Any]) -> EpisodeRecord:
+def record_of(stored: Mapping[str, Any]) -> EpisodeRecord:
     """Return the record for a value of `record_json`."""
-    turns = tuple(_turn_of(turn) for turn in told["turns"])
-    hands = tuple(HandResult.from_info(hand) for hand in told["hands"])
-    return EpisodeRecord(**{**told, "turns": turns, "hands": hands})
+    turns = tuple(_turn_of(turn) for turn in stored["turns"])
+    hands = tuple(HandResult.from_info(hand) for hand in stored["hands"])
+    return EpisodeRecord(**{**stored, "turns": turns, "hands": hands})
 
 
-def _turn_of(told: Mapping[str, Any]) -> TurnRecord:
+def _turn_of(stored: Mapping[str, Any]) -> TurnRecord:
     # JSON has no tuples, and a record with lists would not equal the original.
     turn: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in told["turn"].items()
+        key: tuple(value) if isinstance(value, list) else value for key, value in stored["turn"].items()
     }
     turn["task_id"] = turn.pop("task")
-    ended = None if told["ended"] is None else HandResult.from_info(told["ended"])
-    return TurnRecord(**{**told, "turn": Turn(**turn), "ended": ended})
+    ended = None if stored["ended"] is None else HandResult.from_info(stored["ended"])
+    return TurnRecord(**{**stored, "turn": Turn(**turn), "ended": ended})

@@ -100,7 +100,7 @@ class EpisodeBuffer:
         Returns:
             The record.
         """
-        told = info.get("success")
+        success = info.get("success")
         return EpisodeRecord(
             index=self.index,
             first_observation=self.first_observation,
@@ -108,15 +108,15 @@ class EpisodeBuffer:
             outcome=outcome,
             reward=self._paid,
             value=float(sum([hand.value for hand in self.hands])),
-            success=is_success(self.hands) if told is None else bool(told),
+            success=is_success(self.hands) if success is None else bool(success),
             timeout=BY_TIMEOUT in [hand.ended_by for hand in self.hands],
             unit=unit,
             hands=tuple(self.hands),
-            ended_as=self._outcome(told, alone),
+            ended_as=self._outcome(success, alone),
             shows_score=shows_score,
         )
 
     def _outcome(self, success: bool | None, alone: bool) -> str:
         """Return the outcome. `info["success"]` decides if it is true; a task for one player has no draws."""
-        found = SUCCESS if success else episode_outcome(self.hands)
-        return FAILURE if alone and found == DRAW else found
+        ended_as = SUCCESS if success else episode_outcome(self.hands)
+        return FAILURE if alone and ended_as == DRAW else ended_as

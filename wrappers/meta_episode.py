@@ -167,9 +167,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if isinstance(action, Reply) and action.overflow and self._shorten():
             return self._chat.text, 0.0, False, False, self._make_info(outcome()) | {"shortened": True}
         self._chat.add_reply(action)
-        told = self._on_action(action) if self._calls.pending is None else self._on_memory_answer(action)
-        reward = told["episode_return"] if told["episode_end"] else 0.0
-        return self._chat.text, reward, not self._calls.running, False, self._make_info(told) | self._calls.to_info()
+        entries = self._on_action(action) if self._calls.pending is None else self._on_memory_answer(action)
+        reward = entries["episode_return"] if entries["episode_end"] else 0.0
+        return self._chat.text, reward, not self._calls.running, False, self._make_info(entries) | self._calls.to_info()
 
     def render(self) -> Any:
         """Return the prompt in mode `ansi`, otherwise the environment's picture."""
@@ -225,19 +225,19 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 episode.record(observation, info, unit=unit, shows_score=shows, alone=self._single_player)
             )
         self._run_hooks(AFTER_TURN)
-        told = outcome(
+        entries = outcome(
             invalid_reason=reason,
             action=None if reason else action,
             penalty=penalty_of(reply, reason, self.env_metadata.settings),
             hand_reward=share,
         )
         if results:
-            told |= {"hand_end": True, "hand_results": [result.to_info() for result in results]}
+            entries |= {"hand_end": True, "hand_results": [result.to_info() for result in results]}
         if over:
             metrics = dict(info.get("metrics", {}))
-            told |= {"episode_end": True, **self.records[-1].to_info(), "episode_metrics": metrics}
-            told["episode_values"] = [record.value for record in self.records]
-        return told
+            entries |= {"episode_end": True, **self.records[-1].to_info(), "episode_metrics": metrics}
+            entries["episode_values"] = [record.value for record in self.records]
+        return entries
 
     def _on_memory_answer(self, reply: str) -> dict[str, Any]:
         answer = self._calls.on_answer(reply, self.memory_view())

@@ -171,8 +171,8 @@ class BM25Encoder:
             holding = sum(word in count for count in counts)
             rarity = log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
             for index, count in enumerate(counts):
-                if found := count.get(word, 0):
-                    scores[index] += rarity * found * 2.5 / (found + 1.5 * (0.25 + 0.75 * lengths[index] / mean))
+                if uses := count.get(word, 0):
+                    scores[index] += rarity * uses * 2.5 / (uses + 1.5 * (0.25 + 0.75 * lengths[index] / mean))
         return scores
 
 

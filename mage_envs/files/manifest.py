@@ -31,8 +31,8 @@ def verify_checkpoint(checkpoint: Path, pattern: str = "*") -> str | None:
     if not path.exists():
         return f"it has no {MANIFEST}, so it was not finished (or written by another program)"
     try:
-        told: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text())["files"]
-        files = {name: written for name, written in told.items() if fnmatch(name, pattern)}
+        entries: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text())["files"]
+        files = {name: written for name, written in entries.items() if fnmatch(name, pattern)}
         missing = sorted(name for name in files if not (checkpoint / name).is_file())
         if missing:
             return f"{missing[0]} is missing"

@@ -85,17 +85,17 @@ class TableState(State):
         return known
 
     def move(self, action: str) -> tuple[str, TableState]:
-        found = self._accepted.get(action) or self._accepted.get(_normal(action))
-        if found is None:
+        accepted = self._accepted.get(action) or self._accepted.get(_normal(action))
+        if accepted is None:
             raise IllegalAction(action, self.legal_actions)
-        return found
+        return accepted
 
     def after(self, action: str) -> TableState:
         return self.move(action)[1]
 
     def canonical(self, action: str) -> str:
-        found = self._accepted.get(action) or self._accepted.get(_normal(action))
-        return found[0] if found else action
+        accepted = self._accepted.get(action) or self._accepted.get(_normal(action))
+        return accepted[0] if accepted else action
 
     # Copies are the state itself: no move changes it, and `is` comparisons and tables by identity keep working.
     def __copy__(self) -> Self:

@@ -80,13 +80,13 @@ class Board(TableState):
 @cache
 def boards() -> dict[str, Board]:
     """Return all boards by their cells, the empty one first. Built once (about 0.1 s) and shared by all games."""
-    found: dict[str, Board] = {}
+    by_cells: dict[str, Board] = {}
 
     def build(cells: str) -> Board:
         # Different orders of moves lead to the same board, which is built once.
-        made = found.get(cells)
+        made = by_cells.get(cells)
         if made is None:
-            made = found[cells] = Board(cells)
+            made = by_cells[cells] = Board(cells)
             if made.player is not None:
                 mark = _MARKS[made.player]
                 empty = [cell for cell in range(9) if cells[cell] == "."]
@@ -95,7 +95,7 @@ def boards() -> dict[str, Board]:
         return made
 
     build("." * 9)
-    return found
+    return by_cells
 
 
 def board(cells: str) -> Board:

@@ -39,8 +39,8 @@ class UltimatumState(GrownState):
         """Slices of the second player in each settled pie, None if it refused."""
         over = len(answers) == offers
         player = None if over else len(said) % 2
-        given = [slices for slices in self.shares if slices is not None]
-        self.got = (sum(pie - slices for slices in given), sum(given))
+        accepted = [slices for slices in self.shares if slices is not None]
+        self.got = (sum(pie - slices for slices in accepted), sum(accepted))
         """Slices of each player so far."""
         # A word must not contain a blank, because readers split a key at blanks.
         key = " ".join(action.replace(" ", "-") for action in said)
@@ -91,12 +91,12 @@ class UltimatumState(GrownState):
     def _which(self, number: int) -> str:
         return f"Pie {number + 1} of {self.offers}: " if self.offers > 1 else ""
 
-    def _settled(self, number: int, given: int | None, seat: int) -> str:
+    def _settled(self, number: int, share: int | None, seat: int) -> str:
         offered = slices_of(self.said[2 * number])
         text = f"{('You', 'The other player')[seat]} offered {_slices(offered)} of {self.pie}; "
-        if given is None:
+        if share is None:
             return f"{text}{('the other player refuses', 'you refuse')[seat]}: nobody gets anything."
-        shares = (self.pie - given, given)
+        shares = (self.pie - share, share)
         accepts = ("the other player accepts", "you accept")[seat]
         return f"{text}{accepts}: {shares[seat]} for you, {shares[1 - seat]} for the other."
 

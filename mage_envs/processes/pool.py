@@ -81,11 +81,11 @@ class Pool:
 
     def revive(self, worker: int) -> int:
         """Start the worker if it is dead. Returns its number of starts, which identifies the current process."""
-        found = self._workers[worker]
-        if found.is_dead():
-            found.end()
-            found.start()
-        return found.lives
+        process = self._workers[worker]
+        if process.is_dead():
+            process.end()
+            process.start()
+        return process.lives
 
     def call(self, worker: int, *arguments: Any, deadline: float = 0.0) -> None:
         """Start a call. `next_outcome` returns its outcome.
@@ -102,9 +102,9 @@ class Pool:
 
         Raises RuntimeError if no call is running.
         """
-        while (found := self.outcome_within(float("inf"))) is None:
+        while (outcome := self.outcome_within(float("inf"))) is None:
             pass
-        return found
+        return outcome
 
     def outcome_within(self, timeout: float) -> tuple[int, Any] | None:
         """Return the next outcome like `next_outcome`, or None after `timeout` seconds."""
@@ -127,11 +127,11 @@ class Pool:
 
     def outcomes(self, workers: Sequence[int]) -> list[Any]:
         """Return the outcome of each of these workers' calls. No other call may be running."""
-        found: dict[int, Any] = {}
-        while len(found) < len(workers):
+        outcomes: dict[int, Any] = {}
+        while len(outcomes) < len(workers):
             place, outcome = self.next_outcome()
-            found[place] = outcome
-        return [found[place] for place in workers]
+            outcomes[place] = outcome
+        return [outcomes[place] for place in workers]
 
     def close(self) -> None:
         """End the workers: busy workers at once, idle workers within some seconds."""
@@ -149,7 +149,7 @@ class Pool:
         for place in busy:
             worker = self._workers[place]
             least = min(least, self._left(worker))
-            if not worker.told and self._on_slow is not None and worker.called is not None:
+            if not worker.reported_slow and self._on_slow is not None and worker.called is not None:
                 least = min(least, worker.called + self._slow_after - now)
         return None if least == float("inf") else max(least, 0.0)
 
@@ -158,8 +158,8 @@ class Pool:
         for place in busy:
             worker = self._workers[place]
             seconds = 0.0 if worker.called is None else time.monotonic() - worker.called
-            if self._on_slow is not None and not worker.told and seconds >= self._slow_after:
-                worker.told = True
+            if self._on_slow is not None and not worker.reported_slow and seconds >= self._slow_after:
+                worker.reported_slow = True
                 self._on_slow(place, seconds)
 
     @staticmethod

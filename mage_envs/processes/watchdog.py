@@ -87,15 +87,15 @@ class Watchdog:
 
     def _look(self) -> None:
         """Report slow calls and interrupt late ones, until `__exit__`."""
-        told: float | None = None
+        reported: float | None = None
         while not self._ended.wait(self._interval):
             # Read once: the main thread may end this call and start another one meanwhile.
             since, who = self._since, self._who
             if since is None:
                 continue
             seconds = time.monotonic() - since
-            if seconds > self._slow_after and told != since:
-                told = since
+            if seconds > self._slow_after and reported != since:
+                reported = since
                 self.on_slow(who(), seconds)
             if self._is_late() and self._can_interrupt:
                 signal.pthread_kill(self._main, signal.SIGALRM)

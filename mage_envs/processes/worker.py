@@ -40,7 +40,7 @@ class Worker:
         self.deadline = 0.0
         """Timeout of the running call in seconds; 0 means no limit."""
         self.is_ready = False
-        self.told = False
+        self.reported_slow = False
         """True if the running call was reported as slow."""
         self._next: bytes | None = None
         """Pickled call that is sent when the process is ready."""
@@ -69,7 +69,7 @@ class Worker:
         """Send a call. This never blocks. The deadline counts from the moment when the process is ready."""
         # Outcomes carry this number, so that an outcome of an abandoned call is recognised and dropped.
         self._number += 1
-        self.called, self.deadline, self.told = time.monotonic(), deadline, False
+        self.called, self.deadline, self.reported_slow = time.monotonic(), deadline, False
         message = pickle.dumps((self._number, arguments))
         if self.is_ready:
             self._send(message)

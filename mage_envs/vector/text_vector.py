@@ -221,13 +221,13 @@ class LoopVectorEnv(TextVectorEnv):
             env.close()
 
 
-def batch_infos(count: int, told: Iterable[tuple[int, Mapping[str, Any]]]) -> Infos:
+def batch_infos(count: int, entries: Iterable[tuple[int, Mapping[str, Any]]]) -> Infos:
     """Return (row, info) pairs as a batch in the form of Gymnasium's `VectorEnv._add_info`, at a lower cost per row.
 
     Each key has an array of `count` values, of the type of its first value. The key `_<key>` has the mask of its rows.
     """
     columns: dict[str, tuple[list[int], list[Any]]] = {}
-    for row, info in told:
+    for row, info in entries:
         for key, value in info.items():
             rows, values = columns.setdefault(key, ([], []))
             rows.append(row)

@@ -185,13 +185,13 @@ class WorkerVectorEnv(TextVectorEnv):
     def _failed(self, worker: int, lost: WorkerLost) -> dict[int, SlotStep]:
         """Return the rows of a worker that failed: truncated, with their last observation again."""
         own = self._rows[worker]
-        told = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in own}
+        failed = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in own}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            return {row: SlotStep(text, (info,), truncated=True) for row, (text, info) in told.items()}
+            return {row: SlotStep(text, (info,), truncated=True) for row, (text, info) in failed.items()}
         started = self._begin_rows(dict.fromkeys(own), None)
         return {
             row: SlotStep(started[row][0], ({"final_obs": text, "final_info": info}, started[row][1]), truncated=True)
-            for row, (text, info) in told.items()
+            for row, (text, info) in failed.items()
         }
 
 

@@ -65,12 +65,12 @@ class Counting:
     def act(self, turn: Turn) -> str:
         seat = turn.player
         reached, _ = self._follow(seat)
-        found = [way for way in reached if self._node(way[1]).turn().information_state == turn.information_state]
-        self._count(found)
+        consistent = [way for way in reached if self._node(way[1]).turn().information_state == turn.information_state]
+        self._count(consistent)
         if seat not in self._responses:
             self._responses[seat] = best_response(self._game, self._model, seat).policy
         action = self._responses[seat].act(turn)
-        self._ways = [(weight, (root, (*moves, action)), ()) for weight, (root, moves), _ in found]
+        self._ways = [(weight, (root, (*moves, action)), ()) for weight, (root, moves), _ in consistent]
         return action
 
     def on_hand_end(self, turn: Turn) -> None:

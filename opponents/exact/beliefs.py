@@ -84,17 +84,17 @@ def stages_of(
             progress(number, count, most)
         step = _logs(hand.evidence.T)
         keys = _keys_after(logs, step)
-        found = _distinct(keys)
-        count += len(found)
+        distinct = _distinct(keys)
+        count += len(distinct)
         if count > limit:
             raise TooManyStates(
                 f"The pool of {len(prior)} has more than {limit:,} states of belief within {len(hands)} hands. Use "
                 "fewer episodes, hands or opponents, or raise the limit."
             )
-        after = _places(keys, found)
-        # A key of 0 marks impossible evidence, which has no place among the found keys.
+        after = _places(keys, distinct)
+        # A key of 0 marks impossible evidence, which has no place among the distinct keys.
         stages.append(BeliefStage(_probabilities(logs), np.where(keys == 0, np.int32(0), after)))
-        logs = _first_of_each(logs, step, keys, after, len(found))
+        logs = _first_of_each(logs, step, keys, after, len(distinct))
     return [*stages, BeliefStage(_probabilities(logs), np.zeros((0, logs.shape[1]), np.int32))]
 
 
@@ -155,8 +155,8 @@ def _keys_after(logs: Integers, step: Integers) -> Keys:
 def _distinct(keys: Keys) -> Keys:
     """Return the distinct keys without 0, sorted."""
     # Rows are reduced first, because sorting all of them together takes more memory and time.
-    found = _sorted_set(np.concatenate([_sorted_set(row) for row in keys]))
-    return found[found > 0]
+    distinct = _sorted_set(np.concatenate([_sorted_set(row) for row in keys]))
+    return distinct[distinct > 0]
 
 
 def _sorted_set(keys: Keys) -> Keys:
@@ -166,23 +166,23 @@ def _sorted_set(keys: Keys) -> Keys:
     return distinct
 
 
-def _places(keys: Keys, found: Keys) -> NDArray[np.int32]:
-    """Return the index of each key in `found`, (E, S)."""
+def _places(keys: Keys, distinct: Keys) -> NDArray[np.int32]:
+    """Return the index of each key in `distinct`, (E, S)."""
     # Keys are hashes and hence spread evenly. Instead of a binary search per key, a table by their first bits finds a
     # place at or just before the right one. A few steps forward do the rest.
-    bits = max(len(found) - 1, 1).bit_length()
+    bits = max(len(distinct) - 1, 1).bit_length()
     shift = np.uint64(64 - bits)
-    starts = np.searchsorted(found, np.arange(2**bits, dtype=np.uint64) << shift).astype(np.int32)
+    starts = np.searchsorted(distinct, np.arange(2**bits, dtype=np.uint64) << shift).astype(np.int32)
     places = np.empty(keys.shape, np.int32)
     for row, mine in zip(places, keys, strict=True):
         for at in range(0, len(mine), CHUNK):
             wanted = mine[at : at + CHUNK]
-            place = starts[wanted >> shift].clip(max=len(found) - 1)
-            # Keys of 0 are not in `found`; their places are ignored by the caller.
-            wrong = np.flatnonzero((found[place] != wanted) & (wanted > 0))
+            place = starts[wanted >> shift].clip(max=len(distinct) - 1)
+            # Keys of 0 are not in `distinct`; their places are ignored by the caller.
+            wrong = np.flatnonzero((distinct[place] != wanted) & (wanted > 0))
             while len(wrong):
                 place[wrong] += 1
-                wrong = wrong[found[place[wrong]] != wanted[wrong]]
+                wrong = wrong[distinct[place[wrong]] != wanted[wrong]]
             row[at : at + CHUNK] = place
     return places
 

@@ -129,10 +129,10 @@ class _Builder:
     def row(self, chances: Sequence[float]) -> tuple[int, int]:
         """Return the index of a row of probabilities, and the set of the opponents with a positive one."""
         key = tuple(chances)
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = len(self._rows), sum(1 << i for i, chance in enumerate(key) if chance > 0)
-        return found
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = len(self._rows), sum(1 << i for i, chance in enumerate(key) if chance > 0)
+        return row
 
     def after(self, way: int, row: tuple[int, int]) -> int:
         """Return the index of the way that extends `way` by a move, or -1 if no opponent can play it."""
@@ -183,12 +183,12 @@ class _Builder:
     def _moves(self, node: Node) -> list[tuple[int, int]]:
         # If every opponent depends on its information state alone, equal states share their probabilities.
         key = (node.player, node.information_state) if self._by_state else node
-        found = self._replies.get(key)
-        if found is None:
+        replies = self._replies.get(key)
+        if replies is None:
             rows = [opponent.distribution(node.turn()) for opponent in self.opponents]
-            found = [self.row([row.get(action, 0.0) for row in rows]) for action in node.children]
-            self._replies[key] = found
-        return found
+            replies = [self.row([row.get(action, 0.0) for row in rows]) for action in node.children]
+            self._replies[key] = replies
+        return replies
 
     def endings(self) -> tuple[Floats, Places, Floats, Floats]:
         """Return evidence, tells, weight and payoff of all endings, as in `LivedHand`."""

@@ -26,10 +26,10 @@ class HistoryPolicy:
     def reset(self, rng: np.random.Generator) -> None: ...
 
     def act(self, turn: Turn) -> str:
-        found = self.find(turn)
-        if found is None:
+        node = self.find(turn)
+        if node is None:
             raise ValueError(f"This best response never meets the history {turn.history} against its pool.")
-        return found
+        return node
 
     def find(self, turn: Turn) -> str | None:
         """Return the action, or None if the mixture cannot produce the history."""

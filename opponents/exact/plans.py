@@ -134,12 +134,12 @@ class HandPlan:
 
     def reached(self) -> Floats:
         """Return the counterfactual probability of each branch by opponent, (B, N)."""
-        found = np.zeros_like(self.tree.payoff)
-        np.add.at(found, self.ends, self.weight[:, None] * self.evidence[self.tells])
+        values = np.zeros_like(self.tree.payoff)
+        np.add.at(values, self.ends, self.weight[:, None] * self.evidence[self.tells])
         # Every action of a decision has the same counterfactual probability, so the first one is enough.
         for options, starts, branches in self.tree.decisions:
-            found[branches] += np.add.reduceat(found[options[:, 0]], starts)
-        return found
+            values[branches] += np.add.reduceat(values[options[:, 0]], starts)
+        return values
 
 
 class LivedHands:

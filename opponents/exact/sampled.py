@@ -138,7 +138,7 @@ def _turns(game: Game) -> list[tuple[int, Turn]]:
 
     In games of perfect information the turn contains the history, because search policies read it.
     """
-    found: dict[str, tuple[int, Turn]] = {}
+    turns: dict[str, tuple[int, Turn]] = {}
     seen: set[Node] = set()
     waiting: list[tuple[Node, int, tuple[str, ...]]] = [(node, 0, ()) for _, node in reversed(roots_of(game))]
     while waiting:
@@ -148,9 +148,9 @@ def _turns(game: Game) -> list[tuple[int, Turn]]:
         seen.add(node)
         turn = node.turn()
         history = (*past, *node.state.chance_events) if game.spec.perfect_information else ()
-        found.setdefault(turn.information_state, (moves, turn._replace(history=history)))
+        turns.setdefault(turn.information_state, (moves, turn._replace(history=history)))
         waiting.extend((child, moves + 1, (*history, action)) for action, child in reversed(node.children.items()))
-    return list(found.values())
+    return list(turns.values())
 
 
 def jackknife_error(without: Sequence[float]) -> float:

@@ -58,11 +58,11 @@ def average_policy(game: str, iterations: int, solver: str) -> AveragePolicy:
     if histories * iterations < WORTH_KEEPING:
         return _solve(game, iterations, solver)
     path = cache_folder() / f"{sha256(_text(key).encode()).hexdigest()[:32]}.json"
-    found = _read(path, key)
-    if found is None:
-        found = _solve(game, iterations, solver)
-        _write(path, key, found)
-    return found
+    policy = _read(path, key)
+    if policy is None:
+        policy = _solve(game, iterations, solver)
+        _write(path, key, policy)
+    return policy
 
 
 def _solve(game: str, iterations: int, solver: str) -> AveragePolicy:

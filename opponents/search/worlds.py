@@ -54,15 +54,15 @@ def first_turns(form: SpielForm, player: int) -> Mapping[str, Sequence[Weighted]
     """Return the positions of a player's first turn in a hand, by information state; None if there are too many."""
     # The result does not depend on random numbers, so all hands of a process share it.
     level: list[Weighted] = [(1.0, form.load().new_initial_state())]
-    found: dict[str, list[Weighted]] = {}
+    worlds: dict[str, list[Weighted]] = {}
     while level:
         reached, ways = _ways_on(level, player)
         if len(ways) > MOST_WAYS:
             return None
         for weight, state in reached:
-            found.setdefault(form.key_of(state, player), []).append((weight, state))
+            worlds.setdefault(form.key_of(state, player), []).append((weight, state))
         level = [(weight, state.child(action)) for weight, state, action in ways]
-    return found
+    return worlds
 
 
 class Worlds:
@@ -80,22 +80,22 @@ class Worlds:
     def see(self, player: int, key: str) -> None:
         """Advance to the player's turn with the information state `key`; raise NothingFits if no position fits."""
         known = first_turns(self._form, player) if self._before is None else None
-        found = list(known.get(key, ())) if known is not None else self._follow(player, key)
-        if not found:
+        worlds = list(known.get(key, ())) if known is not None else self._follow(player, key)
+        if not worlds:
             raise NothingFits(f"none of the tracked positions fits the information state of player {player}")
-        self.now = [(weight, state) for weight, state, _ in self._thinned([(*one, 0) for one in found], MOST_WORLDS)]
+        self.now = [(weight, state) for weight, state, _ in self._thinned([(*one, 0) for one in worlds], MOST_WORLDS)]
         # `sample` is called once per simulation, so the cumulative weights are computed once per turn.
         weights = np.cumsum([weight for weight, _ in self.now])
         self._cumulated = weights / weights[-1]
 
     def _follow(self, player: int, key: str) -> list[Weighted]:
         level = [(1.0, self._form.load().new_initial_state())] if self._before is None else self._before
-        found: list[Weighted] = []
+        worlds: list[Weighted] = []
         while level:
             reached, ways = _ways_on(level, player)
-            found.extend(one for one in reached if self._form.key_of(one[1], player) == key)
+            worlds.extend(one for one in reached if self._form.key_of(one[1], player) == key)
             level = [(weight, state.child(action)) for weight, state, action in self._thinned(ways, MOST_WAYS)]
-        return found
+        return worlds
 
     def _thinned(self, ways: list[Way], most: int) -> list[Way]:
         """Return at most `most` of the ways, drawn by weight; drawn ways have equal weights."""

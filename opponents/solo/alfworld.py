@@ -27,7 +27,7 @@ _TASKS = (
 """Sentences of the six task types, with the fields of their groups; the first match counts."""
 _VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
 _APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
-_NAMED = re.compile(r"\ba ([a-z]+ \d+)")
+_OBJECT = re.compile(r"\ba ([a-z]+ \d+)")
 
 
 class Assignment(NamedTuple):
@@ -47,8 +47,8 @@ class Assignment(NamedTuple):
 
 def read_task(text: str) -> Assignment | None:
     """Return the assignment in a game's first observation, or None if no known form matches."""
-    _, found, sentence = text.partition("Your task is to: ")
-    if not found:
+    _, separator, sentence = text.partition("Your task is to: ")
+    if not separator:
         return None
     for pattern, fields in _TASKS:
         match = pattern.search(sentence)
@@ -132,7 +132,7 @@ class ALFWorldExpert:
     def _begin(self, turn: Turn) -> None:
         self._begins = False
         self._task = read_task(turn.observation)
-        listed = _NAMED.findall(turn.observation.partition("Your task is to: ")[0])
+        listed = _OBJECT.findall(turn.observation.partition("Your task is to: ")[0])
         # Nothing is remembered from before episode 0, and another list of receptacles means another room.
         before = self._remembered if turn.episode > 0 and self._remembers else None
         if before is None or before.receptacles != tuple(listed):
@@ -158,11 +158,11 @@ class ALFWorldExpert:
         if f"The {self._here} is closed" in text:
             room.closed.add(self._here)
         elif self._here and "you see" in text and (f"the {self._here}" in text or f"The {self._here}" in text):
-            self._see(self._here, _NAMED.findall(text.partition("you see")[2]))
+            self._see(self._here, _OBJECT.findall(text.partition("you see")[2]))
         in_reach: dict[str, set[str]] = {}
         for command in turn.legal_actions:
-            thing, found, place = command.removeprefix("take ").partition(" from ")
-            if found and command.startswith("take "):
+            thing, separator, place = command.removeprefix("take ").partition(" from ")
+            if separator and command.startswith("take "):
                 in_reach.setdefault(place, set()).add(thing)
         # With empty hands, the commands list every object here that can be taken, so the contents are complete.
         if self._held is None:
@@ -272,8 +272,8 @@ def _openable() -> frozenset[str]:
 def _keepers(kind: str) -> frozenset[str]:
     """Return the kinds of receptacles that may hold a kind of object; for lamps, all kinds without a door."""
     holds = {place.lower(): tuple(map(str.lower, things)) for place, things in affordances().holds.items()}
-    found = frozenset(place for place, things in holds.items() if kind in things)
-    return found or frozenset(holds) - _openable()
+    places = frozenset(place for place, things in holds.items() if kind in things)
+    return places or frozenset(holds) - _openable()
 
 
 expert_without_memory = partial(ALFWorldExpert, remembers=False)

@@ -89,14 +89,14 @@ class WebShopOracle:
         # Usually the search finds the goal's product. Reading all goals of a large shop is slow, so it is done only if
         # the search fails, and once.
         shop = self._shop
-        found = [
+        matches = [
             goal
             for position in shop.search(instruction.lower())
             for goal in shop.goals_of(shop.catalogue.product(position))
             if goal.instruction.strip() == instruction
         ]
-        if found:
-            return found
+        if matches:
+            return matches
         if not self._by_text:
             for number in range(len(shop)):
                 self._by_text.setdefault(shop.goal_at(number).instruction.strip(), []).append(number)

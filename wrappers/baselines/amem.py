@@ -172,12 +172,12 @@ class AMem(Baseline):
                 self._keywords = answer.text
             return None
         # If an answer cannot be parsed, the note is stored without the part that the answer would add.
-        found = read_object(answer.text) if answer.reason is None else None
-        if found is None:
+        fields = read_object(answer.text) if answer.reason is None else None
+        if fields is None:
             self._tell_failure(request, answer, "json")
         if request.kind == "note":
-            return self._take_note(found or {})
-        self._take_links(found or {})
+            return self._take_note(fields or {})
+        self._take_links(fields or {})
         self._close()
         return None
 
@@ -196,14 +196,14 @@ class AMem(Baseline):
         self._new = Note(id=len(self.notes), time=view.episode, content=content)
         return Request("note", _NOTE.format(content=content), tag=None, limit=ANSWER)
 
-    def _take_note(self, found: Mapping[str, Any]) -> Request | None:
+    def _take_note(self, fields: Mapping[str, Any]) -> Request | None:
         if self._new is None:
             return None
         self._new = note = replace(
             self._new,
-            keywords=texts_of(found.get("keywords")),
-            context=text_of(found.get("context")) or GENERIC,
-            tags=texts_of(found.get("tags")),
+            keywords=texts_of(fields.get("keywords")),
+            context=text_of(fields.get("context")) or GENERIC,
+            tags=texts_of(fields.get("tags")),
         )
         near = nearest(self.encoder, note.encoded, [other.encoded for other in self.notes], self._k_write)
         if not near:
@@ -216,15 +216,15 @@ class AMem(Baseline):
         text = _LINK.format(note=note.shown, neighbours="\n\n".join(shown))
         return Request("link", text, tag=None, limit=ANSWER)
 
-    def _take_links(self, found: Mapping[str, Any]) -> None:
+    def _take_links(self, fields: Mapping[str, Any]) -> None:
         """Store the new note, and replace the neighbours that the model revised. Unknown labels are ignored."""
         if self._new is None:
             return
-        links = [at for label in _listed(found.get("links")) if (at := self._labelled(label)) is not None]
-        tags = texts_of(found.get("tags")) or self._new.tags
+        links = [at for label in _listed(fields.get("links")) if (at := self._labelled(label)) is not None]
+        tags = texts_of(fields.get("tags")) or self._new.tags
         items = self._bank.items
         items.append(replace(self._new, links=tuple(dict.fromkeys(links)), tags=tags))
-        for change in _listed(found.get("update")):
+        for change in _listed(fields.get("update")):
             at = self._labelled(change.get("label")) if isinstance(change, dict) else None
             if at is not None:
                 old = items[at]

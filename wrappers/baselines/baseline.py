@@ -34,8 +34,8 @@ class Baseline:
         self._dropped = self._shown = 0
 
     def events(self) -> Sequence[Mapping[str, Any]]:
-        told, self._events = self._events, []
-        return told
+        events, self._events = self._events, []
+        return events
 
     def shorten(self) -> bool:
         if not self._shown:

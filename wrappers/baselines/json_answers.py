@@ -17,11 +17,11 @@ def read_object(text: str) -> dict[str, Any] | None:
     if start < 0 or end < start:
         return None
     try:
-        found = json.loads(text[start : end + 1])
+        answer = json.loads(text[start : end + 1])
     # json raises RecursionError if an answer nests thousands of brackets.
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return answer if isinstance(answer, dict) else None
 
 
 def text_of(value: object) -> str:
@@ -31,5 +31,5 @@ def text_of(value: object) -> str:
 
 def texts_of(value: object) -> tuple[str, ...]:
     """Return the strings of a list without duplicates, or () if the value is not a list."""
-    found = [text_of(item) for item in value[:MAX_ITEMS]] if isinstance(value, list) else []
-    return tuple(dict.fromkeys(text for text in found if text))
+    texts = [text_of(item) for item in value[:MAX_ITEMS]] if isinstance(value, list) else []
+    return tuple(dict.fromkeys(text for text in texts if text))

@@ -90,10 +90,10 @@ class Memento(Baseline):
     def before_episode(self, episode: int, view: MemoryView) -> Request | None:
         self._plan, self._dropped = "", 0
         query = state(view, view.first_observation)
-        found = self._read(query)
-        self._cases = [self.cases[at] for at, _ in found]
-        if found:
-            ids, scores = [at for at, _ in found], [score for _, score in found]
+        ranked = self._read(query)
+        self._cases = [self.cases[at] for at, _ in ranked]
+        if ranked:
+            ids, scores = [at for at, _ in ranked], [score for _, score in ranked]
             self._tell("retrieved", ids=ids, scores=scores, encoder=self.encoder.name)
         return Request("plan", self._request(view, query)) if self.plans else None
 

@@ -77,15 +77,15 @@ def read_bank(file: str) -> Mapping[str, Any]:
     check_path(file, "memory bank")
     try:
         content = json.loads(Path(file).read_text())
-        schema, told = content["schema"], content["sha256"]
+        schema, digest = content["schema"], content["sha256"]
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{file} is not a valid memory bank ({error}). Create one with mage-bench fill.") from error
     if schema > SCHEMA:
         raise ValueError(f"{file} has schema {schema}; this version reads up to {SCHEMA}. Update mage-envs.")
-    if bank_digest(content) != told:
+    if bank_digest(content) != digest:
         raise ValueError(f"{file} does not match its sha256: it was changed or cut. Create it with mage-bench fill.")
-    found: Mapping[str, Any] = content
-    return found
+    bank: Mapping[str, Any] = content
+    return bank
 
 
 def bank_digest(content: Mapping[str, Any]) -> str:

@@ -164,8 +164,8 @@ class GameFiles(GameSource):
 
     def data_hash(self) -> str:
         """Return a hash of the ids and the contents of all files."""
-        told = [(one, sha256(self.load(one).read_bytes()).hexdigest()) for one in self._ids]
-        return sha256(json.dumps(told).encode()).hexdigest()[:12]
+        hashes = [(one, sha256(self.load(one).read_bytes()).hexdigest()) for one in self._ids]
+        return sha256(json.dumps(hashes).encode()).hexdigest()[:12]
 
     def plan(self, task_id: str) -> tuple[str, ...] | None:
         path = self.load(task_id)

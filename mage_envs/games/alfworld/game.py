@@ -106,8 +106,8 @@ class ALFWorldState(State):
 
     def metrics(self) -> dict[str, float]:
         """Return `commands` (executed so far) and, if a plan is known, `plan_length` (of a shortest plan)."""
-        found = {"commands": float(len(self._commands))}
-        return found if self._plan is None else {**found, "plan_length": float(len(self._plan))}
+        metrics = {"commands": float(len(self._commands))}
+        return metrics if self._plan is None else {**metrics, "plan_length": float(len(self._plan))}
 
     @cached_property
     def _plan(self) -> tuple[str, ...] | None:
@@ -243,13 +243,13 @@ def _split(split: str) -> str:
     return name
 
 
-def _task_types(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    if given is None:
+def _task_types(types: str | Sequence[str] | None) -> tuple[str, ...]:
+    if types is None:
         return TASK_TYPES
-    wanted = (given,) if isinstance(given, str) else tuple(given)
+    wanted = (types,) if isinstance(types, str) else tuple(types)
     unknown = [one for one in wanted if one not in TASK_TYPES]
     if unknown or not wanted:
-        raise ValueError(f"task_types={given!r} is unknown; choose one or several of: {', '.join(TASK_TYPES)}.")
+        raise ValueError(f"task_types={types!r} is unknown; choose one or several of: {', '.join(TASK_TYPES)}.")
     # In the package's order, so that equal sets of types give equal games for a seed.
     return tuple(one for one in TASK_TYPES if one in wanted)
 

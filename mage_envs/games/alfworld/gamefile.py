@@ -42,9 +42,9 @@ def read_game(game: GameLike) -> GameText:
 
 def _texts(content: Mapping[str, object], source: str) -> GameText:
     def text(key: str) -> str:
-        found = content.get(key)
-        if not isinstance(found, str) or not found.strip():
+        value = content.get(key)
+        if not isinstance(value, str) or not value.strip():
             raise GameFileError(source, f"the key {key!r} is missing, empty or not a string")
-        return found
+        return value
 
     return GameText(text("pddl_domain"), text("pddl_problem"), text("grammar"), source)

@@ -92,10 +92,10 @@ class Named(NamedTuple):
         rules = grammar.rules.get(self.name)
         if not rules:
             raise GrammarError(f"the grammar has no rule {self.name!r}")
-        found = [rule.condition for rule in rules if rule.condition]
+        queries = [rule.condition for rule in rules if rule.condition]
         for rule in rules:
-            found += grammar.queries(rule.symbols, seen)
-        return found
+            queries += grammar.queries(rule.symbols, seen)
+        return queries
 
 
 class Expression(NamedTuple):
@@ -136,10 +136,10 @@ class Each(NamedTuple):
         return between.join(texts[:-1]) + Named("list_last_separator").text(grammar, facts, context) + texts[-1]
 
     def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
-        found = [self.query] if self.query else []
+        queries = [self.query] if self.query else []
         for part in (self.body, *map(Named, ("list_empty", "list_separator", "list_last_separator") * self.listed)):
-            found += part.queries(grammar, seen)
-        return found
+            queries += part.queries(grammar, seen)
+        return queries
 
 
 class Grammar:
@@ -230,9 +230,9 @@ def _first_true(
     def value(scope: Mapping[str, Entity]) -> Any:
         for option in options:
             # As in Python, `or` returns the first true value, or else the last one.
-            if found := option(scope):
+            if result := option(scope):
                 break
-        return found
+        return result
 
     return value
 

@@ -50,15 +50,15 @@ def read_index(folder: Path) -> tuple[Entry, ...]:
 
 def _trials(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return trial to the time stamps and sizes of its folder and files."""
-    found = {}
+    games = {}
     for parent, _, files in os.walk(folder):
         if GAME_FILE in files:
             # The folder is included, because a file that is added or removed changes only that time stamp.
             stats = [os.stat(parent), *(os.stat(os.path.join(parent, name)) for name in _files(files))]
-            found[Path(parent).relative_to(folder).as_posix()] = tuple(
+            games[Path(parent).relative_to(folder).as_posix()] = tuple(
                 number for stat in stats for number in (stat.st_mtime_ns, stat.st_size)
             )
-    return found
+    return games
 
 
 def _files(names: list[str]) -> list[str]:

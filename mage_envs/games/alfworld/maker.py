@@ -226,7 +226,7 @@ def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -
     lamp = task_type == "look_at_obj_in_light"
     if lamp and (_LAMP not in room.types or not any(kind in _STANDS for kind in there)):
         return None
-    found = [
+    targets = [
         (thing, parent)
         for thing in _movable(room, tables)
         if not verb or thing in tables.actions[verb]
@@ -236,7 +236,7 @@ def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -
         if any(kind != parent and thing in tables.holds[kind] for kind in there)
         if _belongs(split, f"{task_type}/{thing}/{parent}/{room.number}")
     ]
-    return _Target(task_type, *_one(rng, found), appliance) if found else None
+    return _Target(task_type, *_one(rng, targets), appliance) if targets else None
 
 
 def _movable(room: Scene, tables: Affordances) -> list[str]:

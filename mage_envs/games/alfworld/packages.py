@@ -36,13 +36,13 @@ _VARIABLE = "ALFWORLD_DATA"
 @cache
 def versions() -> tuple[str, ...]:
     """Return `name version` of the installed engine. Raise ImportError that names the extra."""
-    found = []
+    installed = []
     for package in ("textworld", "fast-downward-textworld"):
         try:
-            found.append(f"{package} {version(package)}")
+            installed.append(f"{package} {version(package)}")
         except PackageNotFoundError as error:
             raise engine_missing(package) from error
-    return tuple(found)
+    return tuple(installed)
 
 
 @cache
@@ -149,12 +149,12 @@ def _silent() -> Iterator[None]:
         if file is not None:
             builtins.print(*words, file=file, **options)
 
-    found = [vars(module) for name, module in sys.modules.items() if name.startswith("fast_downward.translate")]
-    for names in found:
+    namespaces = [vars(module) for name, module in sys.modules.items() if name.startswith("fast_downward.translate")]
+    for names in namespaces:
         # A module-level name shadows the built-in function in that module only.
         names["print"] = quiet
     try:
         yield
     finally:
-        for names in found:
+        for names in namespaces:
             names.pop("print", None)

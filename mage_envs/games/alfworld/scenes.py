@@ -76,10 +76,10 @@ def is_installed() -> bool:
 @cache
 def package_folder() -> Path:
     """Return the folder of the alfworld package. Raise ImportError with installation instructions if it is missing."""
-    found = find_spec("alfworld")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("alfworld")
+    if spec is None or not spec.submodule_search_locations:
         raise engine_missing("alfworld")
-    return Path(found.submodule_search_locations[0])
+    return Path(spec.submodule_search_locations[0])
 
 
 def domain_text() -> str:

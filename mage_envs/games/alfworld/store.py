@@ -45,18 +45,18 @@ class GameStore:
                 return self._games[key]
         # The translator runs in one thread at a time. Look again, because another thread may have compiled the game.
         with packages.lock:
-            found = self._games.get(key)
-            if found is None:
+            compiled = self._games.get(key)
+            if compiled is None:
                 path = cache_root() / "alfworld" / f"{key}.game"
-                found = _read(path, key)
-            if found is None:
-                found, content = compile_game(key, text, self.pool)
-                _write(path, content, found.sas)
+                compiled = _read(path, key)
+            if compiled is None:
+                compiled, content = compile_game(key, text, self.pool)
+                _write(path, content, compiled.sas)
         with self._lock:
-            self._games[key] = found
+            self._games[key] = compiled
             while len(self._games) > _KEPT:
                 self._games.popitem(last=False)
-        return found
+        return compiled
 
     def forked(self) -> None:
         """Replace the lock in a child process: another thread of the parent may have held it during the fork."""

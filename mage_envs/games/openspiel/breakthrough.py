@@ -27,8 +27,8 @@ class BreakthroughTexts(Texts):
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
-        given = game.get_parameters()
-        self._rows, self._columns = int(given["rows"]), int(given["columns"])
+        parameters = game.get_parameters()
+        self._rows, self._columns = int(parameters["rows"]), int(parameters["columns"])
         letters = [chr(ord("a") + column) for column in range(self._columns)]
         # Every move that some position allows: one row up or down, straight or diagonally.
         self._actions = tuple(

@@ -25,8 +25,9 @@ class ConnectFourTexts(Texts):
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
-        given = game.get_parameters()
-        self._columns, self._rows, self._line = int(given["columns"]), int(given["rows"]), int(given["x_in_row"])
+        parameters = game.get_parameters()
+        self._columns, self._rows = int(parameters["columns"]), int(parameters["rows"])
+        self._line = int(parameters["x_in_row"])
         self._actions = tuple(str(column + 1) for column in range(self._columns))
         # One character per column keeps the heading aligned with the board, so column 10 is shown as 0.
         self._heading = "".join(str((column + 1) % 10) for column in range(self._columns))

@@ -79,9 +79,9 @@ class Texts:
         return " ".join(parts)
 
     def _parameters(self) -> str:
-        given = self.game.get_parameters()
-        inner = given.get("game")
-        shown = {k: v for k, v in (inner if isinstance(inner, dict) else given).items() if k != "name"}
+        parameters = self.game.get_parameters()
+        inner = parameters.get("game")
+        shown = {k: v for k, v in (inner if isinstance(inner, dict) else parameters).items() if k != "name"}
         return ", ".join(
             f"{key}={value}" for key, value in sorted(shown.items()) if key not in _UNSPOKEN and value not in ("", None)
         )

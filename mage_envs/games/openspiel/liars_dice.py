@@ -39,8 +39,8 @@ def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
 @lru_cache(maxsize=8192)
 def _story(actions: tuple[str, ...], moves: tuple[int, ...], player: int) -> str:
     """Return the bids so far in words, as `player` sees them."""
-    told = [f"{'you' if turn % 2 == player else 'the opponent'}: {actions[move]}" for turn, move in enumerate(moves)]
-    return ", ".join(told) or "none yet"
+    bids = [f"{'you' if turn % 2 == player else 'the opponent'}: {actions[move]}" for turn, move in enumerate(moves)]
+    return ", ".join(bids) or "none yet"
 
 
 class LiarsDiceTexts(Texts):
@@ -51,9 +51,9 @@ class LiarsDiceTexts(Texts):
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
-        given = game.get_parameters()
-        self._dice, self._sides = int(given["numdice"]), int(given["dice_sides"])
-        self._plain = given["bidding_rule"] != "reset-face" or game.num_players() != 2
+        parameters = game.get_parameters()
+        self._dice, self._sides = int(parameters["numdice"]), int(parameters["dice_sides"])
+        self._plain = parameters["bidding_rule"] != "reset-face" or game.num_players() != 2
         self._spelled = self._sides < 10
         """True if each die is one digit in OpenSpiel's string, so that the dice can be separated."""
         bids = [_bid(count, face, self._sides) for count in range(1, 2 * self._dice + 1) for face in range(self._sides)]

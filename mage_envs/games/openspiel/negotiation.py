@@ -46,15 +46,15 @@ class NegotiationTexts(Texts):
         """Maximum number of turns in a hand."""
 
     def rules(self) -> str:
-        given = self.game.get_parameters()
+        parameters = self.game.get_parameters()
         fading = (
-            f" Each further turn after the second shrinks the points by the factor {given['discount']:g}."
-            if (given["discount"] != 1)
+            f" Each further turn after the second shrinks the points by the factor {parameters['discount']:g}."
+            if (parameters["discount"] != 1)
             else ""
         )
         breaking = (
-            f" After each turn the talks break off with probability {given['prob_end']:g}."
-            if (given["prob_end"])
+            f" After each turn the talks break off with probability {parameters['prob_end']:g}."
+            if (parameters["prob_end"])
             else ""
         )
         return (

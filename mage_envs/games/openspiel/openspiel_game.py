@@ -94,14 +94,14 @@ class SpielState(State):
         return self.position.key(self._source.texts, seat)
 
     def after(self, action: str) -> SpielState:
-        found = self.position.action_of(action)
-        if found is None:
+        move = self.position.action_of(action)
+        if move is None:
             raise IllegalAction(action, self.legal_actions)
-        return SpielState(self.game, self._source.after(self.position, found), self._chance, self._number)
+        return SpielState(self.game, self._source.after(self.position, move), self._chance, self._number)
 
     def canonical(self, action: str) -> str:
-        found = self.position.action_of(action)
-        return action if found is None else self.position.text_of(self._source.texts, found)
+        move = self.position.action_of(action)
+        return action if move is None else self.position.text_of(self._source.texts, move)
 
     # A state never changes, so a copy is the state itself.
 

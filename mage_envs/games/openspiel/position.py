@@ -69,17 +69,17 @@ class Position:
 
     def observe(self, texts: Texts, player: int) -> str:
         """Return the observation of `player`."""
-        found = self._observations.get(player)
-        if found is None:
-            found = self._observations[player] = texts.observe(self.state, player)
-        return found
+        text = self._observations.get(player)
+        if text is None:
+            text = self._observations[player] = texts.observe(self.state, player)
+        return text
 
     def key(self, texts: Texts, player: int) -> str:
         """Return the key of the information of `player`."""
-        found = self._keys.get(player)
-        if found is None:
-            found = self._keys[player] = texts.key(self.state, player)
-        return found
+        key = self._keys.get(player)
+        if key is None:
+            key = self._keys[player] = texts.key(self.state, player)
+        return key
 
     def drawn(self, draw: float) -> int:
         """Return the chance outcome for a uniform draw in [0, 1), by inverting the cumulative distribution."""
@@ -113,13 +113,13 @@ class Positions:
 
     def after(self, position: Position, action: int) -> Position:
         """Return the position after one of the actions of `position`."""
-        found = position.children.get(action)
-        if found is None:
-            found = Position(position.state.child(action), self.texts)
+        child = position.children.get(action)
+        if child is None:
+            child = Position(position.state.child(action), self.texts)
             if self._places:
                 self._places -= 1
-                position.children[action] = found
-        return found
+                position.children[action] = child
+        return child
 
 
 @lru_cache(maxsize=16)

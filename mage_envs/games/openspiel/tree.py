@@ -30,10 +30,10 @@ def falls(game: str) -> Sequence[tuple[float, Fall]]:
     Raises TooLarge if the histories of the game, or its positions with chance at the root, exceed `SMALL`. An
     estimate rejects a large game at once.
     """
-    found = _falls_or_reason(game)
-    if isinstance(found, str):
-        raise TooLarge(found)
-    return found
+    result = _falls_or_reason(game)
+    if isinstance(result, str):
+        raise TooLarge(result)
+    return result
 
 
 # `lru_cache` does not store exceptions, so the reason is returned as a string and `falls` raises it.
@@ -62,10 +62,10 @@ def _falls_or_reason(game: str) -> Sequence[tuple[float, Fall]] | str:
             return f"In {game} the odds of chance depend on the players' actions: no exact values for it."
         stack.extend((state.child(outcome), (*seen, outcome)) for outcome, chance in odds if chance > 0)
     # With chance at the root, each combination of outcomes repeats the positions of all its prefixes.
-    found = tuple(_all_falls(events, ()))
-    if sum(nodes.get(fall[:length], 0) for _, fall in found for length in range(len(fall) + 1)) > SMALL:
+    falls = tuple(_all_falls(events, ()))
+    if sum(nodes.get(fall[:length], 0) for _, fall in falls for length in range(len(fall) + 1)) > SMALL:
         return f"{game} has more than {SMALL:,} positions when all chance is drawn first: no exact values."
-    return found
+    return falls
 
 
 def _all_falls(events: dict[Fall, Odds], before: Fall) -> Iterator[tuple[float, Fall]]:

@@ -144,11 +144,11 @@ class SokobanState(State):
         if distance is None:
             # An unknown distance proves a dead position only if the table is complete.
             return {"dead": 1.0} if search.complete else {}
-        told = {"distance_to_goal": float(distance), "dead": 0.0}
+        metrics = {"distance_to_goal": float(distance), "dead": 0.0}
         shortest = search.distance(start.boxes, start.player)
         if shortest is not None:
-            told["regret"] = float(self.executed + distance - shortest)
-        return told
+            metrics["regret"] = float(self.executed + distance - shortest)
+        return metrics
 
     def picture(self, seat: int) -> Picture:
         return drawing.board(self.room.level, self._position.boxes, self._position.player)
@@ -229,8 +229,8 @@ class Sokoban(Game):
         min_moves: int | None = None,
         max_moves: int | None = None,
     ) -> None:
-        given = {"boxes": boxes, "size": size, "min_moves": min_moves, "max_moves": max_moves}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        options = {"boxes": boxes, "size": size, "min_moves": min_moves, "max_moves": max_moves}
+        chosen = {name: value for name, value in options.items() if value is not None}
         self._rooms = _room_source(generator, chosen)
         self._resolved = [str(generator), *{**DEFAULTS, **chosen}.values()]
 
@@ -240,8 +240,8 @@ class Sokoban(Game):
 
     def data_hash(self) -> str:
         """Return a hash of the level files' content, or of the generator's options."""
-        told = self._rooms.levels if isinstance(self._rooms, FileRooms) else self._resolved
-        return sha256(repr(told).encode()).hexdigest()[:12]
+        rooms = self._rooms.levels if isinstance(self._rooms, FileRooms) else self._resolved
+        return sha256(repr(rooms).encode()).hexdigest()[:12]
 
 
 def _is_words(action: str) -> bool:
@@ -249,7 +249,7 @@ def _is_words(action: str) -> bool:
     return all(" " not in part.strip() and len(part.split()) == 1 for part in action.split(","))
 
 
-def _room_source(generator: str | os.PathLike[str], given: Mapping[str, int]) -> RoomSource:
+def _room_source(generator: str | os.PathLike[str], options: Mapping[str, int]) -> RoomSource:
     make = GENERATORS.get(generator) if isinstance(generator, str) else None
     # A path is checked for existence first, so that a misspelt generator is not reported as a missing file.
     if make is None:
@@ -258,10 +258,10 @@ def _room_source(generator: str | os.PathLike[str], given: Mapping[str, int]) ->
                 f"generator={str(generator)!r} is unknown; choose one of: {', '.join(map(repr, GENERATORS))}, "
                 "or pass the path of a level file."
             )
-        if given:
-            raise ValueError(f"A level file fixes its levels. Remove the options {', '.join(given)}.")
+        if options:
+            raise ValueError(f"A level file fixes its levels. Remove the options {', '.join(options)}.")
         return FileRooms(generator)
-    chosen = {**DEFAULTS, **given}
+    chosen = {**DEFAULTS, **options}
     for name, allowed in (("boxes", BOXES), ("size", SIZES)):
         if chosen[name] not in allowed:
             raise ValueError(f"{name}={chosen[name]!r} must be a whole number from {allowed[0]} to {allowed[-1]}.")

@@ -91,12 +91,12 @@ class Drawing:
 
 def cells(mask: int) -> list[int]:
     """Return the single cells of a set as masks, in reading order."""
-    found = []
+    singles = []
     while mask:
         cell = mask & -mask
-        found.append(cell)
+        singles.append(cell)
         mask ^= cell
-    return found
+    return singles
 
 
 def board_text(level: Level) -> str:

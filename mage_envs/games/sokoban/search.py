@@ -65,18 +65,18 @@ class Retrograde:
         """Add one level. Return False if no further position exists."""
         width, floor, placements = self.width, self.floor, self._placements
         level: dict[int, int] = {}
-        for boxes, found in self.levels[-1].items():
+        for boxes, cells in self.levels[-1].items():
             placement = placements[boxes]
             if placement.unseen:
-                # All walks at once: the neighbours of the found cells, without walls and boxes.
-                new = (found << 1 | found >> 1 | found << width | found >> width) & placement.unseen
+                # All walks at once: the neighbours of these cells, without walls and boxes.
+                new = (cells << 1 | cells >> 1 | cells << width | cells >> width) & placement.unseen
                 if new:
                     placement.unseen ^= new
                     level[boxes] = level.get(boxes, 0) | new
-            if not found & placement.pulls:
+            if not cells & placement.pulls:
                 continue
             for offset, from_here in zip((-width, width, -1, 1), placement.up_down_left_right):
-                pulling = found & from_here
+                pulling = cells & from_here
                 while pulling:
                     cell = pulling & -pulling
                     pulling ^= cell

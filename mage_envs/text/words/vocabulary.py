@@ -29,25 +29,25 @@ def vocabulary(game: Game) -> tuple[str, ...]:
         raise ValueError(f"{spec.name} has no fixed set of actions (GameSpec.actions), so no vocabulary of its own.")
     seats = range(spec.players)
     try:
-        found = _met(game, _walk(game))
+        observed = _met(game, _walk(game))
     except NotEnumerable:
-        found = _met(game, _sample(game))
+        observed = _met(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
     ends = [paid_word(spec.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
     # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
-    return tuple(dict.fromkeys([*fixed, *spec.actions, *found, *ends, *_REMARKS.split()]))
+    return tuple(dict.fromkeys([*fixed, *spec.actions, *observed, *ends, *_REMARKS.split()]))
 
 
 def _met(game: Game, states: Iterator[State]) -> list[str]:
     """Return the words of these states for all seats, sorted."""
     seats = range(game.spec.players)
-    found: set[str] = set()
+    words: set[str] = set()
     for state in states:
         for seat in seats:
-            found.update(game.spec.words(state.information_state(seat), seat))
+            words.update(game.spec.words(state.information_state(seat), seat))
         if state.player is None:
-            found.update(paid_word(value) for value in state.returns)
-    return sorted(found)
+            words.update(paid_word(value) for value in state.returns)
+    return sorted(words)
 
 
 def _walk(game: Game) -> Iterator[State]:

@@ -40,7 +40,7 @@ def tagged(info: dict[str, Any]) -> str:
     [
         HandResult(1.5),
         HandResult(-2.0, 1, "forfeit", observation="You lost."),
-        HandResult(0.1, 2, "rules", True, "You won.", "Kb"),
+        HandResult(0.1, 2, "rules", True, observation="You won.", information_state="Kb"),
     ],
 )
 def test_a_result_is_equal_after_a_journey_through_json(result: HandResult) -> None:

@@ -138,12 +138,20 @@ def test_the_end_of_an_episode_is_kept_as_json(tmp_path):
 
 def test_the_stored_form_of_an_episode_keeps_its_keys():
     """The digest of a stored source is a part of the run's setting, so the keys may not follow a renamed field."""
-    hand = HandResult(1.0, 1, "rules", True, "You won.", "Kb")
-    turn = Turn(1, "Your card: K.", ("call", "fold"), "Kb", 2, ("bet",), "levels/7")
+    hand = HandResult(1.0, seat=1, success=True, observation="You won.", information_state="Kb")
+    turn = Turn(
+        player=1,
+        observation="Your card: K.",
+        legal_actions=("call", "fold"),
+        information_state="Kb",
+        episode=2,
+        history=("bet",),
+        task_id="levels/7",
+    )
     record = EpisodeRecord(
         index=2,
         first_observation="Your card: K.",
-        turns=(TurnRecord("Your card: K.", "call", turn, True, 0, hand, "call", ""),),
+        turns=(TurnRecord("Your card: K.", "call", turn, legal=True, ended=hand, reply="call"),),
         outcome="You won.",
         reward=1.0,
         value=1.0,

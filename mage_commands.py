@@ -1,43 +1,259 @@
-"""The console commands. Ctrl-C is handled before the suite is imported, so that any command ends with one line."""
+"""The program `mage` and its aliases. A subcommand's module is imported only if that subcommand is called.
+
+Ctrl-C is handled before the suite is imported, so that any command ends with one line.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
+import re
 import signal
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Annotated, Any, NamedTuple, cast
 
-PROGRAMS = {
-    "mage-envs": "mage_envs.__main__",
-    "mage-train": "trainer.__main__",
-    "mage-bench": "benchmarks.__main__",
-    "mage-sweep": "benchmarks.sweeps.__main__",
-}
-"""Module of each console script; the script calls its `main`."""
+import typer
+from typer.core import TyperCommand, TyperGroup
+
 INTERRUPTED = 130
 """Exit status of a program that Ctrl-C ended: 128 plus the number of SIGINT."""
+PACKAGES = ("mage-envs", "gymnasium", "pettingzoo", "open_spiel", "numpy", "torch", "transformers", "trl", "vllm")
+"""Distributions that `mage --version` prints."""
 
 
-class OneLineParser(argparse.ArgumentParser):
-    """A parser with errors of one line, which suggest the nearest name for a misspelt choice."""
+class Entry(NamedTuple):
+    """One subcommand."""
 
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())} (options: {self.prog} --help)\n")
+    module: str
+    """Module with a function `command`, or with a typer application `app` of further subcommands."""
+    panel: str
+    """Title of its group in the help."""
+    about: str
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            # Imported here, because only this error needs it and every command starts with this module.
-            from difflib import get_close_matches
 
-            choices = [str(choice) for choice in action.choices]
-            near = get_close_matches(str(value), choices, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise argparse.ArgumentError(action, f"{value!r} must be one of: {', '.join(choices)}.{hint}")
+COMMANDS = {
+    "play": Entry("mage_envs.cli.play", "Play", "play a game in the terminal"),
+    "list": Entry("benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"),
+    "doctor": Entry("mage_envs.cli.doctor", "Play", "report the engines, data and caches that the games find"),
+    "webshop": Entry(
+        "mage_envs.cli.webshop",
+        "Play",
+        "convert and check WebShop's original data files, or serve its site to a browser",
+    ),
+    "demo": Entry(
+        "benchmarks.demo.run",
+        "Train",
+        "train a tiny model to adapt on this machine, and compare it with exact references",
+    ),
+    "train": Entry("trainer.cli.train", "Train", "train a language model on meta-episodes"),
+    "sweep": Entry(
+        "benchmarks.sweeps.sweep_command",
+        "Train",
+        "train presets with overrides and several seeds, and print one table",
+    ),
+    "ablate": Entry(
+        "benchmarks.sweeps.ablation",
+        "Train",
+        "train and evaluate the ablations of the paper's section 4.4 over seeds, in one table",
+    ),
+    "eval": Entry(
+        "benchmarks.evaluation.run.eval_command",
+        "Evaluate",
+        "evaluate a saved model, a policy or a scripted agent on a panel, and store its records",
+    ),
+    "suite": Entry(
+        "benchmarks.evaluation.suites.suite_command",
+        "Evaluate",
+        "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
+    ),
+    "fill": Entry(
+        "benchmarks.evaluation.run.fill", "Evaluate", "play a panel to fill the bank of a memory with scope=run"
+    ),
+    "tournament": Entry(
+        "benchmarks.tournaments.tournament_command",
+        "Evaluate",
+        "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
+    ),
+    "chaos": Entry(
+        "benchmarks.chaos.chaos_command",
+        "Evaluate",
+        "stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
+    ),
+    "compare": Entry(
+        "benchmarks.evaluation.tables.comparison",
+        "Records",
+        "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
+    ),
+    "report": Entry(
+        "benchmarks.report.report_command",
+        "Records",
+        "write one HTML file of runs: scores, adaptation curves, every transcript",
+    ),
+    "replay": Entry(
+        "benchmarks.records.replay",
+        "Records",
+        "execute a run again from its recorded replies, and compare every prompt, reward and outcome",
+    ),
+    "validate": Entry(
+        "benchmarks.records.validate", "Records", "check the files of runs: schema, digests, root, fingerprint, scores"
+    ),
+    "export": Entry(
+        "benchmarks.records.export",
+        "Records",
+        "write a run's calls as CSV or Parquet, or its transcripts as ATIF or Markdown",
+    ),
+    "leaderboard": Entry(
+        "benchmarks.records.leaderboard", "Records", "compare validated runs of one setting in a table"
+    ),
+    "ceilings": Entry(
+        "benchmarks.exact.ceilings",
+        "Exact values",
+        "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
+    ),
+    "headroom": Entry(
+        "benchmarks.exact.headroom",
+        "Exact values",
+        "print the exact value of memory of earlier episodes, and of exploration across them, in a game",
+    ),
+    "regret": Entry(
+        "benchmarks.exact.regret_command",
+        "Exact values",
+        "play an agent and print the exact cost of its decisions, and its score without the luck of the cards",
+    ),
+    "exploit": Entry(
+        "benchmarks.exact.exploit",
+        "Exact values",
+        "query a saved model at every information set of a small game and print its exploitability",
+    ),
+}
+"""Subcommands by name, in the order of the help."""
+ALIASES = {"mage-envs": (), "mage-bench": (), "mage-train": ("train",), "mage-sweep": ("sweep",)}
+"""Older names of the program, and the arguments that each of them puts before those of the user."""
+
+
+class LazyGroup(TyperGroup):
+    """A group of subcommands that imports a subcommand when it is called. The help needs only the table."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command without options, which is all that the help prints of it."""
+        if cmd_name not in COMMANDS:
+            return None
+        entry = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=entry.about, short_help=entry.about, rich_help_panel=entry.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # typer suggests the nearest of `commands`, which stays empty in a lazy group without this line.
+        self.commands = {name: self.get_command(ctx, name) for name in COMMANDS}
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, None if name is None or found is None else load_command(name), rest
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the plain help, which has the same groups as the help on a terminal."""
+        for panel in dict.fromkeys(entry.panel for entry in COMMANDS.values()):
+            with formatter.section(panel):
+                formatter.write_dl([(name, entry.about) for name, entry in COMMANDS.items() if entry.panel == panel])
+
+
+def load_command(name: str) -> Any:
+    """Import a subcommand and return it as typer's command."""
+    from mage_envs.cli.commands import build_command
+    from mage_envs.loading import imports, siblings
+
+    imports.search_current_folder()
+    return build_command(name, siblings.load(COMMANDS[name].module), markup())
+
+
+def markup() -> Any:
+    """Return typer's markup mode: Markdown drawn by rich on a terminal, plain text in a pipe or a file."""
+    return "markdown" if sys.stdout.isatty() else None
+
+
+def program() -> Any:
+    """Return the group of all subcommands."""
+    app = typer.Typer(
+        name="mage",
+        cls=LazyGroup,
+        rich_markup_mode=markup(),
+        pretty_exceptions_enable=False,
+        # Both spellings of a flag are valid: --num-episodes and --num_episodes.
+        context_settings={"token_normalize_func": hyphenated},
+    )
+    app.callback(epilog="Example: mage play mage/KuhnPoker-v0")(_program)
+    return typer.main.get_command(app)
+
+
+def hyphenated(name: str) -> str:
+    """Return the spelling of a flag or a choice in which the program compares names."""
+    return name.replace("_", "-")
+
+
+def _print_versions(wanted: bool) -> None:
+    if wanted:
+        print(f"{'python':<13} {sys.version.split()[0]}")
+        for package in PACKAGES:
+            try:
+                print(f"{package:<13} {version(package)}")
+            except PackageNotFoundError:
+                print(f"{package:<13} not installed")
+        raise typer.Exit
+
+
+def _program(
+    show_versions: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_versions, is_eager=True, help="Print the versions of the packages and exit"
+        ),
+    ] = False,
+) -> None:
+    """Text environments for language agents: play, train, evaluate, and compare with exact references."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program.
+
+    Args:
+        arguments: Command line without the program's name (default: that of this process).
+
+    Returns:
+        Exit status: 0, 2 after an error (one line on stderr), 130 after Ctrl-C, 141 if the output's reader is gone.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        # Without arguments there is only the help to print.
+        status = program().main(words or ["--help"], prog_name="mage", standalone_mode=False)
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = "mage" if context is None else context.command_path
+        complain(f"{path}: {_usage_message(error)} (options: {path} --help)")
+        return 2
+    except typer.Abort:
+        complain("\nInterrupted.")
+        return INTERRUPTED
+    return cast(int, status or 0)
+
+
+def _usage_message(error: typer.TyperException) -> str:
+    """Return the message of a usage error on one line, with the nearest choice for a misspelt one."""
+    text = " ".join(cast(Any, error).format_message().split()).replace("Value error, ", "")
+    choice = re.search(r"'([^']*)' is not one of (.*)", text)
+    near = get_close_matches(choice[1], re.findall(r"'([^']*)'", choice[2]), n=1) if choice else []
+    return f"{text.rstrip('.')}. Did you mean {near[0]}?" if near else text
+
+
+def complain(text: str) -> None:
+    """Write an error to stderr, in red on a terminal."""
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        text = f"\x1b[31m{text}\x1b[0m"
+    sys.stderr.write(text + "\n")
 
 
 def _catch(name: str) -> None:
@@ -74,19 +290,18 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def _run(name: str) -> int:
-    """Run a command and return its exit status: 130 after Ctrl-C, also during imports."""
+    """Run the program under one of its names and return its exit status: 130 after Ctrl-C, also during imports."""
     _catch(name)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A character that the terminal cannot show must not raise an error and lose the result.
             stream.reconfigure(errors="backslashreplace")
     try:
-        status: int = import_module(PROGRAMS[name]).main()
+        return main([*ALIASES.get(name, ()), *sys.argv[1:]])
     except KeyboardInterrupt:
         sys.stderr.write(_interrupted(name))
         return INTERRUPTED
-    return status
 
 
-envs, train, bench, sweep = (partial(_run, name) for name in PROGRAMS)
-"""Functions of the console scripts, in the order of `PROGRAMS`."""
+mage, envs, bench, train, sweep = (partial(_run, name) for name in ("mage", *ALIASES))
+"""Functions of the console scripts."""

@@ -1,122 +1,189 @@
-"""A command line with subcommands, from a table of modules. Only the module of the called subcommand is imported.
+"""Typer commands from typed functions: options in dataclasses, `--import`, errors of one line, exit statuses.
 
-Such a module has `add_arguments(parser)` and `run(arguments)`. Every subcommand accepts `--import`, and `module:`
-before the environment's id or the game's name.
+A command is a function `command` with `Annotated` parameters. Its docstring is the help, and ends with an example. A
+parameter whose type is a dataclass stands for the annotated fields of that dataclass, so that several commands share
+one declaration of their options.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
+import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import MISSING, fields, is_dataclass
+from types import ModuleType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import gymnasium as gym
+import typer
+from typer.models import OptionInfo, ParameterInfo
 
-from mage_commands import OneLineParser
+from mage_commands import complain, hyphenated
 from mage_envs.cli import progress
-from mage_envs.loading import imports, siblings
+from mage_envs.loading import imports
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
 
-NAMED = {"env", "env_id", "game"}
-"""Arguments that may name a module before a colon."""
+MODULE_PREFIXED = ("env", "env_id", "game")
+"""Parameters whose value may name a module before a colon."""
 ENDED_BY_A_PIPE = 141
 """Exit status of a program if the reader of its output is gone: 128 plus the number of SIGPIPE."""
+IMPORTS = {
+    "imports": Annotated[list[str], typer.Option(imports.OPTION, metavar="MODULE", help=imports.HELP)],
+    "allowed_paths": Annotated[list[str], typer.Option(imports.PATH_OPTION, metavar="PATH", help=imports.PATH_HELP)],
+}
+"""Options of every command."""
 
 
-class Command(NamedTuple):
-    """One subcommand."""
+def build_command(name: str, module: ModuleType, markup: Any) -> Any:
+    """Return typer's command for a module with a function `command`, or with an application `app`."""
+    if hasattr(module, "app"):
+        return typer.main.get_command(module.app)
+    app = typer.Typer(add_completion=False, rich_markup_mode=markup, pretty_exceptions_enable=False)
+    add_command(app, name, module.command)
+    return typer.main.get_command(app)
 
-    module: str
-    about: str
+
+def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
+    """Add a function to an application as a subcommand. The last paragraph of its docstring is the example."""
+    text, _, example = (inspect.getdoc(function) or "").partition("\f")[0].rpartition("\n\n")
+    app.command(name, help=text, epilog=example, context_settings={"token_normalize_func": hyphenated})(
+        typed_command(function)
+    )
 
 
-def run_command(
-    prog: str,
-    about: str,
-    table: Mapping[str, Command],
-    arguments: Sequence[str] | None,
-    interrupted: str = "Interrupted.",
-) -> int:
-    """Run a subcommand.
+def typed_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for typer, with the options of dataclasses and `IMPORTS` as parameters of their own.
 
-    Args:
-        prog: Name of the program, for its help and its errors.
-        about: Description of the program.
-        table: Subcommands by name.
-        arguments: Command line without the program's name (default: that of this process).
-        interrupted: Line on stderr after Ctrl-C.
-
-    Returns:
-        Exit status: 0, 2 after an error (one line on stderr), 130 after Ctrl-C, 141 if the output's reader is gone.
+    It loads the user's modules, calls `function`, and turns errors into exit statuses.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        given = _parsed(prog, about, table, words)
-        # The user's modules come first, because they register the games that the other arguments name.
-        imports.load_modules(given.imports)
-        imports.allow_paths(given.allowed_paths)
-        for place in NAMED & vars(given).keys():
-            named: str | None = vars(given)[place]
-            if named is not None:
-                vars(given)[place] = imports.without_module(named)
-        with progress.shown():
-            siblings.load(table[given.command].module).run(given)
-        # Flush here, so that a broken pipe is noticed inside this `try`.
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has enough, as in `mage-envs list | head`. The interpreter flushes stdout again at its end, which
-        # must not fail there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ENDED_BY_A_PIPE
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\n{interrupted}\n")
-        return 130
-    except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
-        notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-        sys.stderr.write(f"{prog}: {one_line(scrubbed(' '.join([describe_error(error), *notes])))}\n")
-        return 2
-    return 0
+    signature = inspect.signature(function, eval_str=True)
+    groups = {name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        parameters += _fields_of(groups[name]) if name in groups else [parameter]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=[], annotation=annotation)
+        for name, annotation in IMPORTS.items()
+    ]
+    # Required parameters first, as in every signature; all of them are passed by name.
+    parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
+    parameters = [_with_defaults(one).replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+
+    def run(**values: Any) -> None:
+        names, paths = values.pop("imports"), values.pop("allowed_paths")
+        with _errors_reported():
+            # The user's modules come first, because they register the games that the other options name.
+            imports.load_modules(names)
+            imports.allow_paths(paths)
+            for name in MODULE_PREFIXED:
+                if values.get(name) is not None:
+                    values[name] = imports.without_module(values[name])
+            for name, kind in groups.items():
+                values[name] = kind(**{one.name: values.pop(one.name) for one in _fields_of(kind)})
+            with progress.shown():
+                function(**values)
+            # Flush here, so that a broken pipe is noticed inside this `with`.
+            sys.stdout.flush()
+
+    vars(run).update(
+        __signature__=inspect.Signature(parameters), __annotations__={one.name: one.annotation for one in parameters}
+    )
+    return run
+
+
+def _fields_of(kind: Any) -> Iterator[inspect.Parameter]:
+    """Yield the fields of a dataclass that are options or arguments, as parameters."""
+    hints = get_type_hints(kind, include_extras=True)
+    for one in fields(kind):
+        if any(isinstance(extra, ParameterInfo) for extra in get_args(hints[one.name])[1:]):
+            default = one.default_factory() if one.default_factory is not MISSING else one.default
+            default = inspect.Parameter.empty if default is MISSING else default
+            yield inspect.Parameter(
+                one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name]
+            )
+
+
+def _with_defaults(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter whose typer option follows the conventions of this project.
+
+    A flag that is off has no negative form, a default that the help states is not repeated, and a parser that raises
+    ValueError keeps its message.
+    """
+    if get_origin(parameter.annotation) is not Annotated:
+        return parameter
+    kind, *extras = get_args(parameter.annotation)
+    infos = [copy(extra) for extra in extras if isinstance(extra, ParameterInfo)]
+    for info in infos:
+        info.show_default = info.show_default and "default" not in (info.help or "")
+        flagless = isinstance(info, OptionInfo) and info.default is ... and not info.param_decls
+        if kind is bool and parameter.default is False and flagless:
+            info.param_decls = (f"--{hyphenated(parameter.name)}",)
+        if info.parser is not None:
+            info.parser = _reporting(info.parser)
+    rest = [extra for extra in extras if not isinstance(extra, ParameterInfo)]
+    return parameter.replace(annotation=Annotated[kind, *rest, *infos])
+
+
+def _reporting(parser: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """Return the parser with a usage error in place of a ValueError, whose message typer would drop."""
+
+    def parse(text: Any) -> Any:
+        # Click converts defaults, too, which are not text.
+        if not isinstance(text, str):
+            return text
+        try:
+            return parser(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    # The metavar of an option without one.
+    parse.__name__ = getattr(parser, "__name__", "TEXT")
+    return parse
+
+
+class _errors_reported:
+    """Context that turns an error into one line on stderr and typer's exit with the status of the program."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, BrokenPipeError):
+            # The reader has enough, as in `mage list | head`. The interpreter flushes stdout again at its end, which
+            # must not fail there.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(ENDED_BY_A_PIPE)
+        if isinstance(error, KeyboardInterrupt):
+            complain("\nInterrupted.")
+            raise typer.Exit(130)
+        # A usage error is also a RuntimeError or ValueError in some versions of click; `mage_commands` prints it.
+        if isinstance(error, typer.TyperException | typer.Exit | typer.Abort):
+            return
+        if isinstance(error, ValueError | LookupError | OSError | ImportError | RuntimeError | gym.error.Error):
+            notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
+            complain(f"mage: {one_line(scrubbed(' '.join([describe_error(error), *notes])))}")
+            raise typer.Exit(2)
 
 
 def describe_error(error: Exception) -> str:
     """Return the message of an error. An error of the operating system gets its path and a remedy."""
     if isinstance(error, gym.error.UnregisteredEnv):
-        return f"{error} mage-envs list prints all ids."
+        return f"{error} mage list prints all ids."
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = error.strerror or f"error {error.errno} of the system"
     if error.filename is None:
         return f"{reason} ({type(error).__name__})."
-    remedies = {errno.ENOENT: "check the path", errno.ENOSPC: "free some space", errno.EISDIR: "name a file in it"}
-    remedies |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name a place that you may use")
-    remedies |= dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "name another path")
+    remedies: Mapping[int, str] = {
+        errno.ENOENT: "check the path",
+        errno.ENOSPC: "free some space",
+        errno.EISDIR: "name a file in it",
+        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name a place that you may use"),
+        **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "name another path"),
+    }
     return f"{error.filename}: {reason}; {remedies.get(error.errno, 'check what is there')}."
-
-
-def _parsed(prog: str, about: str, table: Mapping[str, Command], words: Sequence[str]) -> argparse.Namespace:
-    parser = OneLineParser(prog=prog, description=about)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    # Only the called subcommand gets its options, because reading them means importing its module.
-    asked = next((word for word in words if not word.startswith("-")), None)
-    imports.search_current_folder()
-    for name, command in table.items():
-        one = commands.add_parser(name, help=command.about, description=command.about)
-        if name == asked:
-            siblings.load(command.module).add_arguments(one)
-            one.add_argument(
-                imports.OPTION, dest="imports", action="append", default=[], metavar="MODULE", help=imports.HELP
-            )
-            one.add_argument(
-                imports.PATH_OPTION,
-                dest="allowed_paths",
-                action="append",
-                default=[],
-                metavar="PATH",
-                help=imports.PATH_HELP,
-            )
-    return parser.parse_args(words)

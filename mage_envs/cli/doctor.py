@@ -1,11 +1,10 @@
-"""`mage-envs doctor`: a report of the engines, data and caches that the games find on this machine.
+"""`mage doctor`: a report of the engines, data and caches that the games find on this machine.
 
 The report loads no engine and starts no process. It may write the index of official ALFWorld games to the cache.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -20,12 +19,11 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
 BOXOBAN = "BOXOBAN_LEVELS"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments: `mage-envs doctor` needs none."""
+def command() -> None:
+    """Report the engines, data and caches that the games find.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print the report."""
+    Example: mage doctor
+    """
     print("\n".join(report()))
 
 

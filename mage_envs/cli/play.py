@@ -1,14 +1,14 @@
-"""`mage-envs play`: a user in the learner's seat of a game, in a terminal."""
+"""`mage play`: a user in the learner's seat of a game, in a terminal."""
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import numpy as np
+import typer
 
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, screen_width, spelt_out, takes_arrows
@@ -20,27 +20,6 @@ BACK = {"undo": -1, "restart": 0}
 """Answers to keep after each command, as the end of a slice."""
 PATIENCE = 100_000
 """Limit of answers in a game without opponents, so high that a user never reaches it."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-envs play`."""
-    parser.add_argument("env_id", metavar="ID", help="Environment id, as in mage/KuhnPoker-v0, my_games:mage/MyGame-v0")
-    parser.add_argument(
-        "--opponent",
-        metavar="NAME",
-        help="Opponent, as in kuhn/aggressive, checkpoint:runs/demo, my_games:Mine (default: the game's)",
-    )
-    parser.add_argument(
-        "--seat", choices=("first", "second", "alternate"), help="Your seat (default: the game's, else alternate)"
-    )
-    parser.add_argument(
-        "--options", metavar="JSON", help="""Options of the game, as in '{"game": "hex(board_size=4)"}'"""
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help="Seed of the first hand, to repeat it (default: random)")
-    parser.add_argument("--hands", type=int, metavar="N", help="Number of hands to play (default: until you quit)")
-    parser.add_argument(
-        "--max-turns", type=int, metavar="N", help="Answers per hand (default: the game's limit; no limit alone)"
-    )
 
 
 class _Leaves(Exception):
@@ -81,20 +60,51 @@ class _Table:
         return shown, info
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Play hands until their number is reached, the user quits, or the input ends."""
-    for option, value in (("--hands", arguments.hands), ("--max-turns", arguments.max_turns)):
-        if value is not None and value < 1:
-            raise ValueError(f"{option} must be at least 1, got {value}.")
-    table = _sit_down(arguments)
+def command(
+    env_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Environment id, as in mage/KuhnPoker-v0, my_games:mage/MyGame-v0")
+    ],
+    opponent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Opponent, as in kuhn/aggressive, checkpoint:runs/demo, my_games:Mine (default: the game's)",
+        ),
+    ] = None,
+    seat: Annotated[
+        Literal["first", "second", "alternate"] | None,
+        typer.Option(help="Your seat (default: the game's, else alternate)"),
+    ] = None,
+    options: Annotated[
+        str | None, typer.Option(metavar="JSON", help="""Options of the game, as in '{"game": "hex(board_size=4)"}'""")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Seed of the first hand, to repeat it (default: random)")
+    ] = None,
+    hands: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of hands to play (default: until you quit)")
+    ] = None,
+    max_turns: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Answers per hand (default: the game's limit; no limit alone)"),
+    ] = None,
+) -> None:
+    """Play a game in the terminal.
+
+    The environment prints what the learner would read. Answer with an action or its number.
+
+    Example: mage play mage/KuhnPoker-v0 --opponent kuhn/aggressive
+    """
+    game_options = read_object("--options", options, '{"boxes": 1}')
+    table = _sit_down(env_id, game_options, opponent=opponent, seat=seat, seed=seed, max_turns=max_turns)
     print(textwrap.fill(table.rules, screen_width()))
-    how = f"{arguments.env_id}: answer with an action or its number; 'quit' leaves."
+    how = f"{env_id}: answer with an action or its number; 'quit' leaves."
     print("\n" + textwrap.fill(how, screen_width(), break_long_words=False))
     if table.players == 1:
         how = "'undo' reverts the last answer, 'restart' starts again, 'new' leaves this one for another."
         print(textwrap.fill(how, screen_width()))
     try:
-        while arguments.hands is None or table.hands < arguments.hands:
+        while hands is None or table.hands < hands:
             if table.players > 1:
                 table.options = {"seat": table.seats[table.hands % len(table.seats)]}
             _play_hand(table)
@@ -107,25 +117,27 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"You are at {table.score()}.")
 
 
-def _sit_down(arguments: argparse.Namespace) -> _Table:
-    spec = gym.spec(arguments.env_id)
+def _sit_down(
+    env_id: str,
+    game_options: dict[str, Any],
+    *,
+    opponent: str | None,
+    seat: str | None,
+    seed: int | None,
+    max_turns: int | None,
+) -> _Table:
+    spec = gym.spec(env_id)
     if spec.entry_point == META_ENV:
-        base = arguments.env_id.replace("-Meta-", "-")
-        raise ValueError(f"{arguments.env_id} is a meta-episode for models. Play {base} instead.")
+        base = env_id.replace("-Meta-", "-")
+        raise ValueError(f"{env_id} is a meta-episode for models. Play {base} instead.")
     if spec.entry_point != ENV:
-        raise ValueError(f"{arguments.env_id} is not a text game of this package. mage-envs list prints all of them.")
-    options = read_object("--options", arguments.options, '{"boxes": 1}')
-    game_spec = game_with(spec.kwargs["game_name"], options).spec
-    max_turns = arguments.max_turns or (PATIENCE if game_spec.players == 1 else None)
+        raise ValueError(f"{env_id} is not a text game of this package. mage list prints all of them.")
+    game_spec = game_with(spec.kwargs["game_name"], game_options).spec
+    max_turns = max_turns or (PATIENCE if game_spec.players == 1 else None)
     env: gym.Env[Any, Any] = gym.make(
-        arguments.env_id,
-        opponent=arguments.opponent,
-        seat=arguments.seat,
-        max_turns=max_turns,
-        disable_env_checker=True,
-        **options,
+        env_id, opponent=opponent, seat=seat, max_turns=max_turns, disable_env_checker=True, **game_options
     )
-    seed = int(np.random.default_rng().integers(2**31)) if arguments.seed is None else arguments.seed
+    seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
     return _Table(env, game_spec, seed, limited=max_turns != PATIENCE)
 
 

@@ -11,6 +11,7 @@ same code without a GPU.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import importlib
 import importlib.util
@@ -25,7 +26,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dev.gpu.numerics import matrix_rate, precision, random_model, synchronize, token_operations
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 from trainer.cli.estimate import estimate
 from trainer.config.hardware import hardware
@@ -373,7 +373,7 @@ def machine_name(device: torch.device) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print and write each line of the tables as soon as it is measured."""
-    parser = OneLineParser(prog="python -m dev.gpu", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m dev.gpu", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, metavar="FILE", help="file for the tables, as Markdown (default: none)")
     parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=["0.6B", "4B"], help="model sizes")
     parser.add_argument(

@@ -8,6 +8,7 @@ passes if vLLM's log-probabilities of the sampled tokens agree with the trainer'
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import subprocess
@@ -16,8 +17,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from mage_commands import OneLineParser
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -129,7 +128,7 @@ def check(backend: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check each backend in its own process. Return 0 if all pass or vLLM is not installed."""
-    parser = OneLineParser(prog="python -m dev.gpu.vllm", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m dev.gpu.vllm", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--backend", choices=BACKENDS, help="backend to check in this process (default: all, one process each)"
     )

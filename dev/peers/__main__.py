@@ -7,6 +7,7 @@ figures. Also, an environment of TextArena is wrapped as a meta-episode, trained
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -22,7 +23,6 @@ from pathlib import Path
 from dev.peers import foreign
 from dev.peers.foreign import ForeignOutcome
 from dev.peers.sides import OURS, PEERS, Child, Side, Unavailable, interpreter
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 
 
@@ -251,7 +251,7 @@ def compare(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
-    parser = OneLineParser(prog="python -m dev.peers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dev.peers", description=__doc__)
     keys, row_keys = [side.key for side in PEERS], [*(row.key for row in ROWS), foreign.ROW]
     parser.add_argument("--peers", nargs="+", choices=keys, default=keys, metavar="PEER", help=", ".join(keys))
     parser.add_argument(

@@ -7,6 +7,7 @@ games are generated, with the size of official games.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -22,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.gamefile import GameLike
@@ -306,7 +306,7 @@ def table(lines: Sequence[Line]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print the table. Return 1 if a target is missed."""
-    parser = OneLineParser(prog="python -m dev.speed.alfworld", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dev.speed.alfworld", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="measure fewer games and steps")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
     chosen = parser.parse_args(arguments)

@@ -6,6 +6,7 @@ turns contain the cost of other processes. Trust the ratios more than the figure
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -26,7 +27,6 @@ from benchmarks.demo.run import DemoSettings, make_trainer
 from benchmarks.evaluation.run.environments import make_envs
 from dev.speed import tokens
 from dev.speed.ours import Work, env_steps, search
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 from mage_envs.text.generation import Prompt
 from opponents.search.mcts import MEMORY_MB, ROLLOUTS, UCT
@@ -396,7 +396,7 @@ def as_json(figures: Sequence[Figure], effort: Effort) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
-    parser = OneLineParser(prog="python -m dev.speed", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dev.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="measure less, in a fifth of the time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
     chosen = parser.parse_args(arguments)

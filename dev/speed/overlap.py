@@ -8,6 +8,7 @@ it. Opponents think one after the other, or in worker processes. The share is th
 
 from __future__ import annotations
 
+import argparse
 import heapq
 from collections import deque
 from collections.abc import Sequence
@@ -18,7 +19,6 @@ from typing import Any
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_commands import OneLineParser
 from mage_envs.processes import Watchdog, attempt
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
@@ -198,7 +198,7 @@ def play(setting: OverlapSetting, slots: int = 64) -> Shares:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table. Return 1 if the last line's share is too small."""
-    parser = OneLineParser(prog="python -m dev.speed.overlap", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m dev.speed.overlap", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--slots", type=int, default=64, metavar="N", help="meta-episodes at once, a multiple of 8 (default: 64)"
     )

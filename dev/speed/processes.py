@@ -24,7 +24,6 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.executors import Processes
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Records, Writer
-from mage_commands import OneLineParser
 from mage_envs.processes import CALL_TIMEOUT_S
 
 AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
@@ -60,7 +59,9 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print one line. Return 1 if the records differ."""
-    parser = OneLineParser(prog="python -m dev.speed.processes", description=(__doc__ or "").partition(":")[2])
+    parser = argparse.ArgumentParser(
+        prog="python -m dev.speed.processes", description=(__doc__ or "").partition(":")[2]
+    )
     parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"panel to play (default: {PANEL})")
     parser.add_argument(
         "--num-episodes",

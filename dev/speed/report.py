@@ -7,6 +7,7 @@ load is therefore printed, too. Memory is read on Linux only.
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import sys
@@ -29,7 +30,6 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Writer
 from dev.speed.chromium import opened_chromium
-from mage_commands import OneLineParser
 from mage_envs.text.generation import Completion, Generator, Prompt
 
 PANEL, EPISODES = "webshop-ood-catalogue", 10
@@ -122,7 +122,7 @@ def paint(driver: Any, page: Path) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print one line per figure."""
-    parser = OneLineParser(prog="python -m dev.speed.report", description=(__doc__ or "").partition(":")[0])
+    parser = argparse.ArgumentParser(prog="python -m dev.speed.report", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"panel to play (default: {PANEL})")
     panel = parser.parse_args(arguments).panel
     with tempfile.TemporaryDirectory() as folder:

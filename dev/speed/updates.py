@@ -7,6 +7,7 @@ Ours uses `MAGETrainer` with micro-batches by tokens. TRL's uses `GRPOTrainer._c
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import sys
@@ -22,7 +23,6 @@ import gymnasium as gym
 import numpy as np
 
 from dev.speed.tokens import PAPER_BUDGET, PAPER_UPDATE, Call, paper_calls
-from mage_commands import OneLineParser
 
 if TYPE_CHECKING:
     import torch
@@ -210,7 +210,7 @@ def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print one line. Return 1 if a limit is missed."""
-    parser = OneLineParser(prog="python -m dev.speed.updates", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m dev.speed.updates", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--calls", type=int, default=PAPER_UPDATE, metavar="N", help=f"model calls of the update ({PAPER_UPDATE})"
     )

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.catalogue_maker import FamilyRecord, about, stream
@@ -372,7 +371,7 @@ def table(lines: Sequence[WebShopLine]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print the figures. Return 1 if a target is missed."""
-    parser = OneLineParser(prog="python -m dev.speed.webshop", description="Speed of WebShop.")
+    parser = argparse.ArgumentParser(prog="python -m dev.speed.webshop", description="Speed of WebShop.")
     parser.add_argument("--products", type=int, nargs="+", default=[1000, 100_000], metavar="N", help="catalogue sizes")
     parser.add_argument(
         "--folder", type=Path, help="folder for the data, which is removed at the end (default: a temporary folder)"

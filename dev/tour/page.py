@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from textwrap import fill
@@ -15,7 +16,6 @@ import torch
 import mage_envs  # noqa: F401  (registers the ids)
 from dev.tour.hops import ANSWER, TRAINING
 from dev.tour.recorder import ROOT, WIDTH, Hop, RecordedCall, Recorder
-from mage_commands import OneLineParser
 from mage_envs.core import Task
 from mage_envs.text.generation import Prompt
 from opponents.seating import _table_of
@@ -152,7 +152,7 @@ def page() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or check it."""
-    parser = OneLineParser(prog="python -m dev.tour", description="Rewrite docs/tour.md.")
+    parser = argparse.ArgumentParser(prog="python -m dev.tour", description="Rewrite docs/tour.md.")
     parser.add_argument("--check", action="store_true", help="exit with 1 if the page differs; write nothing")
     checks, text = parser.parse_args(arguments).check, page()
     if not checks:

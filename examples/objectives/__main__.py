@@ -21,7 +21,6 @@ from benchmarks.executors import Processes, unwrap
 from examples.objectives.figure import draw
 from examples.objectives.report import LearnedRow, as_json, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 
 SEEDS = 3
@@ -113,7 +112,7 @@ def rows_of(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(prog="python -m examples.objectives", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m examples.objectives", description=__doc__)
     names = [game.name for game in GAMES]
     parser.add_argument("--ablations", action="store_true", help="compare anchors, grouping and normalisation")
     parser.add_argument("--games", nargs="+", choices=names, default=names, metavar="GAME", help=", ".join(names))

@@ -7,6 +7,7 @@ not repeated. If a run was stopped, it resumes from its newest checkpoint.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -26,7 +27,6 @@ from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites import panel, weights_of
 from benchmarks.exact.regret import regret
 from examples.words.table import Learned, table
-from mage_commands import OneLineParser
 from mage_envs.files.atomic import write_atomically
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import headroom
@@ -273,7 +273,7 @@ def _lesson(lesson: Lesson, log: Callable[[str, bool], None]) -> Learned | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train in every game, and write the table and its numbers. Return 130 if Ctrl-C stopped a run."""
     names = [lesson.game for lesson in LESSONS]
-    parser = OneLineParser(prog="python -m examples.words", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m examples.words", description=__doc__)
     parser.add_argument("games", nargs="*", metavar="GAME", help=f"games, of {', '.join(names)} (default: all)")
     parser.add_argument(
         "--out",

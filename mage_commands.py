@@ -235,6 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = "mage" if context is None else context.command_path
         complain(f"{path}: {_usage_message(error)} (options: {path} --help)")
         return 2
+    except (ImportError, ValueError) as error:
+        # A command reports its own errors. This one comes from importing it, as from a package that is hidden.
+        complain(f"mage: {' '.join(str(error).split())}")
+        return 2
     except typer.Abort:
         complain("\nInterrupted.")
         return INTERRUPTED

@@ -24,7 +24,7 @@ class SweepRun:
     """Name of the settings, shared by all seeds."""
     seed: int
     arguments: tuple[str, ...]
-    """Arguments of mage-train without the seed and the folder."""
+    """arguments of mage train without the seed and the folder."""
     file: str | None = None
     """Sweep file that contains the arguments, or None for a built-in study."""
 
@@ -66,7 +66,7 @@ def seeds_of(count: int) -> range:
 
 
 def flags(fields: Fields) -> list[str]:
-    """Return fields as arguments of mage-train."""
+    """Return fields as arguments of mage train."""
     found: list[str] = []
     for name, value in fields.items():
         found.append(f"--{name}")

@@ -42,6 +42,7 @@ IMPORTS = {
 def build_command(name: str, module: ModuleType, markup: Any) -> Any:
     """Return typer's command for a module with a function `command`, or with an application `app`."""
     if hasattr(module, "app"):
+        module.app.rich_markup_mode = markup
         return typer.main.get_command(module.app)
     app = typer.Typer(add_completion=False, rich_markup_mode=markup, pretty_exceptions_enable=False)
     add_command(app, name, module.command)

@@ -1,4 +1,4 @@
-"""The opponent `checkpoint:<folder>`, a model that mage-train or the demo saved."""
+"""The opponent `checkpoint:<folder>`, a model that mage train or the demo saved."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class PlaySettings:
         """
         path = Path(folder) / FILE
         if not path.exists():
-            raise FileNotFoundError(f"{folder} holds no {FILE}; pass a folder that mage-train or the demo saved.")
+            raise FileNotFoundError(f"{folder} holds no {FILE}; pass a folder that mage train or the demo saved.")
         content = read_inside(Path(folder), FILE)
         try:
             told = parse_json(content)

@@ -1,4 +1,4 @@
-"""The arguments of `mage-train`: preset, hardware, file and flags. No torch, unless an option of TRL's is set."""
+"""The arguments of `mage train`: preset, hardware, file and flags. No torch, unless an option of TRL's is set."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _MODEL = (
 )
 
 MADE_HERE = ("tiny", "words")
-"""Models that mage-train makes itself."""
+"""Models that mage train makes itself."""
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 DESCRIPTION = ["*config.json", "tokenizer.json", "chat_template.*"]
 """Files of a model without its weights."""

@@ -1,27 +1,24 @@
-"""The command `mage-train` (`python -m trainer`), which trains a model from a preset, a YAML file and flags."""
+"""`mage train`: train a language model from a preset, a YAML file and flags."""
 
 from __future__ import annotations
 
-import sys
-
-if __name__ == "__main__":
-    # Before the imports below, so that Ctrl-C ends the command in one line from here on. The command imports this file
-    # again, as a module.
-    import mage_commands
-
-    sys.exit(mage_commands.train())
-
+import inspect
 import os
+import re
 import signal
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import gymnasium as gym
+import typer
+from typer.core import TyperCommand
 
+from mage_commands import markup
 from mage_envs.cli import progress
 from mage_envs.cli.commands import describe_error
 from mage_envs.files.locking import FolderLock
@@ -29,69 +26,148 @@ from mage_envs.loading import imports, siblings
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
-from trainer.config.hardware import hardware_names
-from trainer.config.presets import listing
+from trainer.config.fields import GROUPS
+from trainer.config.hardware import hardware, hardware_names
+from trainer.config.presets import listing, preset
 from trainer.method.metrics import RunStopped, WronglyStarted
 
 if TYPE_CHECKING:
     from trainer.cli.arguments import ParsedArguments
 
-USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
-                  [--hardware NAME] [--dry-run] [--resume | --resume-if-any] [--verbose] [--FIELD VALUE ...]
-
-Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig. --hardware
-overrides the preset, the file overrides both, and flags override all of them. The model 'tiny' is a byte-level model
-with random weights, to try a run on a CPU. The model 'words' is a word-level model that learns a game with a fixed set
-of actions on a CPU; it sets fields that suit it, and prints them. --import loads a module (installed, or from the
-current folder) that registers games and opponents. --env_id also accepts module:id.
-
-  mage-train --preset mage-kuhn --dry-run                   the resolved settings and one prompt of each kind
-  mage-train --preset mage-kuhn --hardware 8x80gb --dry-run the same there, the launch command, upper bounds of needs
-  mage-train --preset mage-kuhn --output_dir runs/kuhn      the paper's run, on a GPU
-  mage-train --model words --env_id mage/Ultimatum-Meta-v0  learns within minutes on a CPU (--warm_start N: N steps
-                                                            of language modelling on random legal play first)
-  mage-train --preset mage-kuhn --model tiny --max_rollouts 2 --groups_per_rollout 2 --max_completion_length 16
-
-hardware: {hardware}
-presets:
-  {presets}
-"""
-
-
 NEEDED = ("yaml", "torch", "trl", "transformers", "accelerate", "datasets", "peft")
 """Packages of the extra `train`, by import name."""
 
 
-TOLD = 10.0
+WAIT_FOR_FIRST_RANK_S = 10.0
 """Seconds that ranks other than 0 wait, so that rank 0 prints an error of all ranks before the launcher ends them."""
+OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
+    "preset": ("NAME", "Preset, which sets the fields of one of the paper's runs: {presets}"),
+    "hardware": ("NAME", "Machine, which overrides the preset: {hardware}"),
+    "config": ("FILE", "YAML file with fields, which overrides both; flags override the file"),
+    "model": ("NAME", "Folder or name on the hub; tiny is a random byte-level model, words a small one that learns"),
+    "import": ("MODULE", imports.HELP),
+    "warm_start": ("N", "With --model words: steps of language modelling on random legal play first (default: 0)"),
+    "dry_run": ("", "Print the settings, one prompt of each kind and, with --hardware, the needs; train nothing"),
+    "resume": ("", "Continue from the newest intact checkpoint of --output_dir"),
+    "resume_if_any": ("", "As --resume if there is a checkpoint, else start a new run"),
+    "help_all": ("", "List the inherited fields of TRL and transformers, too"),
+}
+"""Options of the command itself: metavar, empty for a switch, and help."""
+
+
+class TrainCommand(TyperCommand):
+    """A command whose options are listed by typer and parsed by TRL's parser, which knows the inherited fields."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the arguments as they are, or print the help."""
+        words = {word.replace("_", "-") for word in args}
+        if args and not words & {"--help", "-h", "--help-all"}:
+            ctx.args = args
+            return args
+        listed = typer.main.get_command(build_app(_chosen(args), inherited="--help-all" in words))
+        typer.echo(listed.get_help(ctx))
+        raise typer.Exit
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the plain help in the same groups as the help on a terminal."""
+        panels = {getattr(option, "rich_help_panel", None): [] for option in self.params}  # type: ignore[var-annotated]
+        for option in self.params:
+            panels[getattr(option, "rich_help_panel", None)].append(option.get_help_record(ctx))
+        for title, records in panels.items():
+            with formatter.section(title or "Options"):
+                formatter.write_dl([record for record in records if record])
+
+
+def _chosen(args: Sequence[str]) -> Mapping[str, str]:
+    """Return the values of the preset and the hardware that `args` name, each as a remark in the help of its field."""
+    found: dict[str, str] = {}
+    for kind, name in re.findall(r"--(preset|hardware)[= ](\S+)", " ".join(args)):
+        values = preset(name) if kind == "preset" else hardware(name).fields
+        found |= {field: f" {name}: {value}." for field, value in values.items()}
+    return found
+
+
+def build_app(chosen: Mapping[str, str], inherited: bool = False) -> typer.Typer:
+    """Return the application of `mage train`.
+
+    Args:
+        chosen: Remarks at the end of the help of a field, by its name.
+        inherited: True to list the inherited fields of TRL and transformers, too.
+    """
+    groups: dict[str, Any] = {(inspect.getdoc(group) or "").rstrip("."): group for group in GROUPS}
+    if inherited:
+        from trl.trainer.model_config import ModelConfig
+
+        from trainer.config.mage_config import MAGEConfig
+
+        groups |= {"Fields of trl.ModelConfig": ModelConfig, "Fields of trl.GRPOConfig": MAGEConfig}
+    known = {"presets": listing(), "hardware": ", ".join(hardware_names())}
+    options: dict[str, Any] = {
+        # The trailing underscore keeps keywords and fields of the same name apart.
+        f"{name}_": _option(f"--{name.replace('_', '-')}", metavar, text.format_map(known), None)
+        for name, (metavar, text) in OWN_OPTIONS.items()
+    }
+    for title, group in groups.items():
+        for item in fields(group):
+            text = " ".join(str(item.metadata.get("help", "")).split()) + chosen.get(item.name, "")
+            options.setdefault(item.name, _option(f"--{item.name}", field_type(item), text, title))
+
+    def train(typer_context: typer.Context, **_: Any) -> None:
+        raise typer.Exit(main(typer_context.args))
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("typer_context", keyword, annotation=typer.Context),
+        *(inspect.Parameter(name, keyword, default=None, annotation=one) for name, one in options.items()),
+    ]
+    annotations = {one.name: one.annotation for one in parameters}
+    vars(train).update(__signature__=inspect.Signature(parameters), __annotations__=annotations)
+    about = (
+        "Train a language model on meta-episodes. The lowest in precedence comes first: preset, hardware, file, flags."
+    )
+    app = typer.Typer(add_completion=False, rich_markup_mode=markup())
+    app.command("train", cls=TrainCommand, help=about, epilog="Example: mage train --preset mage-kuhn --dry-run")(train)
+    return app
+
+
+def _option(flag: str, metavar: str, text: str, title: str | None) -> Any:
+    option = typer.Option(flag, metavar=metavar or None, help=text, rich_help_panel=title, show_default=False)
+    return Annotated[str if metavar else bool, option]
+
+
+def field_type(item: Field[Any]) -> str:
+    """Return the type of a field as the help names it: `INT`, `STR`, `JSON`, `STR ...`."""
+    kind = item.type if isinstance(item.type, str) else getattr(item.type, "__name__", str(item.type))
+    kind = re.sub(r"\s*\|\s*None", "", kind)
+    if "dict" in kind:
+        return "JSON"
+    repeated = re.fullmatch(r"list\[(.*)\]", kind)
+    return f"{repeated[1].upper()} ..." if repeated else kind.upper()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(presets=listing(), hardware=", ".join(hardware_names())))
-        return 0
     try:
         siblings.check("trainer")
         with progress.shown():
             return _run(arguments)
     except KeyboardInterrupt:
-        print("\nmage-train: interrupted before the training began; nothing was written.", file=sys.stderr)
+        print("\nmage: interrupted before the training began; nothing was written.", file=sys.stderr)
         return 130
     except RunStopped as error:
-        print(f"mage-train: {one_line(error)}", file=sys.stderr)
+        print(f"mage: {one_line(error)}", file=sys.stderr)
         return 1
     except WronglyStarted as error:
         # Every rank detects this error. A launcher kills all ranks at the first exit, so rank 0 must print and exit
         # first.
         if os.environ.get("RANK", "0") != "0":
-            time.sleep(TOLD)
+            time.sleep(WAIT_FOR_FIRST_RANK_S)
             return 2
-        print(f"mage-train: {error}", file=sys.stderr)
+        print(f"mage: {error}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
-        print(f"mage-train: {one_line(scrubbed(_told(error)))}", file=sys.stderr)
+        print(f"mage: {one_line(scrubbed(_told(error)))}", file=sys.stderr)
         return 2
 
 
@@ -185,7 +261,7 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
     if "advantage" in chosen and prefer_exact(config):
         chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics")}
     told = " ".join(f"{name}={value}" for name, value in chosen.items())
-    print(f"mage-train: --model words sets {told}", file=sys.stderr)
+    print(f"mage: --model words sets {told}", file=sys.stderr)
 
 
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
@@ -244,7 +320,7 @@ def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
         return None
     last, passed = newest_checkpoint(out)
     for line in passed:
-        print(f"mage-train: {line}", file=sys.stderr)
+        print(f"mage: {line}", file=sys.stderr)
     if last is None:
         found = "no sound checkpoint" if passed else "no checkpoint"
         raise ValueError(f"--resume finds {found} in {out}. Set save_steps, or remove --resume.")
@@ -297,7 +373,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
 
 def _leave(*signal: object) -> NoReturn:
     """Exit at once, on the second Ctrl-C."""
-    print("\nmage-train: interrupted while the model was saved. An older model may be lost.", file=sys.stderr)
+    print("\nmage: interrupted while the model was saved. An older model may be lost.", file=sys.stderr)
     sys.stderr.flush()
     # `sys.exit` would wait for threads and exit handlers, which may hang after an interruption.
     os._exit(130)
@@ -310,3 +386,6 @@ def _init_kwargs(model: Any) -> dict[str, Any]:
         "dtype": None if model.dtype == "auto" else model.dtype,
     }
     return {key: value for key, value in chosen.items() if value is not None}
+
+
+app = build_app({})

@@ -22,18 +22,9 @@ def option(default: T, text: str) -> T:
 
 
 @dataclass
-class RunFields:
-    """Fields of a training run, with the defaults of the method (docs/method.md section 5).
+class EnvironmentFields:
+    """Environment and opponents."""
 
-    `num_generations` is the group size. `per_device_train_batch_size` counts meta-episodes, and `groups_per_rollout`
-    sets it for any number of processes. An optimiser step uses one mini-batch of a rollout. A run ends after
-    `max_rollouts` rollouts or `max_steps` optimiser steps, if both are set at the first limit.
-
-    `delta` is the dual clip: a negative advantage never counts more than `delta` times. TRL clamps the ratio before it
-    computes the minimum. For delta > 1 + epsilon that equals the classic max(min(rA, clip(r)A), delta A).
-    """
-
-    # -- environment ----------------------------------------------------------------------------------------
     env_id: str = option(
         "mage/KuhnPoker-Meta-v0", "Id of the meta-episode environment, or module:id (default: mage/KuhnPoker-Meta-v0)."
     )
@@ -114,7 +105,11 @@ class RunFields:
         "Share of failed meta-episodes in a rollout, from 0 to 1, above which the run stops (default: 0.25).",
     )
 
-    # -- evaluation and log ---------------------------------------------------------------------------------
+
+@dataclass
+class EvaluationFields:
+    """Evaluation and log."""
+
     eval_panel: str | None = option(
         None, "Panel of mage-bench list that is played during training (default: None, no evaluation)."
     )
@@ -138,7 +133,11 @@ class RunFields:
     verbose: bool = option(False, "True for more console lines per rollout (default: False).")
     log_transcripts: int = option(2, "Meta-episodes per rollout that are stored in transcripts.jsonl (default: 2).")
 
-    # -- credit ---------------------------------------------------------------------------------------------
+
+@dataclass
+class CreditFields:
+    """Returns and advantages."""
+
     reward: str | None = option(
         None,
         "Reward of an episode: a name from the game's settings (task, released, ...), or module:function, which maps "
@@ -186,7 +185,11 @@ class RunFields:
         "Opponent of a group: stationary (one for all) or non_stationary (drawn per member) (default: stationary).",
     )
 
-    # -- rollouts and updates -------------------------------------------------------------------------------
+
+@dataclass
+class UpdateFields:
+    """Rollouts and updates."""
+
     max_rollouts: int | None = option(
         None, "Number of rollouts of the run (default: None, which is 150 unless max_steps is set)."
     )
@@ -255,7 +258,11 @@ class RunFields:
         "Normalisation of the loss: tokens, steps (model calls), or none (Dr. GRPO) (default: tokens).",
     )
 
-    # -- TRL's fields with its defaults, named by presets, hardware and checks ------------------------------
+
+@dataclass
+class InheritedFields:
+    """Fields of TRL with its defaults that presets, hardware or checks name."""
+
     output_dir: str | None = option(None, "Folder of the run (default: None, which is trainer_output).")
     seed: int = option(42, "Seed of the run (default: 42).")
     use_cpu: bool = option(False, "True to train on the CPU (default: False).")
@@ -300,7 +307,11 @@ class RunFields:
         None, "Maximum tokens of a prompt with its reply in vLLM (default: None, which is the sum of both limits)."
     )
 
-    # -- TRL's fields with other defaults -------------------------------------------------------------------
+
+@dataclass
+class ChangedFields:
+    """Fields of TRL with other defaults."""
+
     num_generations: int | None = option(8, "Group size, the number of meta-episodes per group (default: 8).")
     num_generations_eval: int | None = option(1, "Meta-episodes per evaluation task, only 1 is supported (default: 1).")
     max_completion_length: int | None = option(1024, "Reply limit in tokens (default: 1024).")
@@ -331,3 +342,20 @@ class RunFields:
     dataloader_pin_memory: bool = option(
         False, "True to pin memory of the data loader, through which no tensors pass (default: False)."
     )
+
+
+GROUPS = (EnvironmentFields, EvaluationFields, CreditFields, UpdateFields, InheritedFields, ChangedFields)
+"""Groups of fields in the order of the help. The docstring of a group is its title."""
+
+
+@dataclass
+class RunFields(ChangedFields, InheritedFields, UpdateFields, CreditFields, EvaluationFields, EnvironmentFields):
+    """Fields of a training run, with the defaults of the method (docs/method.md section 5).
+
+    `num_generations` is the group size. `per_device_train_batch_size` counts meta-episodes, and `groups_per_rollout`
+    sets it for any number of processes. An optimiser step uses one mini-batch of a rollout. A run ends after
+    `max_rollouts` rollouts or `max_steps` optimiser steps, if both are set at the first limit.
+
+    `delta` is the dual clip: a negative advantage never counts more than `delta` times. TRL clamps the ratio before it
+    computes the minimum. For delta > 1 + epsilon that equals the classic max(min(rA, clip(r)A), delta A).
+    """

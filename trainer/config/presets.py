@@ -159,14 +159,14 @@ def preset(name: str) -> dict[str, Any]:
     """Return the fields of a preset. Raises ValueError with the nearest names if the name is unknown."""
     if name not in PRESETS:
         near = get_close_matches(name, PRESETS, n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "mage-train --help lists all presets."
+        hint = f"Did you mean {' or '.join(near)}?" if near else "mage train --help lists all presets."
         raise ValueError(f"unknown preset {name!r}. {hint}")
     return dict(PRESETS[name])
 
 
 def listing() -> str:
-    """Return all names of presets in a few lines."""
+    """Return the forms of all names of presets."""
     lines = [f"({'|'.join(ALGORITHMS)})-({'|'.join(ENVIRONMENTS)}), each also with -paper"]
     for axes in ABLATIONS:
         lines.append("-".join(["ablation", *(f"({'|'.join(axis)})" for axis in axes)]))
-    return "\n  ".join(lines)
+    return "; ".join(lines)

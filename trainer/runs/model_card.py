@@ -46,7 +46,7 @@ def model_card(
         config: Settings of the run. The results come from its output folder.
         play: Play settings of the model. None for an environment without an id.
         opponents: Training opponents and their weights.
-        command: Arguments of mage-train. None for a run from Python.
+        command: Arguments of mage train. None for a run from Python.
     """
     local = not base_model or Path(base_model).exists()
     header = {"library_name": "transformers", "pipeline_tag": "text-generation", "tags": ["mage-envs", "trl"]}
@@ -84,7 +84,7 @@ def _results(folder: str | None) -> str:
 
 def _command(arguments: Sequence[str]) -> str:
     """Return the command without the values of options such as `--hub_token`."""
-    words, hidden = ["mage-train"], False
+    words, hidden = ["mage", "train"], False
     for argument in arguments:
         name, given, _ = argument.partition("=")
         secret = name.startswith("--") and is_secret_name(name)

@@ -115,7 +115,7 @@ def commands(
         place = words.index("--max_rollouts")
         del words[place : place + 2]
     more = [] if rollouts is None else ["--max_rollouts", str(2 * rollouts)]
-    lines.append(f"Train it further: mage-train {shlex.join([*words, *more])} --resume")
+    lines.append(f"Train it further: mage train {shlex.join([*words, *more])} --resume")
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mage_envs import IllegalAction
 from mage_envs.games.webshop import Shop, WebShop, open_shop
-from mage_envs.games.webshop.command import main
+from mage_commands import main
 from mage_envs.games.webshop.goal_tables import StoredGoals, upstream_weights
 from mage_envs.games.webshop.search.nouns import nouns
 from mage_envs.games.webshop.shop import TAGGERS
@@ -204,14 +204,14 @@ def test_the_shop_scores_with_its_tagger(shop, monkeypatch):
 
 def test_commands_that_describe(data, capsys, monkeypatch):
     shop = WebShop(data=data).shop
-    assert main(["show", str(shop.catalogue.folder)]) == 0
+    assert main(["webshop", "show", str(shop.catalogue.folder)]) == 0
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 2
     assert any(f"23 products, {len(shop)} synthetic goals (" in line and shop.fingerprint in line for line in told)
-    assert main(["show", "--size", "tiny"]) == 0
+    assert main(["webshop", "show", "--size", "tiny"]) == 0
     assert "100 products, 200 made goals (" in capsys.readouterr().out
     monkeypatch.setitem(sys.modules, "spacy", None)
-    assert main(["titles", "--size", "tiny"]) == 2
+    assert main(["webshop", "titles", "--size", "tiny"]) == 2
     assert "requires spaCy and its model" in capsys.readouterr().err
 
 

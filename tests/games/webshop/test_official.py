@@ -11,7 +11,7 @@ import pytest
 from mage_envs.cli import progress
 from mage_envs.games.webshop import DataFileError, import_official, official, open_shop
 from mage_envs.games.webshop.cache import MANIFEST
-from mage_envs.games.webshop.command import main
+from mage_commands import main
 from mage_envs.games.webshop.official import read_array, read_object
 from tests.games.webshop.raw import ATTRIBUTES, PRODUCTS, raw, write_official
 
@@ -195,17 +195,17 @@ def test_synthetic_goals_without_an_entry_for_every_product(tmp_path):
 
 
 def test_the_module_is_the_command():
-    command = [sys.executable, "-m", "mage_envs.games.webshop", "verify", "nowhere"]
+    command = [sys.executable, "-m", "mage_envs", "webshop", "verify", "nowhere"]
     failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr.startswith("webshop: ")
+    assert failed.stderr.startswith("mage: ")
 
 
 def test_the_command(data, tmp_path, capsys):
-    assert main(["import", str(data), "--cache", str(tmp_path)]) == 0
+    assert main(["webshop", "import", str(data), "--cache", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert told.endswith("23 products; goals: 4 human, 47 synthetic.\n")
     folder = told.partition(": 23")[0]
-    assert main(["verify", folder]) == 0
-    assert main(["import", str(tmp_path / "nowhere")]) == 2
-    assert capsys.readouterr().err.startswith("webshop: The folder")
+    assert main(["webshop", "verify", folder]) == 0
+    assert main(["webshop", "import", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err.startswith("mage: The folder")

@@ -62,8 +62,8 @@ class Hardware:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def launch(self) -> dict[str, str]:
-        """Return the commands that start a run, directly and by Slurm, without the arguments of mage-train."""
-        started = f"mage-train --hardware {self.name}"
+        """Return the commands that start a run, directly and by Slurm, without the arguments of mage train."""
+        started = f"mage train --hardware {self.name}"
         if self.processes > 1:
             config = f"--config_file {FOLDER / 'fsdp2.accelerate.yaml'} --num_processes {self.processes}"
             started = f"accelerate launch {config} -m trainer --hardware {self.name}"

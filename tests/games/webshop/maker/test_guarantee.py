@@ -19,7 +19,7 @@ from mage_envs.games.webshop.catalogue_maker.guarantee import (
 )
 from mage_envs.games.webshop.catalogue_maker.prove import best_reward
 from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
-from mage_envs.games.webshop.command import main
+from mage_commands import main
 from mage_envs.games.webshop.products import normalise
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
@@ -91,12 +91,12 @@ def test_a_product_that_no_search_finds_is_an_error():
 def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
-    assert main(["show", "--size", "tiny"]) == 0
+    assert main(["webshop", "show", "--size", "tiny"]) == 0
     making, made, proving = capsys.readouterr().err.splitlines()[:3]
     assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
     assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", made)
     assert re.fullmatch(r"WebShop proves that searches find its products: \d+ of 100 products, \d+ s left\.", proving)
-    assert main(["show", "--size", "tiny"]) == 0
+    assert main(["webshop", "show", "--size", "tiny"]) == 0
     assert capsys.readouterr().err == ""  # it is there now
 
 

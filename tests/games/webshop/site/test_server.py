@@ -181,14 +181,14 @@ def test_without_a_package_the_error_names_the_extra(shop, monkeypatch, package)
 
 def test_importing_the_site_loads_no_server():
     script = (
-        "import sys, mage_envs.games.webshop.site.command; print({'flask', 'werkzeug', 'waitress'} & set(sys.modules))"
+        "import sys, mage_envs.cli.webshop; print({'flask', 'werkzeug', 'waitress'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"
 
 
 def test_the_command(data):
-    command = [sys.executable, "-W", "error", "-m", "mage_envs.games.webshop.site", "--port", "0", "--data", str(data)]
+    command = [sys.executable, "-W", "error", "-m", "mage_envs", "webshop", "serve", "--port", "0", "--data", str(data)]
     env = {**os.environ, "FLASK_DEBUG": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env
@@ -208,16 +208,8 @@ def test_the_command(data):
 
 
 def test_the_command_shows_an_agent(data):
-    script = (
-        "import argparse\n"
-        "from mage_envs.games.webshop.site import command\n"
-        "from opponents import make_opponent\n"
-        "parser = argparse.ArgumentParser()\n"
-        "command.add_options(parser, ('rule', 'oracle'))\n"
-        "command.serve(parser.parse_args(), lambda name, game: make_opponent(f'webshop/{name}', game))\n"
-    )
     options = ["--port", "0", "--data", str(data), "--watch-agent", "oracle", "--pace", "0.01"]
-    command = [sys.executable, "-W", "error", "-c", script, *options]
+    command = [sys.executable, "-W", "error", "-m", "mage_envs", "webshop", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as served:
         try:
             served.stdout.readline()
@@ -238,8 +230,8 @@ def test_the_command_shows_an_agent(data):
 )
 def test_the_commands_errors_are_one_line(arguments, message, data):
     given = arguments if "--data" in arguments or "--size" in arguments else [*arguments, "--data", str(data)]
-    command = [sys.executable, "-m", "mage_envs.games.webshop.site", "--port", "0", *given]
+    command = [sys.executable, "-m", "mage_envs", "webshop", "serve", "--port", "0", *given]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("webshop: ")
+    assert done.stderr.startswith("mage: ")
     assert message in done.stderr

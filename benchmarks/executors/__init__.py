@@ -9,13 +9,15 @@ process writes results, and the results do not depend on the executor.
 """
 
 from benchmarks.executors.jobs import Conditions, Executor, in_order, ordered, unwrap
-from benchmarks.executors.naming import FORMS, add_option, make_executor
+from benchmarks.executors.naming import EXECUTOR_HELP, FORMS, ExecutorOption, add_option, make_executor
 from benchmarks.executors.on_this_machine import Local, Processes
 
 __all__ = [
+    "EXECUTOR_HELP",
     "FORMS",
     "Conditions",
     "Executor",
+    "ExecutorOption",
     "Local",
     "Processes",
     "add_option",

@@ -7,6 +7,9 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import Annotated
+
+import typer
 
 from benchmarks.executors.jobs import Executor
 from benchmarks.executors.on_this_machine import Local, Processes
@@ -19,6 +22,10 @@ FORMS: Mapping[str, str] = {
     "slurm:PARTITION": "array jobs in a Slurm queue, from a folder that all nodes see",
 }
 """Forms of a name that `make_executor` accepts, with a description of each."""
+EXECUTOR_HELP = f"executor of the work: {', '.join(FORMS)}"
+"""Help of `--executor` without its default, for commands with another default than `local`."""
+ExecutorOption = Annotated[str, typer.Option(metavar="WHERE", help=f"{EXECUTOR_HELP} (default: local)")]
+"""Type of the parameter `executor: ExecutorOption = "local"` of a command."""
 
 
 def make_executor(spec: str) -> Executor:
@@ -53,10 +60,7 @@ def _need(package: str, spec: str, extra: str | None = None) -> None:
 
 def add_option(parser: argparse.ArgumentParser, default: str = "local") -> None:
     """Add the option `--executor` to a parser."""
-    forms = ", ".join(FORMS)
-    parser.add_argument(
-        "--executor", default=default, metavar="WHERE", help=f"executor of the work: {forms} (default: {default})"
-    )
+    parser.add_argument("--executor", default=default, metavar="WHERE", help=f"{EXECUTOR_HELP} (default: {default})")
 
 
 def all_cores() -> str:

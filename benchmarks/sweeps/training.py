@@ -28,7 +28,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         # Imported here: a sweep whose runs are all done prints its table without loading torch.
         import torch
 
-        from trainer.__main__ import main
+        from trainer.cli.train import main
         from trainer.runs.run_folder import checkpoints
 
         folder = folder_of(out, run)

@@ -248,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _usage_message(error: typer.TyperException) -> str:
     """Return the message of a usage error on one line, with the nearest choice for a misspelt one."""
     text = " ".join(cast(Any, error).format_message().split()).replace("Value error, ", "")
+    text = re.sub(r" \(Possible options: (.*?)\)", r". Did you mean \1?", text)
     choice = re.search(r"'([^']*)' is not one of (.*)", text)
     near = get_close_matches(choice[1], re.findall(r"'([^']*)'", choice[2]), n=1) if choice else []
     return f"{text.rstrip('.')}. Did you mean {near[0]}?" if near else text

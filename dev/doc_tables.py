@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from mage_envs import list_opponents, list_pools, load_game, opponent_info, sett
 from mage_envs.loading.imports import load_entry
 from mage_envs.registry import opponent_modules
 from opponents import OpponentInfo, list_forms
+from trainer.cli.train import field_type
+from trainer.config.fields import GROUPS
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/environments.md", "docs/opponents.md")
+PAGES = ("README.md", "docs/environments.md", "docs/opponents.md", "docs/training_options.md")
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -125,11 +128,27 @@ def _arguments(info: OpponentInfo) -> str:
     return f"[:{','.join(names)}]" if names else ""
 
 
+def training_options_table() -> str:
+    """Return the tables of the fields of a training run, one per group."""
+    parts = []
+    for group in GROUPS:
+        rows = []
+        for item in fields(group):
+            text = " ".join(item.metadata["help"].split())
+            # The help ends with the default, which has a column of its own here.
+            found = re.fullmatch(r"(.*) \(default: (.*)\)\.", text)
+            about, default = (text, "") if found is None else (f"{found[1]}.", found[2])
+            rows.append((f"`--{item.name}`", field_type(item), default, about.replace("|", "\\|")))
+        parts.append(f"## {summary(group.__doc__)}\n\n" + table(("flag", "type", "default", "meaning"), rows))
+    return "\n" + "\n".join(parts) + "\n"
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "ids": ids_table,
     "options": options_table,
     "seats": seats_table,
     "opponents": opponents_table,
+    "training_options": training_options_table,
 }
 """Names of the tables."""
 

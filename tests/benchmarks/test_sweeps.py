@@ -74,7 +74,7 @@ def test_a_training_takes_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         print("no training today")
         return 2
 
-    monkeypatch.setattr("trainer.__main__.main", fails)
+    monkeypatch.setattr("trainer.cli.train.main", fails)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -108,7 +108,7 @@ def test_a_plan_that_cannot_be_used_is_one_line(
 ) -> None:
     (tmp_path / "plan.yaml").write_text(text)
     assert main([str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out")]) == 2
-    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("mage-sweep: ")]
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("mage: ")]
     assert says in line
 
 

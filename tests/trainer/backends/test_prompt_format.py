@@ -115,7 +115,7 @@ def test_a_card_has_the_command_without_secrets(tmp_path: Path) -> None:
     command = ["--model", "Qwen/Qwen3-4B", "--hub_token", "hf_abc", "--api_key=hf_abc", "--max_rollouts", "2"]
     text = model_card("x", "Qwen/Qwen3-4B", config, None, {}, command)
     assert "base_model: Qwen/Qwen3-4B\n" in text
-    assert "mage-train --model Qwen/Qwen3-4B --hub_token '***' '--api_key=***' --max_rollouts 2\n" in text
+    assert "mage train --model Qwen/Qwen3-4B --hub_token '***' '--api_key=***' --max_rollouts 2\n" in text
     assert "hf_a" not in text
     assert "No rollout was finished." in text
 

@@ -1,4 +1,4 @@
-"""`mage-train`: the presets are the paper's, each trains, a run resumes, and every mistake is one line."""
+"""`mage train`: the presets are the paper's, each trains, a run resumes, and every mistake is one line."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def error_line(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> 
     written = capsys.readouterr().err.split("\n")
     lines = [line for line in written if line and "%|" not in line and "\r" not in line]
     assert len(lines) == 1, lines
-    assert lines[0].startswith("mage-train: ")
+    assert lines[0].startswith("mage: ")
     return lines[0]
 
 
@@ -226,8 +226,10 @@ def test_a_run_without_preset_needs_no_file(tmp_path: Path, capsys: pytest.Captu
 def test_help_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == run() == 0
     text = capsys.readouterr().out
-    assert "(mage|lamer|gigpo|grpo)-(tictactoe|kuhn|sokoban|webshop|alfworld), each also with -paper" in text
-    assert "ablation-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)" in text
+    assert "(mage|lamer|gigpo|grpo)-(tictactoe|kuhn|sokoban|webshop|alfworld),eachalsowith-paper" in "".join(
+        text.split()
+    )
+    assert "ablation-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)" in "".join(text.split())
 
 
 DRY = ("--preset", "mage-kuhn", "--dry-run")

@@ -32,7 +32,7 @@ def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.Ca
     assert main([*common, *SHORT, "--warm_start", "1", "--learning_rate", "0.01"]) == 0
     told = capsys.readouterr()
     assert "Finished after 1 updates" in told.out
-    line = next(line for line in told.err.splitlines() if line.startswith("mage-train: --model words sets"))
+    line = next(line for line in told.err.splitlines() if line.startswith("mage: --model words sets"))
     assert "backend=cached constrained=True" in line
     assert "advantage=exact" in line
     assert "learning_rate" not in line

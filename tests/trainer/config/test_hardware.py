@@ -112,7 +112,7 @@ def test_every_preset_of_the_paper_fits_a_gpu(name: str, capsys: pytest.CaptureF
     assert told["settings"]["save_total_limit"] == 2
     assert told["settings"]["dtype"] == ("bfloat16" if name.startswith("1x") else "float32")
     assert set(told["estimate"]) >= {"weights", "gradient", "optimiser", "reference", "cache", "logits", "activations"}
-    assert "mage-train --hardware" in told["hardware"].get("command", "") or FOLDER.name in told["hardware"]["slurm"]
+    assert "mage train --hardware" in told["hardware"].get("command", "") or FOLDER.name in told["hardware"]["slurm"]
     assert "torch" not in told["estimate"]
 
 

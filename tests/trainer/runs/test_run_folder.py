@@ -233,8 +233,8 @@ def test_resume_says_what_it_passes_over(tmp_path: Path, capsys: pytest.CaptureF
     assert run(*common, "--max_rollouts", "2", "--resume") == 0
     told = capsys.readouterr()
     assert "Finished after 4 updates" in told.out
-    lines = [line for line in told.err.splitlines() if line.startswith("mage-train:")]
-    assert lines[0].startswith(f"mage-train: {tmp_path / 'checkpoint-4'} is passed over: model.safetensors has 100")
+    lines = [line for line in told.err.splitlines() if line.startswith("mage:")]
+    assert lines[0].startswith(f"mage: {tmp_path / 'checkpoint-4'} is passed over: model.safetensors has 100")
     assert len(lines) == 1
     assert verify_checkpoint(tmp_path / "checkpoint-4") is None
     for folder in checkpoints(tmp_path):
@@ -310,7 +310,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
 
     monkeypatch.setattr(MAGETrainer, "train", train)
     words = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir", str(out))
-    monkeypatch.setattr(sys, "argv", ["mage-train", *words])
+    monkeypatch.setattr(sys, "argv", ["mage", "train", *words])
     assert forked(command) == 130
     assert AutoModelForCausalLM.from_pretrained(out).num_parameters() > 0
 
@@ -355,8 +355,8 @@ def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
         command, capture_output=True, text=True, timeout=200, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     )
     assert run.returncode != 0
-    (line,) = (line for line in run.stderr.splitlines() if line.startswith("mage-train: "))
-    assert line.startswith("mage-train: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
+    (line,) = (line for line in run.stderr.splitlines() if line.startswith("mage: "))
+    assert line.startswith("mage: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
 
 
 def test_the_processes_of_a_run_end_their_group(tmp_path: Path) -> None:

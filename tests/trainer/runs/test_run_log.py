@@ -117,7 +117,7 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     assert (tmp_path / "run" / FIGURE).read_bytes().startswith(b"\x89PNG")
     assert "Evaluate it:      mage-bench eval run" in shown.out
     assert "Play against it:  mage-envs play mage/KuhnPoker-v0 --opponent checkpoint:run" in shown.out
-    assert f"mage-train --preset mage-kuhn --model tiny {' '.join(TINY[2:4])}" in shown.out
+    assert f"mage train --preset mage-kuhn --model tiny {' '.join(TINY[2:4])}" in shown.out
     rollouts, updates = metric_rows("run", "rollout"), metric_rows("run", "update")
     assert [row["step"] for row in rollouts] == [0, 2]
     assert [row["step"] for row in updates] == [0, 1, 2, 3]

@@ -1,0 +1,175 @@
+"""The program `mage`: every command is listed, documented and lazy, and every mistake is one line."""
+
+import inspect
+import os
+import pty
+import re
+import select
+import shlex
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+import pytest
+
+import mage_commands
+from mage_commands import ALIASES, COMMANDS, main
+
+BIN = os.path.dirname(sys.executable)
+LIGHT = "import sys; from mage_commands import main; main({words}); print('|', *sys.modules)"
+
+
+def functions(name):
+    """The functions of a command: one, or those of its subcommands, by the words that call them."""
+    module = import_module(COMMANDS[name].module)
+    if hasattr(module, "command"):
+        return {name: module.command}
+    infos = module.app.registered_commands
+    if len(infos) == 1:
+        return {name: None}
+    return {f"{name} {info.name}": None for info in infos}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_has_its_text_and_an_example_that_parses(name, capsys):
+    for words in functions(name):
+        assert main([*words.split(), "--help"]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith(f"Usage: mage {words} ")
+        example = re.search(r"\n +Example: mage (.*)\Z", text, re.DOTALL)
+        assert example, text
+        arguments = shlex.split(example[1])
+        assert " ".join(arguments).startswith(words)
+        command = mage_commands.load_command(name)
+        rest = arguments[1:]
+        if words != name:
+            command = command.commands[arguments[1]]
+            rest = arguments[2:]
+        if name != "train":
+            # Raises a usage error for an unknown flag, a wrong type or a missing argument.
+            command.make_context(words, rest)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_docstring_says(name):
+    (function, *more) = functions(name).values()
+    if function is not None and not more:
+        first = inspect.getdoc(function).splitlines()[0]
+        assert first.removesuffix(".").casefold() == COMMANDS[name].about.casefold()
+
+
+def test_the_help_lists_every_command_in_groups_and_loads_none():
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT.format(words=["--help"])], capture_output=True, text=True, check=True
+    )
+    text, _, modules = done.stdout.rpartition("|")
+    assert {re.match(r"  (\S+)  ", line)[1] for line in text.splitlines() if re.match(r"  [a-z]\S*  ", line)} == set(
+        COMMANDS
+    )
+    assert [line[:-1] for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ]+:", line)] == [
+        "Options",
+        *dict.fromkeys(entry.panel for entry in COMMANDS.values()),
+    ]
+    assert not {"numpy", "gymnasium", "mage_envs", "benchmarks", "trainer", "rich.console"} & set(modules.split())
+
+
+def test_the_versions(capsys):
+    assert main(["--version"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["python"] == sys.version.split()[0]
+    assert set(lines) == {"python", *mage_commands.PACKAGES}
+    assert lines["numpy"] == import_module("numpy").__version__
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evl"], "mage: No such command 'evl'. Did you mean 'eval'? (options: mage --help)"),
+        (["--verion"], "mage: No such option: --verion. Did you mean --version? (options: mage --help)"),
+        (["play"], "mage play: Missing argument 'ID'. (options: mage play --help)"),
+        (
+            ["play", "mage/KuhnPoker-v0", "--seat", "frst"],
+            "mage play: Invalid value for '--seat': 'frst' is not one of 'first', 'second', 'alternate'. "
+            "Did you mean first? (options: mage play --help)",
+        ),
+        (
+            ["webshop", "sho"],
+            "mage webshop: No such command 'sho'. Did you mean 'show'? (options: mage webshop --help)",
+        ),
+        (
+            ["webshop", "show", "--size", "tny"],
+            "mage webshop show: Invalid value for '--size': 'tny' must be one of tiny, small, medium, large, xl. "
+            "Did you mean 'tiny'? (options: mage webshop show --help)",
+        ),
+        (["train", "--gama_step", "1"], "mage: unknown flag: 'gama_step'. Did you mean 'gamma_step'?"),
+        (["train", "--preset", "mage-kun"], "mage: unknown preset 'mage-kun'. Did you mean mage-kuhn"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_nearest_name(words, message, capsys):
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert shown.err.startswith(message)
+
+
+@pytest.mark.parametrize("flag", ["--max-turns", "--max_turns"])
+def test_both_spellings_of_a_flag_are_valid(flag, capsys):
+    assert main(["play", "mage/KuhnPoker-v0", flag, "0"]) == 2
+    assert "Input should be greater than or equal to 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_the_older_names_are_aliases(name):
+    done = subprocess.run([os.path.join(BIN, name), "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(" ".join(["Usage: mage", *ALIASES[name], "[OPTIONS]"]))
+
+
+@pytest.mark.parametrize(("module", "words"), [("mage_envs", ()), ("benchmarks", ()), ("trainer", ("train",))])
+def test_python_m_runs_the_program(module, words):
+    done = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(" ".join(["Usage: mage", *words, "[OPTIONS]"]))
+
+
+def on_a_terminal(words, columns):
+    """The output of the program on a terminal of this width."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color"}
+        os.execve(sys.executable, [sys.executable, "-m", "mage_envs", *words], environment)
+    shown, end = b"", time.monotonic() + 60
+    while time.monotonic() < end and select.select([terminal], [], [], 60)[0]:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:
+            # The program has ended and closed its side.
+            break
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return shown.decode()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("words", [["--help"], ["play", "--help"]])
+def test_the_help_fits_the_terminal(words, columns):
+    text = on_a_terminal(words, columns)
+    assert "\x1b[" in text
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
+    assert max(map(len, lines)) <= columns
+    assert any("╭" in line for line in lines)
+
+
+def test_a_pipe_gets_no_escapes(capsys):
+    assert main(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "╭" not in text
+
+
+def test_the_help_of_train_shows_the_presets_values(capsys):
+    assert main(["train", "--preset", "mage-kuhn", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Group size, the number of meta-episodes per group (default: 8). mage-kuhn: 8." in text
+    assert (
+        "Id of the meta-episode environment, or module:id (default: mage/KuhnPoker-Meta-v0). mage-kuhn: mage/K" in text
+    )

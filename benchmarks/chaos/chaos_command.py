@@ -1,79 +1,87 @@
-"""`mage-bench chaos`: stress-tests an environment, its game and its opponent, and prints how to reproduce a failure."""
+"""`mage chaos`: stress-tests an environment, its game and its opponent, and prints how to reproduce a failure."""
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Annotated
+
+import typer
 
 from benchmarks.chaos.checks import CHECKS
 from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from benchmarks.chaos.processes import CheckRow, Found, checked, compared
-from benchmarks.executors import Executor, Local, add_option, in_order, make_executor
+from benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
 from mage_envs.cli.json_options import read_object
 from mage_envs.loading import imports
+from mage_envs.loading.arguments import nearest_name
 
 EPISODES, QUICK = 20, 3
 DEADLINE = 30.0
 ROW = "{:<13}{:>6}{:>9}  {}\n"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench chaos` to its parser."""
-    parser.epilog = "Example: mage-bench chaos --env mage/KuhnPoker-Meta-v0 --quick --check order"
-    parser.add_argument(
-        "--env", metavar="ID", required=True, help="environment id, such as my_games:mage/MyGame-Meta-v0 (required)"
-    )
-    parser.add_argument(
-        "--opponent",
-        metavar="NAME",
-        help="name of the opponent, such as rps/cycle or my_games:Mine (default: the one of the environment id)",
-    )
-    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the environment as a JSON object")
-    parser.add_argument("--quick", action="store_true", help=f"run {QUICK} seeds per check instead of {EPISODES}")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of each check (default: 0)")
-    parser.add_argument(
-        "--check",
-        action="append",
-        choices=(*CHECKS, TRANSCRIPTS),
-        help="run only this check, and print the traceback if it fails; may be repeated",
-    )
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=DEADLINE,
-        metavar="SECONDS",
-        help=f"timeout in seconds per reset or step (default: {DEADLINE:g})",
-    )
-    add_option(parser)
+CHOICES = (*CHECKS, TRANSCRIPTS)
+"""Names for `--check`."""
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the checks and print a table of their results. Raise SystemExit(1) if a check finds a failure."""
-    if arguments.seed < 0 or not 0 < arguments.deadline < 86400:
+def command(
+    env: Annotated[
+        str, typer.Option(metavar="ID", help="Environment id, such as my_games:mage/MyGame-Meta-v0 (required)")
+    ],
+    opponent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the opponent, such as rps/cycle or my_games:Mine (default: the one of the environment id)",
+        ),
+    ] = None,
+    env_kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Options of the environment as a JSON object")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help=f"Run {QUICK} seeds per check instead of {EPISODES}")] = False,
+    seed: Annotated[int, typer.Option(metavar="S", help="First seed of each check (default: 0)")] = 0,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run only this check, and print the traceback if it fails; may be repeated"),
+    ] = None,
+    deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help=f"Timeout in seconds per reset or step (default: {DEADLINE:g})")
+    ] = DEADLINE,
+    executor: ExecutorOption = "local",
+) -> None:
+    """Stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory.
+
+    Example: mage chaos --env mage/KuhnPoker-Meta-v0 --quick --check order
+    The exit status is 1 if a check finds a failure.
+    """
+    if seed < 0 or not 0 < deadline < 86400:
         raise ValueError(
             "--seed must be 0 or more, and --deadline must be above 0 and below 86400 seconds; "
-            f"got --seed {arguments.seed} --deadline {arguments.deadline:g}."
+            f"got --seed {seed} --deadline {deadline:g}."
         )
-    env_kwargs = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 2}')
-    if arguments.opponent is not None:
-        env_kwargs["opponent"] = arguments.opponent
+    unknown = next((name for name in check or () if name not in CHOICES), None)
+    if unknown is not None:
+        raise ValueError(f"--check {unknown!r} must be one of {', '.join(CHOICES)}.{nearest_name(unknown, CHOICES)}")
+    options = read_object("--env-kwargs", env_kwargs, '{"num_episodes": 2}')
+    if opponent is not None:
+        options["opponent"] = opponent
     request = CheckRequest(
-        env_id=arguments.env,
-        env_kwargs=env_kwargs,
+        env_id=env,
+        env_kwargs=options,
         modules=list(imports.imported()),
-        checks=arguments.check or [*CHECKS, TRANSCRIPTS],
-        seed=arguments.seed,
-        episodes=QUICK if arguments.quick else EPISODES,
-        deadline=arguments.deadline,
+        checks=check or list(CHOICES),
+        seed=seed,
+        episodes=QUICK if quick else EPISODES,
+        deadline=deadline,
     )
-    findings = _table(request, make_executor(arguments.executor))
+    findings = _table(request, make_executor(executor))
     for found in findings:
-        again = _again(arguments.env, arguments.opponent, arguments.env_kwargs, found, arguments.deadline)
+        again = _again(env, opponent, options, found, deadline)
         sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {again}\n")
-        if arguments.check and found.trace:
+        if check and found.trace:
             sys.stdout.write(found.trace.rstrip() + "\n")
     if findings:
         raise SystemExit(1)

@@ -1,15 +1,16 @@
-"""`mage-bench ceilings`: exact best response values in a game, per opponent and per pool of unknown opponents."""
+"""`mage ceilings`: exact best response values in a game, per opponent and per pool of unknown opponents."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
-from benchmarks.executors import Executor, add_option, in_order, make_executor
+from benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.core import Game
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
@@ -28,45 +29,40 @@ Named = tuple[str, Mapping[str, Any]]
 _SEATS = ("first", "second")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench ceilings`."""
-    parser.epilog = "Example: mage-bench ceilings KuhnPoker --no-bayes"
-    parser.add_argument("game", metavar="GAME", help="Game with an enumerable tree, such as KuhnPoker")
-    parser.add_argument(
-        "--game-kwargs", metavar="JSON", help="""Options of the game as JSON, such as '{"reveal": "always"}'"""
-    )
-    parser.add_argument(
-        "--pool",
-        metavar="NAME",
-        action="append",
-        help="Name of a pool; may be repeated (default: every pool that fits)",
-    )
-    parser.add_argument(
-        "--episodes", type=int, default=3, metavar="K", help="Number of episodes in the Bayes columns (default: 3)"
-    )
-    parser.add_argument(
-        "--hands", type=int, default=1, metavar="H", help="Hands per episode in the Bayes columns (default: 1)"
-    )
-    add_option(parser)
-    parser.add_argument("--no-bayes", action="store_true", help="Omit the Bayes columns")
+def command(
+    game: Annotated[str, typer.Argument(metavar="GAME", help="Game with an enumerable tree, such as KuhnPoker")],
+    game_kwargs: Annotated[
+        str | None, typer.Option(metavar="JSON", help="""Options of the game as JSON, such as '{"reveal": "always"}'""")
+    ] = None,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name of a pool; may be repeated (default: every pool that fits)"),
+    ] = None,
+    episodes: Annotated[
+        int, typer.Option(metavar="K", help="Number of episodes in the Bayes columns (default: 3)")
+    ] = 3,
+    hands: Annotated[int, typer.Option(metavar="H", help="Hands per episode in the Bayes columns (default: 1)")] = 1,
+    no_bayes: Annotated[bool, typer.Option(help="Omit the Bayes columns")] = False,
+    executor: ExecutorOption = "local",
+) -> None:
+    """Print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Write the tables to stdout."""
-    if arguments.episodes < 1 or arguments.hands < 1:
+    Example: mage ceilings KuhnPoker --no-bayes
+    """
+    if episodes < 1 or hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
-    executor = make_executor(arguments.executor)
-    options = read_object("--game-kwargs", arguments.game_kwargs)
-    game = game_with(arguments.game, options)
-    if not is_enumerable(game):
-        raise ValueError(f"{game.spec.name} has no enumerable tree, so its exact ceilings are n/a.")
-    sent = arguments.game, options
-    pools = [f"pool:{name.removeprefix('pool:')}" for name in arguments.pool or list_pools()]
-    fitting = [name for name in pools if _fitting(name, game, arguments.pool is not None)]
-    sys.stdout.write("\n".join(opponent_table(game, sent, executor)) + "\n")
+    place = make_executor(executor)
+    options = read_object("--game-kwargs", game_kwargs)
+    rules = game_with(game, options)
+    if not is_enumerable(rules):
+        raise ValueError(f"{rules.spec.name} has no enumerable tree, so its exact ceilings are n/a.")
+    sent = game, options
+    pools = [f"pool:{name.removeprefix('pool:')}" for name in pool or list_pools()]
+    fitting = [name for name in pools if _fitting(name, rules, pool is not None)]
+    sys.stdout.write("\n".join(opponent_table(rules, sent, place)) + "\n")
     if fitting:
-        lengths = arguments.episodes, arguments.hands
-        table = pool_table(game, sent, fitting, lengths, not arguments.no_bayes, executor)
+        lengths = episodes, hands
+        table = pool_table(rules, sent, fitting, lengths, not no_bayes, place)
         sys.stdout.write("\n" + "\n".join(table) + "\n")
 
 

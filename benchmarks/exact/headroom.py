@@ -1,30 +1,31 @@
-"""`mage-bench headroom`: exact value of memory of earlier episodes, and of exploration across them, in a game."""
+"""`mage headroom`: exact value of memory of earlier episodes, and of exploration across them, in a game."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.tables.layout import stdout_width
 from benchmarks.evaluation.tables.summary_table import aligned, number
 from benchmarks.exact.headroom_figure import draw, draw_table
 from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows, table_lines
-from benchmarks.executors import Local, add_option, make_executor
+from benchmarks.executors import ExecutorOption, Local, make_executor
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import game_with
 from mage_envs.core import Game
-from mage_envs.env import SEATINGS
-from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.files.atomic import output_path
 from mage_envs.registry import settings_of
 from opponents import PoolSpec, as_pool, make_opponent
 from opponents.exact import GT, Headroom, Objective, headroom
 from opponents.exact.beliefs import STATES
 from opponents.exact.single_hands import SAMPLES
-from opponents.exact.tree import PAYOFFS, is_enumerable
+from opponents.exact.tree import is_enumerable
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",
@@ -38,97 +39,108 @@ LEARNERS: Mapping[str, str] = {
 """Name of a row to the description of its learner."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench headroom`."""
-    parser.epilog = "Example: mage-bench headroom KuhnPoker --pool kuhn/paper"
-    parser.add_argument("game", metavar="GAME", nargs="?", help="Game with an enumerable tree, such as KuhnPoker")
-    parser.add_argument("--pool", metavar="NAME", help="Registered pool (default: the game's own opponents)")
-    parser.add_argument(
-        "--episodes", type=int, default=3, metavar="K", help="Number of episodes against one opponent (default: 3)"
-    )
-    parser.add_argument("--hands", type=int, default=1, metavar="H", help="Hands per episode (default: 1)")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="KEY=VALUE", help="Option of the game; may be repeated"
-    )
-    parser.add_argument("--seat", choices=SEATINGS, help="Learner's seats (default: the game's own, else alternate)")
-    parser.add_argument("--gt", type=float, default=GT, metavar="G", help=f"Discount of the row mage (default: {GT})")
-    parser.add_argument(
-        "--weights", metavar="W,W,...", help="Add a row for these weights of the episodes, which must sum to 1"
-    )
-    parser.add_argument("--objective", choices=tuple(PAYOFFS), help="Objective (default: the game's headline measure)")
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=0,
-        metavar="N",
-        help=f"Sampled moves per state of opponents without exact probabilities, such as {SAMPLES}; "
-        "the values become bounds (default: 0, exact values only)",
-    )
-    parser.add_argument(
-        "--limit", type=int, default=STATES, metavar="N", help=f"Maximum number of belief states (default: {STATES:,})"
-    )
-    parser.add_argument("--json", type=output_path, metavar="FILE", help="Write the values to this file as JSON")
-    parser.add_argument("--figure", type=output_path, metavar="FILE", help="Draw the values to this file as PNG")
-    parser.add_argument("--all", action="store_true", help="Print the table of every shipped game and pool")
-    parser.add_argument(
-        "--wide", action="store_true", help="With --all: print one wide table with units and every episode"
-    )
-    add_option(parser)
+def command(
+    game: Annotated[
+        str | None, typer.Argument(metavar="GAME", help="Game with an enumerable tree, such as KuhnPoker")
+    ] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
+    ] = None,
+    episodes: Annotated[
+        int, typer.Option(metavar="K", help="Number of episodes against one opponent (default: 3)")
+    ] = 3,
+    hands: Annotated[int, typer.Option(metavar="H", help="Hands per episode (default: 1)")] = 1,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the game; may be repeated")
+    ] = None,
+    seat: Annotated[
+        Literal["first", "second", "alternate", "fixed"] | None,
+        typer.Option(help="Learner's seats (default: the game's own, else alternate)"),
+    ] = None,
+    gt: Annotated[float, typer.Option(metavar="G", help=f"Discount of the row mage (default: {GT})")] = GT,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="W,W,...", help="Add a row for these weights of the episodes, which must sum to 1"),
+    ] = None,
+    objective: Annotated[
+        Objective | None, typer.Option(help="Objective (default: the game's headline measure)")
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help=f"Sampled moves per state of opponents without exact probabilities, such as {SAMPLES}; "
+            "the values become bounds (default: 0, exact values only)",
+        ),
+    ] = 0,
+    limit: Annotated[
+        int, typer.Option(metavar="N", help=f"Maximum number of belief states (default: {STATES:,})")
+    ] = STATES,
+    figure: Annotated[
+        Path | None, typer.Option(parser=output_path, metavar="FILE", help="Draw the values to this file as PNG")
+    ] = None,
+    all_games: Annotated[bool, typer.Option("--all", help="Print the table of every shipped game and pool")] = False,
+    wide: Annotated[bool, typer.Option(help="With --all: print one wide table with units and every episode")] = False,
+    executor: ExecutorOption = "local",
+    as_json: JsonOption = False,
+) -> None:
+    """Print the exact value of memory of earlier episodes, and of exploration across them, in a game.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Write the values to stdout and the progress to stderr."""
-    executor = make_executor(arguments.executor)
-    if arguments.all:
-        if arguments.game is not None:
+    Example: mage headroom KuhnPoker --pool kuhn/paper
+    """
+    place = make_executor(executor)
+    if all_games:
+        if game is not None:
             raise ValueError("--all already includes every game. Remove GAME.")
-        rows = solved_rows(_tell, executor=executor)
-        _write_json(arguments.json, [row.to_json() for row in rows])
-        if arguments.figure is not None:
-            draw_table(arguments.figure, [(row.setup.name, row.found) for row in rows if row.found])
+        rows = solved_rows(_tell, executor=place)
+        if figure is not None:
+            draw_table(figure, [(row.setup.name, row.found) for row in rows if row.found])
         _end_progress()
-        sys.stdout.write("\n".join(table_lines(rows, arguments.wide, stdout_width())) + "\n")
+        if as_json:
+            print_json([row.to_json() for row in rows])
+        else:
+            sys.stdout.write("\n".join(table_lines(rows, wide, stdout_width())) + "\n")
         return
-    if arguments.wide:
+    if wide:
         raise ValueError("--wide applies only to the table of --all; one game's values fit 80 columns.")
-    if arguments.game is None:
-        raise ValueError("GAME is missing. Name one, as in mage-bench headroom KuhnPoker, or use --all.")
-    if not isinstance(executor, Local):
-        raise ValueError(
-            f"--executor {arguments.executor} distributes the rows of --all; one game is solved in one process."
-        )
-    if arguments.episodes < 1 or arguments.hands < 1:
+    if game is None:
+        raise ValueError("GAME is missing. Name one, as in mage headroom KuhnPoker, or use --all.")
+    if not isinstance(place, Local):
+        raise ValueError(f"--executor {executor} distributes the rows of --all; one game is solved in one process.")
+    if episodes < 1 or hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
-    if arguments.limit < 1 or arguments.samples < 0:
+    if limit < 1 or samples < 0:
         raise ValueError("--limit must be at least 1, and --samples at least 0.")
-    for path in filter(None, (arguments.json, arguments.figure)):
+    if figure is not None:
         # Fail before the slow solution if the folder cannot be created.
-        path.parent.mkdir(parents=True, exist_ok=True)
-    game = game_with(arguments.game, dict(_option(text) for text in arguments.option))
-    name, pool = _pool(game, arguments.game, arguments.pool)
-    seat = arguments.seat or settings_of(arguments.game).seat or "alternate"
-    objective: Objective = arguments.objective or headline(game)
+        figure.parent.mkdir(parents=True, exist_ok=True)
+    rules = game_with(game, dict(_option(text) for text in option or ()))
+    name, opponents = _pool(rules, game, pool)
+    seat = seat or settings_of(game).seat or "alternate"
+    objective = objective or headline(rules)
     found = headroom(
-        game,
-        pool,
-        episodes=arguments.episodes,
-        hands=arguments.hands,
+        rules,
+        opponents,
+        episodes=episodes,
+        hands=hands,
         seat=seat,
-        gt=arguments.gt,
-        weights=_weights(arguments.weights),
+        gt=gt,
+        weights=_weights(weights),
         objective=objective,
-        samples=arguments.samples,
-        limit=arguments.limit,
+        samples=samples,
+        limit=limit,
         progress=_tell,
     )
-    unit = "success" if objective == "success" else game.spec.unit
-    title = f"{game.spec.name} against {name}: {unit} per hand, {_counted(arguments.episodes, 'episode')} of "
-    title += f"{_counted(arguments.hands, 'hand')}, seat {seat}"
-    _write_json(arguments.json, {"title": title, **found.to_json()})
-    if arguments.figure is not None:
-        draw(arguments.figure, found, title, unit)
+    unit = "success" if objective == "success" else rules.spec.unit
+    title = f"{rules.spec.name} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
+    title += f"{_counted(hands, 'hand')}, seat {seat}"
+    if figure is not None:
+        draw(figure, found, title, unit)
     _end_progress()
-    sys.stdout.write("\n".join(lines(found, title)) + "\n")
+    if as_json:
+        print_json({"title": title, **found.to_json()})
+    else:
+        sys.stdout.write("\n".join(lines(found, title)) + "\n")
 
 
 def lines(found: Headroom, title: str) -> list[str]:
@@ -223,8 +235,3 @@ def _end_progress() -> None:
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
-
-
-def _write_json(path: Path | None, data: Any) -> None:
-    if path is not None:
-        write_atomically(path, json.dumps(data, indent=2) + "\n")

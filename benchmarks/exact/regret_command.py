@@ -1,17 +1,17 @@
-"""`mage-bench regret`: exact cost of an agent's decisions, and its score without the luck of the cards.
+"""`mage regret`: exact cost of an agent's decisions, and its score without the luck of the cards.
 
-The agent plays a panel, or the command reads the folder of a run that `mage-bench eval --out` stored.
+The agent plays a panel, or the command reads the folder of a run that `mage eval --out` stored.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
 from benchmarks.evaluation.run.environments import game_of
@@ -24,8 +24,9 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, numbe
 from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import RUN, Records, reading
+from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.json_options import read_object
 from mage_envs.core import Task
-from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
 from opponents.exact import GT
@@ -34,69 +35,72 @@ from opponents.exact.tree import is_enumerable
 from trainer.backends.play_settings import FILE
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench regret`."""
-    parser.epilog = "Example: mage-bench regret policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --rows 2"
-    forms = "policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL, or the folder of a stored run"
-    parser.add_argument("agent", metavar="AGENT", help=forms)
-    parser.add_argument("--env", metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
-    parser.add_argument(
-        "--env-kwargs", metavar="JSON", help="Options of the environment as JSON; they override a saved model's own"
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--panel", metavar="NAME", help="Named panel; mage-bench list shows all of them")
-    which.add_argument("--pool", metavar="NAME", help="Registered pool (default: the game's own opponents)")
-    parser.add_argument(
-        "--horizon",
-        choices=("hand", "meta"),
-        default="hand",
-        help="Judge decisions by the rest of their hand (default) or of the meta-episode",
-    )
-    parser.add_argument(
-        "--credit",
-        choices=("sum", "mage", "last"),
-        help="Credit for the rest of the meta-episode, with --horizon meta (default: sum)",
-    )
-    parser.add_argument("--gt", type=float, metavar="G", help=f"Discount of --credit mage (default: {GT})")
-    parser.add_argument(
-        "--rows", type=int, default=ROWS, metavar="N", help=f"Meta-episodes per opponent and seat (default: {ROWS})"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="Seed of the panel (default: 0)")
-    parser.add_argument(
-        "--batch",
-        type=int,
-        default=EvalOptions.batch,
-        metavar="N",
-        help=f"Meta-episodes played concurrently (default: {EvalOptions.batch})",
-    )
-    parser.add_argument(
-        "--sampled", action="store_true", help="Judge the played actions, even if the agent knows its probabilities"
-    )
-    parser.add_argument("--states", type=int, default=8, metavar="N", help="Information states to print (default: 8)")
-    parser.add_argument("--json", type=output_path, metavar="FILE", help="Write all values to this file as JSON")
+def command(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT",
+            help="Policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL, or the folder of a stored run",
+        ),
+    ],
+    env: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
+    ] = None,
+    env_kwargs: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Options of the environment as JSON; they override a saved model's own"),
+    ] = None,
+    panel: Annotated[str | None, typer.Option(metavar="NAME", help="Named panel; mage list shows all of them")] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
+    ] = None,
+    horizon: Annotated[
+        Literal["hand", "meta"],
+        typer.Option(help="Judge decisions by the rest of their hand (default) or of the meta-episode"),
+    ] = "hand",
+    credit: Annotated[
+        Literal["sum", "mage", "last"] | None,
+        typer.Option(help="Credit for the rest of the meta-episode, with --horizon meta (default: sum)"),
+    ] = None,
+    gt: Annotated[float | None, typer.Option(metavar="G", help=f"Discount of --credit mage (default: {GT})")] = None,
+    rows: Annotated[
+        int, typer.Option(metavar="N", help=f"Meta-episodes per opponent and seat (default: {ROWS})")
+    ] = ROWS,
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the panel (default: 0)")] = 0,
+    batch: Annotated[
+        int, typer.Option(metavar="N", help=f"Meta-episodes played concurrently (default: {EvalOptions.batch})")
+    ] = EvalOptions.batch,
+    sampled: Annotated[
+        bool, typer.Option(help="Judge the played actions, even if the agent knows its probabilities")
+    ] = False,
+    states: Annotated[int, typer.Option(metavar="N", help="Information states to print (default: 8)")] = 8,
+    as_json: JsonOption = False,
+) -> None:
+    """Play an agent and print the exact cost of its decisions, and its score without the luck of the cards.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Play the panel or read the run, judge the decisions, and write the tables to stdout."""
-    if arguments.rows < 1 or arguments.batch < 1:
+    Example: mage regret policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --rows 2
+    The agent plays a panel, or its decisions are read from the folder of a run.
+    """
+    if rows < 1 or batch < 1:
         raise ValueError("--rows and --batch must be at least 1.")
-    if arguments.json is not None:
-        # Fail before the play if the folder cannot be created.
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    options = replace(EvalOptions.from_arguments(arguments), agents=(arguments.agent,))
+    if panel is not None and pool is not None:
+        raise ValueError("--panel already names its opponents. Remove --pool.")
+    given = None if env_kwargs is None else read_object("--env-kwargs", env_kwargs, '{"num_episodes": 5}')
+    options = EvalOptions(agents=(agent,), env=env, env_kwargs=given, panel=panel, rows=rows, seed=seed, batch=batch)
     # A folder that holds a saved model is an agent to play, even if it also holds a run.
-    if (Path(arguments.agent) / RUN).exists() and not (Path(arguments.agent) / FILE).exists():
-        records = Records(Path(arguments.agent))
+    if (Path(agent) / RUN).exists() and not (Path(agent) / FILE).exists():
+        records = Records(Path(agent))
         with reading(records.folder):
             # Read inside the block, so that the error for a wrong flag names the folder.
-            horizon = _horizon(arguments.horizon, arguments.credit, arguments.gt)
-            found = _of_records(records, options, arguments.pool, horizon)
+            judged = _horizon(horizon, credit, gt)
+            found = _of_records(records, options, pool, judged)
     else:
-        horizon = _horizon(arguments.horizon, arguments.credit, arguments.gt)
-        found = _of_agent(options, arguments.pool, horizon, scored=not arguments.sampled)
-    if arguments.json is not None:
-        write_atomically(arguments.json, json.dumps(asdict(found), indent=2) + "\n")
-    sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
+        judged = _horizon(horizon, credit, gt)
+        found = _of_agent(options, pool, judged, scored=not sampled)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        sys.stdout.write("\n".join(lines(found, states)) + "\n")
 
 
 def _of_agent(options: EvalOptions, pool: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:

@@ -1,13 +1,14 @@
-"""`mage-bench export`: exports the calls of a run as CSV or Parquet, or its meta-episodes as ATIF 1.8 trajectories."""
+"""`mage export`: exports the calls of a run as CSV or Parquet, or its meta-episodes as ATIF 1.8 trajectories."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from benchmarks.evaluation.tables.summary_table import delimited
 from benchmarks.records.record_store import Records
@@ -121,29 +122,29 @@ FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
 """Format to its default file name and the function that writes it."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench export` to its parser."""
-    parser.epilog = "Example: mage-bench export runs/t1/kuhn/react --to csv --out calls.csv"
-    parser.add_argument("run", metavar="RUN", help="folder of a run, from mage-bench eval --out")
-    parser.add_argument(
-        "--to", required=True, choices=FORMATS, help="format of the file; atif has one trajectory per line (required)"
-    )
-    parser.add_argument(
-        "--out",
-        type=output_path,
-        metavar="FILE",
-        help="file to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl)",
-    )
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a run, from mage eval --out")],
+    to: Annotated[
+        Literal["csv", "parquet", "atif"],
+        typer.Option(help="Format of the file; atif has one trajectory per line (required)"),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            parser=output_path,
+            metavar="FILE",
+            help="File to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl)",
+        ),
+    ] = None,
+) -> None:
+    """Write a run's calls as CSV or Parquet, or its transcripts as ATIF or Markdown.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Write the file and print its name to stderr. Raise ValueError if the run is damaged."""
-    records = Records(Path(arguments.run))
+    Example: mage export runs/t1/kuhn/react --to csv --out calls.csv
+    """
+    records = Records(Path(run))
     if records.problems:
-        raise ValueError(
-            f"{arguments.run} is damaged: {records.problems[0]}. Repair it with mage-bench eval … --resume."
-        )
-    name, write = FORMATS[arguments.to]
-    path = arguments.out or Path(name)
+        raise ValueError(f"{run} is damaged: {records.problems[0]}. Repair it with mage eval … --resume.")
+    name, write = FORMATS[to]
+    path = out or Path(name)
     write(records, path)
     sys.stderr.write(f"wrote {path}\n")

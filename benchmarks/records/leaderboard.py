@@ -1,13 +1,14 @@
-"""`mage-bench leaderboard`: a table of validated runs of one setting, with the checks that each run passed."""
+"""`mage leaderboard`: a table of validated runs of one setting, with the checks that each run passed."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.estimates import Estimate
@@ -27,7 +28,7 @@ MOST_MB = 20
 def entry(folder: Path, sample: int) -> dict[str, Any]:
     """Return one run as JSON values. Raises ValueError if it is not valid, or too large."""
     if wrong := problems(folder):
-        raise ValueError(f"{folder} is not valid: {wrong[0]}; mage-bench validate {folder} prints all problems.")
+        raise ValueError(f"{folder} is not valid: {wrong[0]}; mage validate {folder} prints all problems.")
     with reading(folder):
         return _entry(folder, sample)
 
@@ -114,37 +115,29 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (escaped[0], ["---"] * len(rows[0]), *escaped[1:]))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench leaderboard` to its parser."""
-    parser.epilog = "Example: mage-bench leaderboard runs/t1/kuhn/react --format csv"
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs at one setting")
-    parser.add_argument(
-        "--format",
-        choices=("markdown", "csv", "json"),
-        default="markdown",
-        help="format of the table (default: markdown)",
-    )
-    parser.add_argument(
-        "--sample", type=int, default=32, metavar="N", help="meta-episodes to replay per run (default: 32)"
-    )
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs at one setting")],
+    table_format: Annotated[
+        Literal["markdown", "csv", "json"], typer.Option("--format", help="Format of the table (default: markdown)")
+    ] = "markdown",
+    sample: Annotated[int, typer.Option(metavar="N", min=1, help="Meta-episodes to replay per run (default: 32)")] = 32,
+) -> None:
+    """Compare validated runs of one setting in a table.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print the table. Raise ValueError if a run is not valid or if the runs have different settings."""
-    if arguments.sample < 1:
-        raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
-    entries = [entry(Path(name), arguments.sample) for name in arguments.runs]
-    prints = {name: one["fingerprint"][:12] for name, one in zip(arguments.runs, entries, strict=True)}
+    Example: mage leaderboard runs/t1/kuhn/react --format csv
+    """
+    entries = [entry(Path(name), sample) for name in runs]
+    prints = {name: one["fingerprint"][:12] for name, one in zip(runs, entries, strict=True)}
     if len(set(prints.values())) > 1:
         told = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
         raise ValueError(f"These runs measure different settings and are not compared (fingerprints: {told}).")
-    ranks = rank_intervals([Path(name) for name in arguments.runs])
+    ranks = rank_intervals([Path(name) for name in runs])
     entries = [one | {"rank": list(rank)} for one, rank in zip(entries, ranks, strict=True)]
-    if arguments.format == "json":
+    if table_format == "json":
         sys.stdout.write(json.dumps(entries, indent=2) + "\n")
         return
     rows = table(entries)
-    if arguments.format == "csv":
+    if table_format == "csv":
         sys.stdout.write(delimited(rows))
         return
     one = entries[0]

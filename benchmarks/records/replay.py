@@ -1,4 +1,4 @@
-"""`mage-bench replay`: runs environments, opponents, memories and prompts again with the recorded replies.
+"""`mage replay`: runs environments, opponents, memories and prompts again with the recorded replies.
 
 The replay uses the same `collect` as an evaluation, with a generator that reads replies from the records. It does not
 call a model.
@@ -6,16 +6,16 @@ call a model.
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium as gym
+import typer
 
 from benchmarks.evaluation.run.environments import make_envs
 from benchmarks.evaluation.suites.setting import Setting
@@ -188,31 +188,24 @@ def executed(
     return played, sorted(recorded.differences.values(), key=lambda one: one.index)
 
 
-# -- mage-bench replay -----------------------------------------------------------------------------------------
+# -- mage replay -----------------------------------------------------------------------------------------
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench replay` to its parser."""
-    parser.epilog = "Example: mage-bench replay runs/t1 --verify"
-    parser.add_argument("run", metavar="RUN", help="folder of a run or of a suite, from --out")
-    parser.add_argument(
-        "--verify", action="store_true", help="exit with status 1 if the replay differs or a line is damaged"
-    )
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="replay only N meta-episodes, evenly spread (default: all)"
-    )
-    parser.add_argument(
-        "--batch", type=int, default=256, metavar="N", help="meta-episodes played at the same time (default: 256)"
-    )
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a run or of a suite, from --out")],
+    verify: Annotated[bool, typer.Option(help="Exit with status 1 if the replay differs or a line is damaged")] = False,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Replay only N meta-episodes, evenly spread (default: all)")
+    ] = None,
+    batch: Annotated[int, typer.Option(metavar="N", help="Meta-episodes played at the same time (default: 256)")] = 256,
+) -> None:
+    """Execute a run again from its recorded replies, and compare every prompt, reward and outcome.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Replay runs and print the first difference of each. With `--verify`, raise SystemExit(1) after a difference."""
-    if arguments.sample is not None and arguments.sample < 1:
-        raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
+    Example: mage replay runs/t1 --verify
+    """
     # A list: `all` of a generator would stop at the first run that differs.
-    same = [_replayed(folder, arguments.sample, arguments.batch) for folder in run_folders(Path(arguments.run))]
-    if arguments.verify and not all(same):
+    same = [_replayed(folder, sample, batch) for folder in run_folders(Path(run))]
+    if verify and not all(same):
         raise SystemExit(1)
 
 
@@ -244,7 +237,7 @@ def _report_replay(records: Records, sample: int | None, batch: int) -> bool:
     sys.stdout.write(f"{folder}: {len(lines)} meta-episodes, {calls} calls executed again, ")
     sys.stdout.write(f"{len(found)} differ from the records\n" if found else "all as recorded\n")
     if records.problems:
-        sys.stdout.write(f"{len(records.problems)} lines are damaged: mage-bench validate {folder}\n")
+        sys.stdout.write(f"{len(records.problems)} lines are damaged: mage validate {folder}\n")
     if found:
         sys.stdout.write(visible("\n".join(found[0].lines())) + "\n")
     return not found and not records.problems

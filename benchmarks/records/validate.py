@@ -1,12 +1,14 @@
-"""`mage-bench validate`: checks that the files of a run are complete and agree with each other."""
+"""`mage validate`: checks that the files of a run are complete and agree with each other."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.suites.setting import Setting
@@ -115,26 +117,26 @@ def suite_problems(folder: Path) -> Iterator[str]:
             if one.get("root") not in (None, root):
                 yield f"{SUITE}: the root of {one['folder']} is {one['root'][:12]}, and the records give {root[:12]}"
         if plan.get("root") is None:
-            yield f"{SUITE}: it is not complete; resume it with mage-bench suite … --resume"
+            yield f"{SUITE}: it is not complete; resume it with mage suite … --resume"
         elif plan["root"] != digest_of([one.get("root") for one in plan["runs"]]):
             yield f"{SUITE}: its root does not match the roots of its runs"
     except (ValueError, OSError) as error:
         yield f"{SUITE}: cannot be read ({error})"
 
 
-# -- mage-bench validate ---------------------------------------------------------------------------------------
+# -- mage validate ---------------------------------------------------------------------------------------
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench validate` to its parser."""
-    parser.epilog = "Example: mage-bench validate runs/t1"
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs or of a suite, from --out")
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs or of a suite, from --out")],
+) -> None:
+    """Check the files of runs: schema, digests, root, fingerprint, scores.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print one line per problem, or one line per valid run. Raise SystemExit(1) if there is a problem."""
+    Example: mage validate runs/t1
+    The exit status is 1 if there is a problem.
+    """
     wrong = False
-    for name in (str(folder) for given in arguments.runs for folder in run_folders(Path(given))):
+    for name in (str(folder) for given in runs for folder in run_folders(Path(given))):
         found = list(problems(Path(name)))
         wrong = wrong or bool(found)
         records = Records(Path(name))
@@ -144,7 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
             sys.stdout.write(
                 f"{name}: {len(records.lines)} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
             )
-    for folder in map(Path, arguments.runs):
+    for folder in map(Path, runs):
         for problem in suite_problems(folder):
             wrong = True
             sys.stdout.write(f"{folder}: {one_line(problem)}\n")

@@ -1,13 +1,16 @@
-"""`mage-bench ablate`: trains and evaluates the ablations of the paper's section 4.4, with one table of results."""
+"""`mage ablate`: trains and evaluates the ablations of the paper's section 4.4, with one table of results."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
+from typing import Annotated, Literal
 
-from benchmarks.executors import add_option
+import typer
+
+from benchmarks.executors import ExecutorOption
 from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
 from benchmarks.sweeps.sweep import swept
 from mage_envs.files.atomic import output_path
@@ -63,42 +66,40 @@ def ablation_runs(section: str, model: str, seeds: int, rollouts: int | None) ->
     return runs
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench ablate` to its parser."""
-    parser.epilog = "Example: mage-bench ablate 4.4.3 --seeds 1 --rollouts 2 --out runs/anchors"
-    parser.add_argument("section", choices=tuple(SECTIONS), help="section of the paper: returns, opponents, anchors")
-    parser.add_argument(
-        "--model",
-        default="words",
-        metavar="M",
-        help="words (a small model that learns), tiny (a smoke test that learns nothing), or a model's folder "
-        "(default: words)",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=3,
-        metavar="N",
-        help="number of seeds, one training per setting and seed (default: 3)",
-    )
-    parser.add_argument(
-        "--rollouts",
-        type=int,
-        metavar="N",
-        help=f"rollouts per training (default: {ROLLOUTS['words']} for words, {ROLLOUTS['tiny']} for tiny, "
-        "else the preset's)",
-    )
-    parser.add_argument(
-        "--out",
-        type=output_path,
-        required=True,
-        metavar="FOLDER",
-        help="folder of the runs; the same command resumes from it (required)",
-    )
-    add_option(parser)
+def command(
+    section: Annotated[
+        Literal["4.4.1", "4.4.2", "4.4.3"], typer.Argument(help="Section of the paper: returns, opponents, anchors")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=output_path, metavar="FOLDER", help="Folder of the runs; the same command resumes from it (required)"
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="M",
+            help="Words (a small model that learns), tiny (a smoke test that learns nothing), or a model's folder "
+            "(default: words)",
+        ),
+    ] = "words",
+    seeds: Annotated[
+        int, typer.Option(metavar="N", help="Number of seeds, one training per setting and seed (default: 3)")
+    ] = 3,
+    rollouts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"Rollouts per training (default: {ROLLOUTS['words']} for words, {ROLLOUTS['tiny']} for tiny, "
+            "else the preset's)",
+        ),
+    ] = None,
+    executor: ExecutorOption = "local",
+) -> None:
+    """Train and evaluate the ablations of the paper's section 4.4 over seeds, in one table.
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Run the trainings that are missing in the folder and print the table."""
-    runs = ablation_runs(arguments.section, arguments.model, arguments.seeds, arguments.rollouts)
-    sys.stdout.write(swept(f"ablation {arguments.section}", runs, arguments.out, arguments.executor))
+    Example: mage ablate 4.4.3 --seeds 1 --rollouts 2 --out runs/anchors
+    """
+    runs = ablation_runs(section, model, seeds, rollouts)
+    sys.stdout.write(swept(f"ablation {section}", runs, out, executor))

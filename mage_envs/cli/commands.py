@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,13 @@ IMPORTS = {
     "allowed_paths": Annotated[list[str], typer.Option(imports.PATH_OPTION, metavar="PATH", help=imports.PATH_HELP)],
 }
 """Options of every command."""
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the values as JSON, with all digits")]
+"""Type of the parameter `as_json: JsonOption = False` of a command that prints a table."""
+
+
+def print_json(values: Any) -> None:
+    """Write the values of a command with `--json` to stdout."""
+    sys.stdout.write(json.dumps(values, indent=2) + "\n")
 
 
 def build_command(name: str, module: ModuleType, markup: Any) -> Any:

@@ -16,13 +16,13 @@ export TOKENIZERS_PARALLELISM = false
 .PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint bench peers ray slurm clean
 
 demo: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.demo
+	$(BIN)/mage demo
 
 demo-plain: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.demo --plain
+	$(BIN)/mage demo --plain
 
 demo-reflect: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.demo --reflect
+	$(BIN)/mage demo --reflect
 
 demo-seeds: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo.seeds

@@ -125,8 +125,15 @@ def _optimal(result: DemoResult) -> list[str]:
     return ["  Bayes-optimal", *(f"{value:+.3f}" for value in (*result.optimal, gain)), "", "", _number(share, ".0%")]
 
 
-def table(result: DemoResult) -> str:
-    """Return the adaptation table as text."""
+def meta_episodes(rows: int) -> int:
+    """Return the number of meta-episodes that `evaluate_demo` plays and scores."""
+    pairs = len(TRAINING) * (len(TRAINING) - 1)
+    per_seat = len(TRAINING) * (rows + max(rows // 2, 1)) + (len(HELD_OUT) + pairs) * max(rows // 3, 1)
+    return 2 * per_seat
+
+
+def table(result: DemoResult, notes: bool = True) -> str:
+    """Return the adaptation table as text, followed by an explanation of its rows and columns if `notes` is set."""
     count = len(result.training.overall.episodes)
     head = ["chips per hand", *(f"episode {k}" for k in range(1, count + 1)), f"gain 1 to {count}"]
     head += ["best blind", "best response", "share"]
@@ -142,6 +149,8 @@ def table(result: DemoResult) -> str:
     first, _, *others = aligned(head, [line for line in lines if not isinstance(line, str)])
     cells = iter(others)
     text = [first, *(line if isinstance(line, str) else next(cells) for line in lines)]
+    if not notes:
+        return "\n".join(text)
     text += [
         "",
         "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain",

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 
-from benchmarks.demo.demo_table import DemoResult, evaluate_demo, table
-from mage_commands import OneLineParser
+from benchmarks.demo.demo_table import DemoResult, evaluate_demo, meta_episodes, table
 from mage_envs.files.atomic import write_atomically
 from trainer.backends.play_settings import PlaySettings
 from trainer.method.trajectory import Trajectory
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ENV_ID = "mage/KuhnPoker-Meta-v0"
 TRAINING_POOL = "pool:kuhn/demo"
+FIRST_ROWS = 17
+"""Meta-episodes per opponent and seat in the first table, some 400 in all."""
 CURVE_WINDOW = 10
 """Number of rollouts that a reported training figure averages over."""
 
@@ -249,6 +251,12 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     if curve is None:
         return None
     trained = time.monotonic() - started
+    if settings.rows > 2 * FIRST_ROWS:
+        # Minutes pass before the final table. Its first version shows whether the model adapts.
+        first = evaluate_demo(out, FIRST_ROWS, settings.seed, settings.critic, on_step=log)
+        print(
+            f"First table, from {meta_episodes(FIRST_ROWS)} meta-episodes:\n{table(first, notes=False)}\n", flush=True
+        )
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
     write_atomically(out / "result.json", json.dumps(asdict(result), indent=1))
     from benchmarks.evaluation.tables.summary_table import adaptation_figure
@@ -284,45 +292,61 @@ class Log:
         sys.stderr.flush()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo and return the exit status (130 if Ctrl-C stopped it)."""
-    parser = OneLineParser(prog="python -m benchmarks.demo", description=__doc__)
-    parser.add_argument("--reflect", action="store_true", help="train with reflections, in a shorter run")
-    parser.add_argument("--plain", action="store_true", help="train on sampled returns only, without the exact critic")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the run (default: 0)")
-    parser.add_argument("--rollouts", type=int, help="number of training rollouts (default: 200, 60 with --reflect)")
-    parser.add_argument(
-        "--rows",
-        type=int,
-        help="number of evaluation meta-episodes per opponent and seat (default: 600, 200 with --reflect)",
+def command(
+    reflect: Annotated[bool, typer.Option(help="Train with reflections, in a shorter run")] = False,
+    plain: Annotated[bool, typer.Option(help="Train on sampled returns only, without the exact critic")] = False,
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the run (default: 0)")] = 0,
+    rollouts: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of training rollouts (default: 200, 60 with --reflect)"),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=3,
+            help="Number of evaluation meta-episodes per opponent and seat (default: 600, 200 with --reflect)",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the results (default: runs/demo, with -reflect or -plain)"),
+    ] = None,
+) -> None:
+    """Train a tiny model to adapt on this machine, and compare it with exact references.
+
+    It takes minutes on a CPU. A first table appears soon after the training, the final one after all meta-episodes.
+
+    Example: mage demo --rollouts 20 --rows 30 --out runs/try
+    """
+    critic = not plain and not reflect
+    settings = DemoSettings(
+        seed,
+        rollouts or (60 if reflect else 200),
+        reflect=reflect,
+        critic=critic,
+        rows=rows or (200 if reflect else 600),
     )
-    parser.add_argument("--out", type=Path, help="folder of the results (default: runs/demo, with -reflect or -plain)")
-    chosen = parser.parse_args(arguments)
-    rollouts = chosen.rollouts or (60 if chosen.reflect else 200)
-    rows = chosen.rows or (200 if chosen.reflect else 600)
-    if rollouts < 1 or rows < 3:
-        parser.error("--rollouts must be at least 1 and --rows at least 3.")
-    critic = not chosen.plain and not chosen.reflect
-    settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, critic=critic, rows=rows)
-    if chosen.reflect:
+    if reflect:
         name = "demo-reflect"
-    elif chosen.plain:
+    elif plain:
         name = "demo-plain"
     else:
         name = "demo"
-    out = chosen.out or Path("runs") / name
+    folder = out or Path("runs") / name
     # The start model is made here, so a look-up on the hub would only delay a machine without network access.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        result = run(settings, out, Log())
+        result = run(settings, folder, Log())
     except ModuleNotFoundError as error:
-        parser.exit(2, f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,cli]"\n')
+        raise ImportError(
+            f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,cli]"'
+        ) from error
     except KeyboardInterrupt:
         result = None
     if result is None:
-        print(f"\nStopped. The unfinished model is in {out}. The same command (make {name}) resumes the training.")
-        return 130
+        print(f"\nStopped. The unfinished model is in {folder}. The same command resumes the training.")
+        raise SystemExit(130)
     print(table(result))
-    print(f"\nFigure: {out}/adaptation.png   Numbers: {out}/result.json   Model: {out}")
-    print(f"Play against it:  mage-envs play mage/KuhnPoker-v0 --opponent checkpoint:{out}")
-    return 0
+    print(f"\nFigure: {folder}/adaptation.png   Numbers: {folder}/result.json   Model: {folder}")
+    print(f"Play against it:  mage play mage/KuhnPoker-v0 --opponent checkpoint:{folder}")

@@ -57,11 +57,11 @@ def test_the_demo_names_the_package_that_it_lacks(tmp_path):
         "        if name.partition('.')[0] in ('torch', 'trl', 'transformers'):\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
         "sys.meta_path.insert(0, Missing())\n"
-        f"from benchmarks.demo.run import main; sys.exit(main(['--out', {str(tmp_path)!r}]))\n"
+        f"from mage_commands import main; sys.exit(main(['demo', '--out', {str(tmp_path)!r}]))\n"
     )
     done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    pattern = r'The demo needs \w+\. Install it with: pip install "mage-envs\[train,cli\]"\n'
+    pattern = r'mage: The demo needs \w+\. Install it with: pip install "mage-envs\[train,cli\]"\n'
     assert re.fullmatch(pattern, done.stderr)
 
 

@@ -1,4 +1,4 @@
-"""`mage-bench ablate`: the presets of a section, each with several seeds, in one table."""
+"""`mage ablate`: the presets of a section, each with several seeds, in one table."""
 
 from __future__ import annotations
 

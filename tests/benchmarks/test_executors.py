@@ -109,7 +109,7 @@ def test_what_a_lost_worker_had_is_told_and_played_by_resume(alone, tmp_path, mo
         main([*EVAL, str(folder), "--executor", "processes:4"])
     assert ended.value.code == 3
     told = capsys.readouterr().err
-    assert "mage-bench: meta-episodes 4 to 7: its process died: exit code 3\n" in told
+    assert "mage: meta-episodes 4 to 7: its process died: exit code 3\n" in told
     assert "4 meta-episodes were not played" in told
     assert Records(folder).missing == [4, 5, 6, 7]
     assert main([*EVAL, str(folder), "--resume"]) == 0

@@ -32,7 +32,7 @@ common:
 
 
 def test_the_sweep_that_was_run_is_the_one_in_the_repository(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its file has the algorithms of its table, and each is a run that mage-train takes."""
+    """Its file has the algorithms of its table, and each is a run that mage train takes."""
     results = Path(__file__).parents[2] / "benchmarks" / "results"
     runs = read_plan(results / "sweep_kuhn.yaml", 3)
     told = [line.split() for line in (results / "sweep_kuhn.txt").read_text().splitlines()[1:]]

@@ -1,4 +1,4 @@
-"""`mage-bench chaos` passes what is sound, finds each planted defect, and prints the command that shows it again."""
+"""`mage chaos` passes what is sound, finds each planted defect, and prints the command that shows it again."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "none", "memory": "both"}'], "names 'memory' twice"),
-        (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage-envs list prints all ids."),
+        (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage list prints all ids."),
         (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
         (["headroom", "KuhnPoker", "--limit", "0"], "--limit must be at least 1"),
         (["headroom", "KuhnPoker", "--samples", "-1"], "--samples at least 0"),
@@ -154,7 +154,7 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
     assert main(arguments) == 2
     captured = capfd.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines()[-1].startswith("mage-bench: ")
+    assert captured.err.splitlines()[-1].startswith("mage: ")
     assert message in captured.err.splitlines()[-1]
     assert "Traceback" not in captured.err
 
@@ -162,12 +162,12 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
 @pytest.mark.parametrize(
     ("module", "words", "says"),
     [
-        ("benchmarks.__main__", [], "mage-bench: the following arguments are required: COMMAND (options: "),
+        ("benchmarks.__main__", [], "mage: the following arguments are required: COMMAND (options: "),
         ("benchmarks.__main__", ["evall"], "Did you mean eval? (options: mage-bench --help)"),
         (
             "benchmarks.__main__",
             ["eval", "x", "--rows", "a"],
-            "mage-bench eval: argument --rows: invalid int value",
+            "mage eval: argument --rows: invalid int value",
         ),
         (
             "benchmarks.__main__",
@@ -181,8 +181,8 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
             "--port: a port must be a number from 0 to 65535, got",
         ),
         ("mage_envs.__main__", ["play", "KuhnPoker", "--nosuch"], "unrecognized arguments: --nosuch"),
-        ("benchmarks.sweeps.__main__", [], "mage-sweep: the following arguments are required: FILE"),
-        ("benchmarks.sweeps.__main__", ["nowhere.yaml"], "mage-sweep: nowhere.yaml: No such file or directory; check"),
+        ("benchmarks.sweeps.__main__", [], "mage: the following arguments are required: FILE"),
+        ("benchmarks.sweeps.__main__", ["nowhere.yaml"], "mage: nowhere.yaml: No such file or directory; check"),
         ("dev.speed.processes", ["--rounds", "0"], "argument --rounds: must be at least 1, got 0"),
     ],
 )
@@ -226,7 +226,7 @@ def test_an_error_that_ends_an_evaluation_names_its_traceback(tmp_path, capfd, m
     monkeypatch.setattr(Guess, "reset", broken)
     assert main(["eval", "scripted:first", "--env", "foreign/Guess-Meta-v0", "--rows", "2"]) == 2
     error = capfd.readouterr().err
-    assert error.startswith("mage-bench: no number today Its traceback is in ")
+    assert error.startswith("mage: no number today Its traceback is in ")
     (row,) = rows_named_by(error)
     assert row["kind"] == "run"
     assert "in broken" in row["traceback"]

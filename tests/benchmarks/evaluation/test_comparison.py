@@ -1,4 +1,4 @@
-"""`mage-bench compare` on runs that were played."""
+"""`mage compare` on runs that were played."""
 
 from __future__ import annotations
 

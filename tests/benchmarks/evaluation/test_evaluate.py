@@ -348,7 +348,7 @@ def test_an_opponent_without_any_score_ends_the_command_with_status_1(capfd):
     told = capfd.readouterr()
     assert "kuhn/nash" in told.out
     last = told.err.splitlines()[-1]
-    assert last.startswith(f"mage-bench: no meta-episode of {refuses} could be played; the first: opponent: ")
+    assert last.startswith(f"mage: no meta-episode of {refuses} could be played; the first: opponent: ")
     assert last.endswith("no more numbers")
 
 

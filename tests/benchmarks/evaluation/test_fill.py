@@ -1,4 +1,4 @@
-"""`mage-bench fill`: a bank in a file, the same from the same panel, read by an evaluation and named there."""
+"""`mage fill`: a bank in a file, the same from the same panel, read by an evaluation and named there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_bank_is_filled_and_read(tmp_path, capsys):
     ("arguments", "says"),
     [
         (["--memory", "reflexion"], "memory='reflexion' has no bank, so it cannot be filled"),
-        (["--memory", "memento:scope=meta"], "mage-bench fill sets scope and bank itself. Remove them"),
+        (["--memory", "memento:scope=meta"], "mage fill sets scope and bank itself. Remove them"),
         (["--memory", "mementoo"], "memory='mementoo' is unknown; Did you mean 'memento'?"),
         (["--memory", "memento", "--panel", "sokoban-trane"], "Did you mean 'sokoban-train'?"),
     ],

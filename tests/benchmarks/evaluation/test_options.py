@@ -25,7 +25,7 @@ def parsed(command, *words):
 def test_the_flags_have_the_defaults_of_the_fields():
     assert parsed(eval_command, "scripted:first") == EvalOptions(agents=("scripted:first",))
     assert parsed(suite_command, "demo", "--columns", "c.yaml", "--out", "s") == EvalOptions(out=Path("s").absolute())
-    # `mage-bench regret` sets its own rows and seed, and names one agent.
+    # `mage regret` sets its own rows and seed, and names one agent.
     assert parsed(regret_command, "scripted:first") == EvalOptions(rows=64, seed=0)
     needed = ("scripted:first", "--panel", "p", "--memory", "m", "--out", "b.json")
     assert parsed(fill, *needed) == EvalOptions(panel="p", memory="m", out=Path("b.json").absolute())

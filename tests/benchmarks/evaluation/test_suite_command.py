@@ -1,4 +1,4 @@
-"""`mage-bench suite`: columns from a file, runs below one folder, and the table beside the paper's figures."""
+"""`mage suite`: columns from a file, runs below one folder, and the table beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
         main(["validate", str(tmp_path / "s")])
     out = capsys.readouterr().out
     assert "suite.json: there is no run kuhn/others" in out
-    assert "suite.json: it is not complete; resume it with mage-bench suite … --resume" in out
+    assert "suite.json: it is not complete; resume it with mage suite … --resume" in out
     assert suite(tmp_path) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
     assert suite(tmp_path, "--resume") == 0
@@ -202,7 +202,7 @@ def test_bad_columns_are_one_line_and_nothing_is_written(tmp_path, capsys, text,
     (tmp_path / "c.yaml").write_text(text)
     assert suite(tmp_path) == 2
     error = capsys.readouterr().err
-    assert error.startswith("mage-bench: ")
+    assert error.startswith("mage: ")
     assert error.count("\n") == 1
     assert message in error
     assert not (tmp_path / "s").exists()

@@ -1,4 +1,4 @@
-"""`mage-bench headroom`: what it prints, writes and refuses."""
+"""`mage headroom`: what it prints, writes and refuses."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, op
         (["KunhPoker"], "Did you mean 'KuhnPoker'?"),
         (["KuhnPoker", "--all"], "--all already includes every game"),
         (["KuhnPoker", "--wide"], "--wide applies only to the table of --all"),
-        ([], "GAME is missing. Name one, as in mage-bench headroom KuhnPoker, or use --all."),
+        ([], "GAME is missing. Name one, as in mage headroom KuhnPoker, or use --all."),
     ],
 )
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert main(["headroom", *arguments]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("mage-bench: ")
+    assert error.startswith("mage: ")
     assert message in error
     assert error.count("\n") == 1
 
@@ -156,7 +156,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
 
 
 def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those that `mage-bench eval` prints."""
+    """Those that `mage eval` prints."""
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     row, *_ = rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
     assert [floor.opponent for floor in row.floors] == list(BASELINES["Sokoban"])

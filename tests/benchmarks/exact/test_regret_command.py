@@ -1,4 +1,4 @@
-"""`mage-bench regret`: agents of all kinds are judged by what they played, or by their own probabilities."""
+"""`mage regret`: agents of all kinds are judged by what they played, or by their own probabilities."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
     records = Records(kept)
     call = records.lines[3]["calls"][0]
     call["messages"][-1]["content"] = "Another prompt."
-    with pytest.raises(ValueError, match=r"run has another outcome with this version. .*mage-bench replay"):
+    with pytest.raises(ValueError, match=r"run has another outcome with this version. .*mage replay"):
         regret_of_run(records)
 
 

@@ -122,7 +122,7 @@ def test_a_second_writer_is_refused_and_a_killed_one_never_blocks(tmp_path: Path
     _, err = second.communicate()
     assert second.returncode == 2
     assert err.splitlines() == [
-        f"mage-bench: {tmp_path / 'r'} is in use by process {running.pid}, which writes there. Wait until it ends, or "
+        f"mage: {tmp_path / 'r'} is in use by process {running.pid}, which writes there. Wait until it ends, or "
         "stop it."
     ]
     running.kill()

@@ -78,7 +78,7 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_what_was_written(own, capsys,
     last = capsys.readouterr().err.splitlines()[-1]
     shard = folder / "episodes" / f"{kept // 4:05d}.jsonl.gz"
     assert last == (
-        f"mage-bench: {shard}: No space left on device; free some space. {kept} of 16 meta-episodes are kept; the same "
+        f"mage: {shard}: No space left on device; free some space. {kept} of 16 meta-episodes are kept; the same "
         "command with --resume continues the run."
     )
     assert not list(folder.rglob("*.partial"))
@@ -93,7 +93,7 @@ def test_a_disk_that_is_full_from_the_start(own, capsys):
     with full_after(0):
         assert main([*EVAL, str(own / "run")]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"mage-bench: {own / 'run' / 'run.json'}: No space left on device; free some space."
+    assert last == f"mage: {own / 'run' / 'run.json'}: No space left on device; free some space."
     assert main([*EVAL, str(own / "run")]) == 0
 
 
@@ -102,7 +102,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_anything_is_played(own,
     with not_root():
         assert main([*EVAL, str(own / "run")]) == 2
     told = capsys.readouterr().err
-    assert told == f"mage-bench: {own / 'run'}: Permission denied; name a place that you may use.\n"
+    assert told == f"mage: {own / 'run'}: Permission denied; name a place that you may use.\n"
     own.chmod(0o755)
     assert main([*EVAL, str(own / "run")]) == 0
     shutil.rmtree(own / "run" / "episodes")
@@ -113,7 +113,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_anything_is_played(own,
     with not_root():
         assert main([*EVAL, str(own / "run"), "--resume"]) == 2
     told = capsys.readouterr().err
-    assert told == f"mage-bench: {own / 'run' / '.lock'}: Permission denied; name a place that you may use.\n"
+    assert told == f"mage: {own / 'run' / '.lock'}: Permission denied; name a place that you may use.\n"
 
 
 def suite_in(folder):
@@ -130,17 +130,17 @@ def test_suites_and_reports_on_a_full_disk(own, capsys):
     (own / "c.yaml").write_text(COLUMNS)
     with full_after(0):
         assert main(suite_in(own)) == 2
-    assert last_line(capsys) == f"mage-bench: {own / 's' / 'suite.json'}: No space left on device; free some space."
+    assert last_line(capsys) == f"mage: {own / 's' / 'suite.json'}: No space left on device; free some space."
     with full_after(4):
         assert main(suite_in(own)) == 2
     shard = own / "s" / "kuhn-train" / "one" / "episodes" / "00002.jsonl.gz"
-    assert last_line(capsys).startswith(f"mage-bench: {shard}: No space left on device; free some space. 8 of 16 ")
+    assert last_line(capsys).startswith(f"mage: {shard}: No space left on device; free some space. 8 of 16 ")
     assert main([*suite_in(own), "--resume"]) == 0
     assert main(["validate", str(own / "s")]) == 0
     before = (own / "s" / "report.html").read_bytes()
     with full_after(0):
         assert main(["report", str(own / "s"), "--out", str(own / "s" / "report.html")]) == 2
-    assert last_line(capsys) == f"mage-bench: {own / 's' / 'report.html'}: No space left on device; free some space."
+    assert last_line(capsys) == f"mage: {own / 's' / 'report.html'}: No space left on device; free some space."
     assert (own / "s" / "report.html").read_bytes() == before
     assert not list(own.rglob("*.partial"))
 
@@ -154,7 +154,7 @@ def test_suites_and_reports_where_nothing_may_be_written(own, capsys):
         with not_root():
             assert main(words) == 2
         told = capsys.readouterr().err
-        assert told == f"mage-bench: {own / place}: Permission denied; name a place that you may use.\n"
+        assert told == f"mage: {own / place}: Permission denied; name a place that you may use.\n"
         assert not (own / place).exists()
 
 

@@ -183,5 +183,5 @@ def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
     assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
     out, err = capfd.readouterr()
     assert "1 kuhn/nash" in out
-    assert err.endswith("mage-bench: 3 of 6 pairings failed, as listed above; the others count.\n")
+    assert err.endswith("mage: 3 of 6 pairings failed, as listed above; the others count.\n")
     assert (tmp_path / "tournament.json").exists()

@@ -24,18 +24,6 @@ def test_a_closed_pipe_ends_a_command_quietly() -> None:
     assert listing.wait() == 141
 
 
-@pytest.mark.parametrize("columns", [40, 60, 100])
-def test_the_list_fits_the_screen(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    assert main(["list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= columns
-    assert sum("mage/KuhnPoker-Meta-v0" in line for line in lines) == 1
-    assert any(len(line) > columns - 15 for line in lines), "and uses it"
-
-
 def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> None:
     missing, file = tmp_path / "missing", tmp_path / "file"
     file.touch()
@@ -55,9 +43,15 @@ def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--port", "99999"], "argument --port: a port must be a number from 0 to 65535, got '99999'"),
-        (["--port", "-1"], "argument --port: a port must be a number from 0 to 65535, got '-1'"),
-        (["--split", "nosuch"], "mage-envs: split='nosuch' has no made goals among the 200 of this catalogue"),
+        (
+            ["--port", "99999"],
+            "mage webshop serve: Invalid value for '--port': a port must be a number from 0 to 65535, got '99999'",
+        ),
+        (
+            ["--port", "-1"],
+            "mage webshop serve: Invalid value for '--port': a port must be a number from 0 to 65535, got '-1'",
+        ),
+        (["--split", "nosuch"], "mage: split='nosuch' has no made goals among the 200 of this catalogue"),
     ],
 )
 def test_a_site_that_cannot_be_served(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

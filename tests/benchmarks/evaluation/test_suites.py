@@ -177,7 +177,7 @@ def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
 
 
 def test_the_list_names_every_panel_with_its_fingerprint(capsys):
-    assert main(["list"]) == 0
+    assert main(["list", "panels"]) == 0
     lines = capsys.readouterr().out.splitlines()
     for name in panel_names():
         line = next(line for line in lines if line.split()[:1] == [name])

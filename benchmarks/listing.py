@@ -1,0 +1,195 @@
+"""`mage list`: games with their ids and opponents, pools, memories, panels, suites, and the kinds of agents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+import mage_envs
+from mage_envs.cli.commands import JsonOption
+from mage_envs.cli.keyboard import screen_width
+from mage_envs.loading.arguments import nearest_name
+
+WIDE = 60
+"""Width in columns from which names are printed beside their title."""
+
+
+class Part(NamedTuple):
+    """A part of the list."""
+
+    values: Callable[[], Sequence[Any]]
+    """Function that returns the entries as JSON values."""
+    show: Callable[[Sequence[Any]], None]
+    """Function that prints the entries."""
+
+
+def command(
+    game: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GAME|PART",
+            help="Name of a game, as in KuhnPoker, or one of games, pools, memories, panels, suites and agents "
+            "(default: games, pools and memories)",
+        ),
+    ] = None,
+    settings: Annotated[
+        bool, typer.Option(help="With suites: list every setting of every suite with its fingerprint")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List games, opponents, memories, panels, suites and agents.
+
+    Example: mage list KuhnPoker
+    """
+    if settings and game != "suites":
+        raise ValueError("--settings applies only to suites. Use mage list suites --settings.")
+    parts = _parts(settings)
+    if game is None:
+        chosen = {name: parts[name] for name in ("games", "pools", "memories")}
+    elif game in parts:
+        chosen = {game: parts[game]}
+    elif game in mage_envs.list_games():
+        chosen = {"games": Part(lambda: [_game(game)], _show_games)}
+    else:
+        near = nearest_name(game, [*parts, *mage_envs.list_games()])
+        raise ValueError(
+            f"Unknown game or part {game!r}.{near} Parts are {', '.join(parts)}; mage list prints all games."
+        )
+    values = {name: part.values() for name, part in chosen.items()}
+    if as_json:
+        print(json.dumps(values, indent=2))
+        return
+    for name, part in chosen.items():
+        part.show(values[name])
+    if game is None:
+        _show_wrapped("more", [f"mage list {name}" for name in parts if name not in chosen])
+
+
+def _parts(settings: bool) -> Mapping[str, Part]:
+    """Return all parts by name. `settings` adds their settings to the suites."""
+    return {
+        "games": Part(lambda: [_game(name) for name in mage_envs.list_games()], _show_games),
+        "pools": Part(
+            lambda: [f"pool:{name}" for name in mage_envs.list_pools()], lambda names: _show_wrapped("pools", names)
+        ),
+        "memories": Part(mage_envs.list_memories, lambda names: _show_wrapped("memories", names)),
+        "panels": Part(_panels, _show_panels),
+        "suites": Part(lambda: _suites(settings), _show_suites),
+        "agents": Part(_agents, _show_agents),
+    }
+
+
+def _game(name: str) -> dict[str, Any]:
+    players = mage_envs.load_game(name).spec.players
+    opponents = (*mage_envs.list_opponents(name), *mage_envs.list_forms(name)) if players > 1 else ()
+    return {"name": name, "ids": [f"mage/{name}-v0", f"mage/{name}-Meta-v0"], "opponents": list(opponents)}
+
+
+def _show_games(games: Sequence[Mapping[str, Any]]) -> None:
+    for game in games:
+        print(game["name"])
+        _show_wrapped("ids", game["ids"])
+        if game["opponents"]:
+            _show_wrapped("opponents", game["opponents"])
+
+
+def _show_wrapped(title: str, names: Sequence[str]) -> None:
+    """Print the names with two blanks between them, beside the title, or below it on a narrow screen."""
+    width = screen_width()
+    indent = " " * (13 if width >= WIDE else 4)
+    lines: list[str] = []
+    for name in names:
+        if lines and len(indent) + len(lines[-1]) + 2 + len(name) <= width:
+            lines[-1] += f"  {name}"
+        else:
+            lines.append(name)
+    if width < WIDE:
+        print(f"  {title}")
+    for number, line in enumerate(lines):
+        print((f"  {title:<11}" if number == 0 and width >= WIDE else indent) + line)
+
+
+# The functions below import the evaluation, which takes a second that the list of games does not need.
+
+
+def _panels() -> list[dict[str, Any]]:
+    from benchmarks.evaluation.suites.panels import BASES, SIZES
+
+    return [
+        {"name": f"{name}-{size}", **_setting(f"{name}-{size}"), "about": BASES[name].about}
+        for name in BASES
+        for size in SIZES
+    ]
+
+
+def _show_panels(panels: Sequence[Mapping[str, Any]]) -> None:
+    width = max(len(panel["name"]) for panel in panels)
+    print("Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection")
+    for panel in panels:
+        count, found, calls = _cells(panel)
+        print(f"  {panel['name']:<{width}}  {count:>4}  {found}  {calls:>7}  {panel['about']}")
+    print("\nColumns: meta-episodes, fingerprint, model calls at most.")
+
+
+def _suites(settings: bool) -> list[dict[str, Any]]:
+    from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES
+
+    suites: list[dict[str, Any]] = []
+    for name, suite in SUITES.items():
+        lengths = {"episodes": list(EPISODES), "protocols": list(PROTOCOLS)}
+        suites.append({"name": name, "about": suite.about, **lengths, "panels": list(suite.panels)})
+        if settings:
+            suites[-1]["settings"] = [
+                {"panel": panel, "protocol": protocol, "episodes": episodes, **_setting(panel, protocol, episodes)}
+                for panel in suite.panels
+                for protocol in PROTOCOLS
+                for episodes in EPISODES
+            ]
+    return suites
+
+
+def _show_suites(suites: Sequence[Mapping[str, Any]]) -> None:
+    print("Suites")
+    for suite in suites:
+        lengths = " and ".join(map(str, suite["episodes"]))
+        print(f"  {suite['name']}: {suite['about']}; K = {lengths}, {' and '.join(suite['protocols'])}")
+        for panel in suite["panels"]:
+            print(f"    {panel}")
+        for one in suite.get("settings", ()):
+            print(f"      {one['protocol']:<8}  K = {one['episodes']:>2}  {' '.join(_cells(one))}")
+
+
+def _setting(panel: str, protocol: str = "adaptive", episodes: int = 3) -> dict[str, Any]:
+    """Return the number of meta-episodes, the fingerprint and the maximum number of calls of a setting."""
+    from benchmarks.evaluation.suites.paper import setting_for
+
+    setting = setting_for(panel, protocol=protocol, num_episodes=episodes)
+    found: tuple[Any, ...] = (None, None, None)
+    # The data of some panels are not on every machine: such a panel is listed with dashes, or null in JSON.
+    with suppress(ImportError, ValueError, OSError):
+        found = len(setting.tasks), setting.fingerprint, setting.most_calls
+    return dict(zip(("meta_episodes", "fingerprint", "max_calls"), found, strict=True))
+
+
+def _cells(setting: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the values of `_setting` as text."""
+    if setting["fingerprint"] is None:
+        return "-", "-" * 12, "-"
+    return str(setting["meta_episodes"]), setting["fingerprint"][:12], str(setting["max_calls"])
+
+
+def _agents() -> list[dict[str, str]]:
+    from benchmarks.evaluation.run.agents import FORMS
+
+    return [{"form": form, "about": about} for form, about in FORMS.items()]
+
+
+def _show_agents(agents: Sequence[Mapping[str, str]]) -> None:
+    print("Agents (mage eval AGENT)")
+    width = max(len(agent["form"]) for agent in agents)
+    for agent in agents:
+        print(f"  {agent['form']:<{width}}  {agent['about']}")

@@ -1,0 +1,120 @@
+"""`mage list`: games and opponents, and the parts that belong to evaluations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import mage_envs
+from benchmarks.evaluation.run.agents import FORMS
+from benchmarks.evaluation.suites.panels import panel_names
+from benchmarks.evaluation.suites.paper import SUITES, setting_for
+from benchmarks.evaluation.suites.setting import Setting
+from mage_commands import main
+from tests.processes import ROOT
+
+PARTS = ("games", "pools", "memories", "panels", "suites", "agents")
+
+
+def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["list", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_list_of_games(capsys: pytest.CaptureFixture[str]) -> None:
+    every, one = listed(capsys), listed(capsys, "TicTacToe")
+    assert "mage/KuhnPoker-v0  mage/KuhnPoker-Meta-v0" in every
+    assert "pool:kuhn/demo" in every
+    assert every.endswith("\n  more       mage list panels  mage list suites  mage list agents\n")
+    assert one.startswith("TicTacToe\n")
+    assert "minimax" in one
+    assert "switch:first,then,episode" in one
+    assert "kuhn/nash" not in one
+    assert one in every
+    # The three parts together, and nothing else, are the list without a part.
+    parts = "".join(listed(capsys, part) for part in PARTS[:3])
+    assert every.startswith(parts)
+    assert every.removeprefix(parts).count("\n") == 1
+
+
+@pytest.mark.parametrize("columns", [40, 60, 100])
+def test_the_list_fits_the_screen(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = listed(capsys).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert sum("mage/KuhnPoker-Meta-v0" in line for line in lines) == 1
+    assert any(len(line) > columns - 15 for line in lines), "and uses it"
+
+
+def test_a_part_has_only_its_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    agents, suites = listed(capsys, "agents"), listed(capsys, "suites")
+    assert all(form in agents for form in FORMS)
+    assert suites.startswith("Suites\n  paper-table1: ")
+    assert "K =  3" not in suites
+    assert "paper-table1" not in agents
+
+
+def test_suites_with_settings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.evaluation.suites.paper.SUITES", {"demo": SUITES["demo"]})
+    setting = setting_for("kuhn-train", protocol="paper", num_episodes=10)
+    assert f"      paper     K = 10  512 {setting.fingerprint[:12]} " in listed(capsys, "suites", "--settings")
+    [suite] = json.loads(listed(capsys, "suites", "--settings", "--json"))["suites"]
+    assert len(suite["settings"]) == 2 * 2 * 2
+    [found] = [
+        one
+        for one in suite["settings"]
+        if (one["panel"], one["protocol"], one["episodes"]) == ("kuhn-train", "paper", 10)
+    ]
+    assert found["fingerprint"] == setting.fingerprint
+    assert found["max_calls"] == setting.most_calls
+
+
+def test_json_has_the_same_values(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    every = json.loads(listed(capsys, "--json"))
+    assert list(every) == list(PARTS[:3])
+    assert [game["name"] for game in every["games"]] == list(mage_envs.list_games())
+    assert every["memories"] == list(mage_envs.list_memories())
+    assert every["pools"] == [f"pool:{name}" for name in mage_envs.list_pools()]
+    [game] = json.loads(listed(capsys, "KuhnPoker", "--json"))["games"]
+    assert game in every["games"]
+    assert "kuhn/nash" in game["opponents"]
+    assert json.loads(listed(capsys, "agents", "--json")) == {
+        "agents": [{"form": form, "about": about} for form, about in FORMS.items()]
+    }
+
+    # A panel without its data has no fingerprint.
+    def missing(setting: Setting) -> str:
+        raise ImportError("no data")
+
+    monkeypatch.setattr(Setting, "fingerprint", property(missing))
+    panels = json.loads(listed(capsys, "panels", "--json"))["panels"]
+    assert [one["name"] for one in panels] == list(panel_names())
+    assert {one["fingerprint"] for one in panels} == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["Kuhn"], "Unknown game or part 'Kuhn'. Did you mean 'KuhnPoker'?"),
+        (["panel"], "Unknown game or part 'panel'. Did you mean 'panels'?"),
+        (["panels", "--settings"], "--settings applies only to suites. Use mage list suites --settings."),
+    ],
+)
+def test_errors_are_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", *words]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert message in told.err
+
+
+def test_the_games_are_listed_without_the_evaluation() -> None:
+    code = "import sys, mage_commands; mage_commands.main(['list', 'KuhnPoker']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "benchmarks.listing" in loaded
+    assert not [name for name in loaded if name.startswith(("benchmarks.evaluation", "trainer", "torch", "matplotlib"))]

@@ -1,4 +1,4 @@
-"""`--control` of `mage-bench eval`: the same agent with its memory removed or exchanged (see `wrappers.controls`)."""
+"""`--control` of `mage eval`: the same agent with its memory removed or exchanged (see `wrappers.controls`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
 from mage_envs.text.generation import Completion, Generator, Prompt
-from wrappers.controls import CONTROLS, Control, keep_source, record_json, split_control
+from wrappers.controls import Control, keep_source, record_json, split_control
 
 BATCH = 256
 """Maximum number of meta-episodes of the source run that are executed concurrently."""
-NAMES = ("none", *CONTROLS)
 _SHARED = ("memory", "context", "style", "env_id")
 """Options in which the source run must agree."""
 
@@ -29,7 +28,7 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
 
     Args:
         setting: Setting without a control.
-        control: One of `NAMES`.
+        control: One of `options.ControlName`.
         source: Folder of the run from which the control `other` copies memories; None for other controls.
 
     Raises:

@@ -1,8 +1,8 @@
-"""`mage-bench eval`: evaluation of agents at a setting, with records that can be executed again."""
+"""`mage eval`: evaluation of agents at a setting, with records that can be executed again."""
 
 from __future__ import annotations
 
-import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -10,17 +10,18 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import typer
 
 from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.budget import Limits
-from benchmarks.evaluation.run.controls import NAMES, controlled
+from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.distributed import play_spread
 from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
-from benchmarks.evaluation.run.options import ROWS, EvalOptions, add_play_arguments
-from benchmarks.evaluation.run.sampling import FORM
+from benchmarks.evaluation.run.options import ROWS, EvalOptions, PlayOptions, SettingOptions
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import Summary, label
@@ -32,65 +33,44 @@ from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Shards, Writer
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
-from mage_envs.cli.commands import describe_error
+from mage_envs.cli.commands import JsonOption, describe_error
 from mage_envs.core import Game
-from mage_envs.files.atomic import output_path
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
 from opponents import split_names
 from trainer.method.trajectory import Trajectory
 from trainer.runs.trajectory_json import trajectory_from_json
 
-_OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str, "style": str}
+_ENV_OPTIONS = ("protocol", "num_episodes", "memory", "context", "style")
 """Options of the environment that have a flag of their own."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench eval`."""
-    parser.epilog = "Example: mage-bench eval scripted:random+reflexion --panel kuhn-paper-16 --out runs/a"
-    parser.add_argument(
-        "agents",
-        metavar="AGENT",
-        nargs="+",
-        help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY sets the memory of one agent",
-    )
-    parser.add_argument("--env", metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
-    parser.add_argument("--env-kwargs", metavar="JSON", help="Options of the id as JSON; override a saved model's own")
-    for name, kind in _OPTIONS.items():
-        flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=f"Same as {name} in --env-kwargs")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--opponents", metavar="NAMES", help="pool:NAME, or names such as ultimatum/soft-reserve:3,.2,uniform"
-    )
-    which.add_argument("--panel", metavar="NAME", help="Named panel; mage-bench list shows all of them")
-    parser.add_argument(
-        "--rows", type=int, metavar="N", help=f"Meta-episodes per opponent and first seat (default: {ROWS})"
-    )
-    parser.add_argument("--seed", type=int, metavar="S", help="Seed of the panel (default: 0)")
-    parser.add_argument("--control", choices=NAMES, help="Control of the memory, see docs/benchmarks.md")
-    parser.add_argument("--from", dest="source", metavar="RUN", help="Run to take memories from (with --control other)")
-    parser.add_argument("--sampling", metavar="S", help=f"Sampling of a model's replies: {FORM}")
-    parser.add_argument("--wide", action="store_true", help="Print a wide table with full intervals and every episode")
-    parser.add_argument("--tsv", action="store_true", help="Print all scores with tabs between the fields, not aligned")
-    parser.add_argument(
-        "--out", type=output_path, metavar="RUN", help="Folder of the run; several agents get one subfolder each"
-    )
-    parser.add_argument("--resume", action="store_true", help="Play missing and failed meta-episodes of --out")
-    add_play_arguments(parser)
+def command(
+    agents: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="AGENT",
+            help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY sets the memory of one "
+            "agent",
+        ),
+    ],
+    options: EvalOptions,
+    wide: Annotated[bool, typer.Option(help="Print a wide table with full intervals and every episode")] = False,
+    tsv: Annotated[bool, typer.Option(help="Print all scores with tabs between the fields, not aligned")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate a saved model, a policy or a scripted agent on a panel, and store its records.
 
+    The exit status is 1 if an opponent has no scored meta-episode, and 3 if some failed or were not played. --json
+    prints one line per agent, with the contents of summary.json.
 
-def run(arguments: argparse.Namespace) -> None:
-    """Evaluate each agent, and write its table to stdout.
-
-    Raises:
-        SystemExit: With status 1 if an opponent has no scored meta-episode, or 3 if some failed or were not played.
+    Example: mage eval scripted:random+reflexion --panel kuhn-paper-16 --out runs/a
     """
-    if arguments.resume and arguments.out is None:
+    if options.resume and options.out is None:
         raise ValueError("--resume continues the run of a folder. Name the folder with --out.")
-    if len(set(arguments.agents)) < len(arguments.agents):
-        raise ValueError(f"Agents must differ, got {' '.join(arguments.agents)}.")
-    options = EvalOptions.from_arguments(arguments)
+    if len(set(agents)) < len(agents):
+        raise ValueError(f"Agents must differ, got {' '.join(agents)}.")
+    options = replace(options, agents=tuple(agents))
     # Make every agent before the first one plays, so that a bad name fails early.
     cells = [_cell(options, spec) for spec in options.agents]
     statuses = []
@@ -101,7 +81,10 @@ def run(arguments: argparse.Namespace) -> None:
             written = [*summary_table.save(own.out, measured.summary), own.out / REPORT]
             write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
         # Write the files first: if the reader of stdout is gone, the next line raises.
-        sys.stdout.write(("\n" if number else "") + shown(measured.summary, arguments.wide, arguments.tsv))
+        if as_json:
+            sys.stdout.write(json.dumps(measured.summary.to_json()) + "\n")
+        else:
+            sys.stdout.write(("\n" if number else "") + shown(measured.summary, wide, tsv))
         sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
     if any(statuses):
@@ -134,11 +117,11 @@ class Measured(NamedTuple):
     limits: Limits
 
 
-def measure(options: EvalOptions, agent: Agent, setting: Setting) -> Measured:
+def measure(options: PlayOptions, agent: Agent, setting: Setting) -> Measured:
     """Play the meta-episodes of the setting that are not in `options.out` yet, and score all of them.
 
     Args:
-        options: Options of the play: those of `add_play_arguments`, `out` and `resume`.
+        options: Options of the play.
         agent: Agent to evaluate.
         setting: Panel and options.
 
@@ -146,9 +129,6 @@ def measure(options: EvalOptions, agent: Agent, setting: Setting) -> Measured:
         RuntimeError: If no meta-episode was played.
         ValueError: If an option is out of range.
     """
-    least = options.env_workers, options.env_memory_gb, options.env_timeout
-    if options.batch < 1 or not all(number >= 0 for number in least):
-        raise ValueError("--batch must be at least 1; --env-workers, --env-memory-gb and --env-timeout at least 0.")
     executor = _executor(options)
     limits = Limits(options.max_calls, options.max_tokens, options.max_minutes)
     about = about_run(agent, setting)
@@ -205,7 +185,7 @@ def shown(summary: Summary, wide: bool, tsv: bool) -> str:
     return summary_table.table(summary) if wide else layout.narrow(summary, layout.stdout_width())
 
 
-def _play_baseline(options: EvalOptions, agent: Agent, setting: Setting) -> list[Trajectory]:
+def _play_baseline(options: PlayOptions, agent: Agent, setting: Setting) -> list[Trajectory]:
     """Play the policy of a baseline with the options of the agent, but without the limits, which are for models."""
     return evaluate(
         agent,
@@ -221,7 +201,7 @@ def _play_baseline(options: EvalOptions, agent: Agent, setting: Setting) -> list
 
 
 def _play(
-    options: EvalOptions,
+    options: PlayOptions,
     agent: Agent,
     setting: Setting,
     limits: Limits,
@@ -260,7 +240,7 @@ def _play(
     return [trajectory for trajectory in played if not lacked_budget(trajectory)]
 
 
-def _executor(options: EvalOptions) -> Executor:
+def _executor(options: PlayOptions) -> Executor:
     """Return the executor. Raise ValueError if an option requires a single process."""
     executor = make_executor(options.executor)
     for name in ("max_calls", "max_tokens", "max_minutes", "env_workers", "env_memory_gb"):
@@ -273,7 +253,7 @@ def _executor(options: EvalOptions) -> Executor:
 
 
 def _play_spread(
-    options: EvalOptions,
+    options: PlayOptions,
     executor: Executor,
     about: Mapping[str, Any],
     todo: Sequence[int],
@@ -297,7 +277,7 @@ def _play_spread(
         lost = play_spread(executor, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
         if played:
             account(played, about["agent"]["name"], failure_log)
-    sys.stderr.write("".join(f"mage-bench: {one_line(one)}\n" for one in lost))
+    sys.stderr.write("".join(f"mage: {one_line(one)}\n" for one in lost))
     return played
 
 
@@ -311,24 +291,26 @@ def ending(setting: Setting, measured: Measured) -> int:
     if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
         first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
         sys.stderr.write(
-            f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {one_line(first)}\n"
+            f"mage: no meta-episode of {', '.join(unscored)} could be played; the first: {one_line(first)}\n"
         )
         return 1
     missing = len(setting.tasks) - len(trajectories)
     if missing:
         reason = limits.spent() or "the budget is spent, or their workers were lost"
-        sys.stderr.write(f"mage-bench: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
+        sys.stderr.write(f"mage: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
     failed = [t.failure for t in trajectories if t.failure is not None]
     if failed:
-        sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {one_line(failed[0])}\n")
+        sys.stderr.write(f"mage: {len(failed)} meta-episodes failed; the first: {one_line(failed[0])}\n")
     return 3 if missing or failed else 0
 
 
-def setting_from(options: EvalOptions, agent: Agent) -> Setting:
+def setting_from(options: SettingOptions, agent: Agent) -> Setting:
     """Return the setting that the options select. The options of a saved model are the defaults."""
+    if options.panel is not None and options.opponents is not None:
+        raise ValueError("--panel fixes its opponents. Remove --panel or --opponents.")
     own = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
     given = options.env_kwargs or {}
-    flags = {name: vars(options)[name] for name in _OPTIONS if vars(options)[name] is not None}
+    flags = {name: vars(options)[name] for name in _ENV_OPTIONS if vars(options)[name] is not None}
     if doubled := sorted(set(given) & set(flags)):
         raise ValueError(f"{doubled[0]} is set in --env-kwargs and by its flag. Remove one of them.")
     chosen = {**given, **flags}
@@ -345,7 +327,7 @@ def setting_from(options: EvalOptions, agent: Agent) -> Setting:
     return _own_setting(options, agent, {**own, **chosen})
 
 
-def _own_setting(options: EvalOptions, agent: Agent, env_kwargs: Mapping[str, Any]) -> Setting:
+def _own_setting(options: SettingOptions, agent: Agent, env_kwargs: Mapping[str, Any]) -> Setting:
     """Return a setting with the given opponents, rows and seed instead of a named panel."""
     env_id = options.env
     if env_id is None and isinstance(agent, SavedModelAgent):

@@ -1,4 +1,4 @@
-"""A panel for evaluation during training, with the same tasks, scores and exact references as `mage-bench eval`."""
+"""A panel for evaluation during training, with the same tasks, scores and exact references as `mage eval`."""
 
 from __future__ import annotations
 

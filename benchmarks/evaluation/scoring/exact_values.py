@@ -12,7 +12,7 @@ from opponents.exact.tree import in_episode, is_enumerable, is_exact
 from trainer.method.trajectory import Trajectory
 
 STATES = 100_000
-"""Maximum number of belief states for the optimal learner. It is omitted above; `mage-bench headroom` allows more."""
+"""Maximum number of belief states for the optimal learner. It is omitted above; `mage headroom` allows more."""
 
 
 class ExactValues:

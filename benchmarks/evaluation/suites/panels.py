@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 from benchmarks.evaluation.run.environments import seats_of
 from mage_envs.core import Task
@@ -21,7 +21,8 @@ from opponents.splits import list_splits
 
 EVALUATION = 1000
 """Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
-SIZES = (512, 128)
+Size = Literal[512, 128]
+SIZES: tuple[Size, ...] = get_args(Size)
 """Minimum numbers of meta-episodes, the default first."""
 MAX_META_EPISODES = 10**6
 """Maximum number of meta-episodes of a panel."""
@@ -253,7 +254,7 @@ def named_panel(name: str) -> Panel:
     if base in BASES and size in map(str, (*SIZES, QUICK)):
         return replace(BASES[base], size=int(size))
     hint = nearest_name(name, [*BASES, *panel_names()])
-    raise ValueError(f"Unknown panel {name!r}.{hint} mage-bench list shows all of them: {', '.join(BASES)}.")
+    raise ValueError(f"Unknown panel {name!r}.{hint} mage list panels shows all of them: {', '.join(BASES)}.")
 
 
 def full_name(name: str) -> str:

@@ -6,14 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, get_args
 
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.setting import Setting
 from mage_envs.loading.arguments import nearest_name
 
-EPISODES = (3, 10)
-PROTOCOLS = ("adaptive", "paper")
+Length = Literal[3, 10]
+ProtocolName = Literal["adaptive", "paper"]
+EPISODES: tuple[Length, ...] = get_args(Length)
+PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,36 +1,38 @@
-"""`mage-bench suite`: runs of every column at every setting of a suite, in one folder.
+"""`mage suite`: runs of every column at every setting of a suite, in one folder.
 
 F/suite.json                 suite, size, columns, and the roots of all runs after they were played
-F/PANEL/COLUMN/              a run, as `mage-bench eval --out` stores it, at K = 3 and protocol adaptive
+F/PANEL/COLUMN/              a run, as `mage eval --out` stores it, at K = 3 and protocol adaptive
 F/PANEL-k10-paper/COLUMN/    the same at other settings
 F/table.txt, F/table.tsv     tables computed from the runs, as is F/report.html
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.eval_command import ending, measure
-from benchmarks.evaluation.run.options import EvalOptions, add_play_arguments
-from benchmarks.evaluation.scoring.scores import Summary
+from benchmarks.evaluation.run.options import PlayOptions, TsvOption
 from benchmarks.evaluation.suites.columns import Column, read_columns
-from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
-from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suite, named_suite
+from benchmarks.evaluation.suites.panels import QUICK, SIZES, Size, named_panel
+from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Length, ProtocolName, Suite, named_suite
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.suites.suite_table import SuiteCell, text_table, tsv
+from benchmarks.evaluation.suites.suite_table import LONGEST, SuiteCell, table_rows, text_table, tsv
 from benchmarks.evaluation.tables import summary_table
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_suite
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
+from mage_envs.cli.commands import JsonOption
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
@@ -136,85 +138,76 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
     yield _Planned(panel=short, protocol=protocol, episodes=episodes, column=column, agent=agent, setting=setting)
 
 
-# -- mage-bench suite ------------------------------------------------------------------------------------------
+# -- mage suite ------------------------------------------------------------------------------------------------
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench suite`."""
-    parser.epilog = "Example: mage-bench suite paper-table1 --columns columns.yaml --quick --out runs/t1"
-    parser.add_argument("suite", metavar="NAME", help=", ".join(SUITES))
-    parser.add_argument(
-        "--columns", metavar="FILE", required=True, help="YAML file of the columns: name, agent, memory, and so on"
-    )
-    parser.add_argument("--out", type=output_path, metavar="FOLDER", required=True, help="Folder for the runs")
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help=f"Play a trial: {QUICK} tasks per panel, K = 3, adaptive; its scores are not results",
-    )
-    parser.add_argument("--protocol", choices=PROTOCOLS, help="Play one protocol (default: both)")
-    parser.add_argument("--num-episodes", type=int, choices=EPISODES, help="Play one length (default: both)")
-    parser.add_argument(
-        "--size", type=int, choices=SIZES, default=SIZES[0], help="Meta-episodes per panel (default: 512)"
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="Play the meta-episodes that are missing or failed in --out"
-    )
-    parser.add_argument("--tsv", action="store_true", help="Print tabs between the fields instead of aligned columns")
-    add_play_arguments(parser)
+def command(
+    suite: Annotated[str, typer.Argument(metavar="NAME", help=", ".join(SUITES))],
+    columns: Annotated[
+        Path, typer.Option(metavar="FILE", help="YAML file of the columns: name, agent, memory, and so on")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", parser=output_path, help="Folder for the runs")],
+    options: PlayOptions,
+    quick: Annotated[
+        bool,
+        typer.Option(help=f"Play a trial: {QUICK} tasks per panel, K = 3, adaptive; its scores are not results"),
+    ] = False,
+    protocol: Annotated[ProtocolName | None, typer.Option(help="Play one protocol (default: both)")] = None,
+    num_episodes: Annotated[Length | None, typer.Option(help="Play one length (default: both)")] = None,
+    size: Annotated[Size, typer.Option(help="Meta-episodes per panel (default: 512)")] = SIZES[0],
+    print_tsv: TsvOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate several agents and memories at all settings of a suite, next to the paper's reported scores.
 
+    The exit status is the most severe one of mage eval.
 
-def run(arguments: argparse.Namespace) -> None:
-    """Play the suite, and write its table to stdout. The exit status is the most severe one of `mage-bench eval`."""
+    Example: mage suite paper-table1 --columns columns.yaml --quick --out runs/t1
+    """
     # The author of a suite file may not be the user. It may name files, but no module that the user did not import.
-    with names_from(arguments.columns, paths=True):
-        suite = named_suite(arguments.suite)
-        columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
+    with names_from(columns, paths=True):
+        found = named_suite(suite)
+        shorts = short_names(found)
+        read = read_columns(columns, tuple(shorts.values()))
         cells = planned(
-            suite,
-            columns,
-            QUICK if arguments.quick else arguments.size,
-            [arguments.protocol] if arguments.protocol else PROTOCOLS[: 1 if arguments.quick else None],
-            [arguments.num_episodes] if arguments.num_episodes else EPISODES[: 1 if arguments.quick else None],
+            found,
+            read,
+            QUICK if quick else size,
+            [protocol] if protocol else PROTOCOLS[: 1 if quick else None],
+            [num_episodes] if num_episodes else EPISODES[: 1 if quick else None],
         )
         if not cells:
-            raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
-        plan = _plan(arguments.suite, arguments.quick, columns, cells)
-        with FolderLock(arguments.out):
-            options = EvalOptions.from_arguments(arguments)
-            _play(plan, columns, cells, out=arguments.out, options=options, print_tsv=arguments.tsv)
+            raise ValueError(f"{columns}: no column plays any panel of {suite}.")
+        plan = _plan(suite, quick, read, cells)
+        with FolderLock(out):
+            _begin(out, plan, options.resume)
+            done, statuses = _play(cells, out, options)
+            _finish(out, plan, cells)
+            table = partial(text_table, suite, done, [one.name for one in read], list(shorts.items()))
+            write_atomically(out / "table.txt", table())
+            write_atomically(out / "table.tsv", tsv(done))
+            known = {out / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
+            write_report(out / REPORT, read_runs(list(known), known=known))
+    if as_json:
+        sys.stdout.write(json.dumps(table_rows(done), indent=2) + "\n")
+    elif print_tsv:
+        sys.stdout.write(tsv(done))
+    else:
+        sys.stdout.write(table(longest=LONGEST if sys.stdout.isatty() else None))
+    sys.stderr.write(f"wrote {out / REPORT}\n")
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
 
 
-def _play(
-    plan: Mapping[str, Any],
-    columns: Sequence[Column],
-    cells: Sequence[_Planned],
-    *,
-    out: Path,
-    options: EvalOptions,
-    print_tsv: bool,
-) -> None:
-    """Play all runs, write their table to the folder, and print it.
-
-    Args:
-        plan: Contents of suite.json before anything is played.
-        columns: Columns of the table.
-        cells: Runs to play.
-        out: Folder of the suite.
-        options: Options of the play, for every run.
-        print_tsv: True to print the table with tabs between the fields.
-    """
-    _begin(out, plan, options.resume)
-    done: list[SuiteCell] = []
-    scores: dict[Path, Summary] = {}
-    statuses = []
+def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
+    """Play all runs in folders below `out`. Return their scores and exit statuses."""
+    done, statuses = [], []
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
         folder = out / cell.folder
         setting = cell.played_in(out)
         measured = measure(replace(options, out=folder), cell.agent, setting)
         summary_table.save(folder, measured.summary, figure=False)
-        scores[folder] = measured.summary
         statuses.append(ending(setting, measured))
         done.append(
             SuiteCell(
@@ -225,16 +218,7 @@ def _play(
                 summary=measured.summary,
             )
         )
-    _finish(out, plan, cells)
-    panels = list(short_names(named_suite(plan["suite"])).items())
-    text, tabbed = text_table(plan["suite"], done, [c.name for c in columns], panels), tsv(done)
-    write_atomically(out / "table.txt", text)
-    write_atomically(out / "table.tsv", tabbed)
-    write_report(out / REPORT, read_runs(list(scores), known=scores))
-    sys.stdout.write(tabbed if print_tsv else text)
-    sys.stderr.write(f"wrote {out / REPORT}\n")
-    if any(statuses):
-        raise SystemExit(min(status for status in statuses if status))
+    return done, statuses
 
 
 def _plan(suite: str, quick: bool, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delim
 from opponents.exact import Objective
 
 LONGEST = 21
-"""Maximum number of characters of a row's name."""
+"""Maximum number of characters of a row's name on a terminal."""
 EXACT = ("= best without memory", "= optimal learner", "= best response")
 """Rows of exact values: of the best policy without information, of the learner that knows the pool and maximises the
 sum of the episodes, and of the best response."""
@@ -41,7 +41,11 @@ class SuiteCell:
 
 
 def text_table(
-    suite: str, cells: Sequence[SuiteCell], columns: Sequence[str], panels: Sequence[tuple[str, str]]
+    suite: str,
+    cells: Sequence[SuiteCell],
+    columns: Sequence[str],
+    panels: Sequence[tuple[str, str]],
+    longest: int | None = None,
 ) -> str:
     """Return the tables of all settings.
 
@@ -50,23 +54,29 @@ def text_table(
         cells: Scores of all runs.
         columns: Names of the columns in their order.
         panels: Full and short name of each panel in their order.
+        longest: Maximum number of characters of a row's name, or None for no limit. Long names are shortened in the
+            middle.
     """
+
+    def blocks(title: str, rows: Mapping[str, Mapping[str, Shown]], cell: Callable[[ScoreRow, Objective], str]) -> None:
+        lines.extend(["", title, *_blocks(rows, columns, shorts, cell, longest)])
+
     lines: list[str] = []
+    shorts = [short for _, short in panels]
     for protocol, episodes in dict.fromkeys((cell.protocol, cell.episodes) for cell in cells):
         here = [cell for cell in cells if (cell.protocol, cell.episodes) == (protocol, episodes)]
-        shorts = [short for _, short in panels]
         sizes = sorted({cell.summary.overall.meta_episodes for cell in here})
         played = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         lines += [f"{suite}: K = {episodes}, protocol {protocol}, {played} meta-episodes a panel"]
         rows = _rows(here, columns)
         solved = f"Success within {episodes} episodes (pass@{episodes}), 95% intervals, in percent"
-        lines += _blocks(solved, rows, columns, shorts, _solved)
+        blocks(solved, rows, _solved)
         if not any(cell.summary.early_stop for cell in here):
             last = f"Episode {episodes}: chips and the like per hand, ± half of the interval; else success"
-            lines += _blocks(last, {**rows, **_exact(here)}, columns, shorts, _last)
+            blocks(last, {**rows, **_exact(here)}, _last)
             gain = f"Gain from episode 1 to {episodes}, likewise; success in percent"
-            learning = {name: rows[name] for name in columns}
-            lines += _blocks(gain, learning, columns, shorts, _gain) if episodes > 1 else []
+            if episodes > 1:
+                blocks(gain, {name: rows[name] for name in columns}, _gain)
         lines += [f"{cell.column}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()]
         lines.append("")
     if any(is_reported_at(cell.protocol, cell.episodes) for cell in cells):
@@ -118,20 +128,20 @@ def _known(summary: Summary) -> tuple[float | None, ...]:
 
 
 def _blocks(
-    title: str,
     rows: Mapping[str, Mapping[str, Shown]],
     columns: Sequence[str],
     panels: Sequence[str],
     shown: Callable[[ScoreRow, Objective], str],
+    longest: int | None,
 ) -> list[str]:
-    """Return lines of at most `WIDTH` characters with as many panels side by side as fit.
+    """Return lines of at most `WIDTH` characters, unless names are longer, with as many panels side by side as fit.
 
     Rows that are not in `columns` are shown only if one of these panels has them.
     """
-    names = {name: fitted(name, LONGEST) for name in rows}
+    names = {name: name if longest is None else fitted(name, longest) for name in rows}
     cells = {panel: {name: _cell(row.get(panel), shown) for name, row in rows.items()} for panel in panels}
     width = {panel: 2 + max(len(panel), *map(len, cells[panel].values())) for panel in panels}
-    lines = ["", title]
+    lines: list[str] = []
     left = list(panels)
     while left:
         beside = 1
@@ -176,14 +186,19 @@ def _signed(estimate: Estimate, times: int = 1, form: str = ".2f") -> str:
 
 
 def tsv(cells: Sequence[SuiteCell]) -> str:
-    """Return one line per run, then one per baseline of a panel, with unrounded numbers and tabs between the fields."""
-    lines: list[Sequence[object]] = [FIELDS]
+    """Return the rows of `table_rows` with tabs between the fields."""
+    return delimited([FIELDS, *(list(row.values()) for row in table_rows(cells))], "\t")
+
+
+def table_rows(cells: Sequence[SuiteCell]) -> list[dict[str, object]]:
+    """Return one row per run, then one per baseline of a panel, with unrounded numbers by their names in `FIELDS`."""
+    lines = []
     for cell in cells:
         summary = cell.summary
         lines.append(_line(cell, cell.column, summary.agent, summary.overall, *_known(summary)))
     floors = {(c.panel, c.protocol, c.episodes, row.opponent): (c, row) for c in cells for row in c.summary.floors}
     lines += [_line(cell, row.opponent, "", row, *[None] * len(EXACT)) for cell, row in floors.values()]
-    return delimited(lines, "\t")
+    return [dict(zip(FIELDS, line, strict=True)) for line in lines]
 
 
 def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float | None) -> list[object]:

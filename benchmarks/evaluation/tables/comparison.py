@@ -1,17 +1,19 @@
-"""`mage-bench compare`: comparison of runs paired by task. Only agents and memories may differ."""
+"""`mage compare`: comparison of runs paired by task. Only agents and memories may differ."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.run.options import TsvOption
 from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, holm
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.scoring.worst_case import MAX_FAILED_SHARE, as_losses
@@ -19,6 +21,7 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, shown_episodes
 from benchmarks.records.about import COMPARED, identity_fields, setting_of
 from benchmarks.records.record_store import Records, differences, reading
+from mage_envs.cli.commands import JsonOption
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
 from trainer.method.trajectory import EpisodeResult, Trajectory
@@ -118,7 +121,7 @@ def _played(records: Records) -> _Played:
     """Return a run from its records. Raise ValueError if it is damaged or has no finished meta-episode."""
     folder = records.folder
     if records.problems:
-        raise ValueError(f"{folder} is damaged: {records.problems[0]}. mage-bench eval … --resume repairs it.")
+        raise ValueError(f"{folder} is damaged: {records.problems[0]}. mage eval … --resume repairs it.")
     setting = setting_of(records.about)
     played = dict(zip(sorted(records.lines), records.trajectories(), strict=True))
     if not any(t.failure is None for t in played.values()):
@@ -270,26 +273,30 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
     return delimited(lines, "\t")
 
 
-# -- mage-bench compare ----------------------------------------------------------------------------------------
+# -- mage compare ----------------------------------------------------------------------------------------------
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench compare`."""
-    parser.epilog = "Example: mage-bench compare runs/t1/kuhn/reflexion runs/t1/kuhn/react"
-    parser.add_argument(
-        "runs", metavar="RUN", nargs="+", help="Folders of runs; the first is compared with each other one"
-    )
-    parser.add_argument(
-        "--wide",
-        action="store_true",
-        help="Show every episode (default: 1, 2, 3, 5 and the last if there are more than 5)",
-    )
-    parser.add_argument("--tsv", action="store_true", help="Print tabs between the fields instead of aligned columns")
+def command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="Folders of runs; the first is compared with each other one"),
+    ],
+    wide: Annotated[
+        bool, typer.Option(help="Show every episode (default: 1, 2, 3, 5 and the last if there are more than 5)")
+    ] = False,
+    print_tsv: TsvOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare runs of the same tasks: paired differences, intervals, p-values, detectable differences.
 
+    Only agents and memories may differ.
 
-def run(arguments: argparse.Namespace) -> None:
-    """Write a table per pair of runs to stdout."""
-    if len(arguments.runs) < 2:
-        raise ValueError("mage-bench compare requires two runs or more: mage-bench compare runs/a runs/b.")
-    found = compare([Path(name) for name in arguments.runs], arguments.wide)
-    sys.stdout.write(tsv(found) if arguments.tsv else tables(found))
+    Example: mage compare runs/t1/kuhn/reflexion runs/t1/kuhn/react
+    """
+    if len(runs) < 2:
+        raise ValueError("mage compare requires two runs or more: mage compare runs/a runs/b.")
+    found = compare(runs, wide)
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
+    else:
+        sys.stdout.write(tsv(found) if print_tsv else tables(found))

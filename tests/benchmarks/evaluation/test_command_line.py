@@ -1,4 +1,4 @@
-"""`mage-bench` in child processes."""
+"""`mage eval` and its neighbours, in child processes and in this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -58,6 +57,24 @@ def test_eval_of_a_saved_model_knows_its_environment(tmp_path, capfd):
     assert "switch:cfr,kuhn/rock,2" in out
 
 
+def test_json_has_one_line_per_agent_with_every_digit(tmp_path, capfd):
+    agents, options = ["scripted:first", "scripted:last"], [*KUHN, "--rows", "2", "--opponents", "uniform,cfr"]
+    assert main(["eval", *agents, *options, "--out", str(tmp_path), "--json"]) == 0
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["agent"] for line in lines] == agents
+    assert lines == [
+        json.loads((tmp_path / f"scripted-{name}" / "summary.json").read_text()) for name in ("first", "last")
+    ]
+
+
+def test_names_are_whole_in_a_pipe(capfd):
+    long = f"switch:{','.join(['kuhn/conservative'] * 2)},2"
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", f"{long};uniform"]) == 0
+    out = capfd.readouterr().out
+    assert long in out
+    assert "…" not in out
+
+
 def test_default_opponents_and_pools_are_weighed(capfd):
     assert main(["eval", "scripted:last", *KUHN, "--rows", "2"]) == 0
     assert "all, weighted" in capfd.readouterr().out
@@ -70,7 +87,7 @@ def test_named_panel_and_list():
     run = bench("eval", "scripted:first", "--panel", "kuhn-paper-unseen")
     assert run.returncode == 0, run.stderr
     assert "\nkuhn-paper-unseen-512, 512 meta-episodes, sha256 " in run.stdout
-    assert "policy:NAME" in bench("list").stdout
+    assert "policy:NAME" in bench("list", "agents").stdout
 
 
 def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path):
@@ -132,17 +149,26 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--env-kwargs", '{"data": "official"}'], "fixes data"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"revael": "always"}'], "'revael'. Did you mean 'reveal'?"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"num_episods": 1}'], "Did you mean 'num_episodes'?"),
-        (["eval", "policy:cfr", *KUHN, "--batch", "0", "--out", "/proc/x"], "--batch must be at least 1"),
-        (["eval", "policy:cfr", *KUHN, "--env-timeout", "nan"], "--env-timeout at least 0"),
+        (
+            ["eval", "policy:cfr", *KUHN, "--batch", "0", "--out", "/proc/x"],
+            "'--batch': Input should be greater than or eq",
+        ),
+        (
+            ["eval", "policy:cfr", *KUHN, "--env-timeout", "nan"],
+            "'--env-timeout': Input should be greater than or equal",
+        ),
+        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--opponents", "cfr"], "--panel fixes its opponents"),
+        (["eval", "x", "--rows", "a"], "mage eval: Invalid value for '--rows': Input should be a valid integer"),
+        (["eval", "x", "--control", "frozn"], "one of 'none', 'frozen', 'shuffled', 'other'. Did you mean frozen?"),
+        (["eval"], "mage eval: Missing argument 'AGENT'."),
         (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "none", "memory": "both"}'], "names 'memory' twice"),
         (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage list prints all ids."),
         (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
-        (["headroom", "KuhnPoker", "--limit", "0"], "--limit must be at least 1"),
-        (["headroom", "KuhnPoker", "--samples", "-1"], "--samples at least 0"),
-        (["headroom", "KuhnPoker", "--json", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
-        (["regret", "policy:cfr", *KUHN, "--json", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
+        (["headroom", "KuhnPoker", "--limit", "0"], "--limit"),
+        (["headroom", "KuhnPoker", "--samples", "-1"], "--samples"),
+        (["headroom", "KuhnPoker", "--figure", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
         (["validate", "."], "holds no run"),
@@ -154,45 +180,9 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
     assert main(arguments) == 2
     captured = capfd.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines()[-1].startswith("mage: ")
+    assert captured.err.splitlines()[-1].startswith(("mage: ", f"mage {arguments[0]}: "))
     assert message in captured.err.splitlines()[-1]
     assert "Traceback" not in captured.err
-
-
-@pytest.mark.parametrize(
-    ("module", "words", "says"),
-    [
-        ("benchmarks.__main__", [], "mage: the following arguments are required: COMMAND (options: "),
-        ("benchmarks.__main__", ["evall"], "Did you mean eval? (options: mage-bench --help)"),
-        (
-            "benchmarks.__main__",
-            ["eval", "x", "--rows", "a"],
-            "mage eval: argument --rows: invalid int value",
-        ),
-        (
-            "benchmarks.__main__",
-            ["eval", "x", "--control", "frozn"],
-            "must be one of: none, frozen, shuffled, other. Did you mean f",
-        ),
-        ("mage_envs.__main__", ["lst"], "Did you mean list? (options: mage-envs --help)"),
-        (
-            "mage_envs.__main__",
-            ["webshop", "serve", "--port", "99999"],
-            "--port: a port must be a number from 0 to 65535, got",
-        ),
-        ("mage_envs.__main__", ["play", "KuhnPoker", "--nosuch"], "unrecognized arguments: --nosuch"),
-        ("benchmarks.sweeps.__main__", [], "mage: the following arguments are required: FILE"),
-        ("benchmarks.sweeps.__main__", ["nowhere.yaml"], "mage: nowhere.yaml: No such file or directory; check"),
-        ("dev.speed.processes", ["--rounds", "0"], "argument --rounds: must be at least 1, got 0"),
-    ],
-)
-def test_what_the_parsers_refuse_is_one_line_too(module, words, says, capfd, monkeypatch):
-    monkeypatch.setattr("sys.argv", [module, *words])
-    with pytest.raises(SystemExit) as ended:
-        sys.exit(import_module(module).main())
-    told = capfd.readouterr()
-    assert (ended.value.code, told.out, told.err.count("\n")) == (2, "", 1)
-    assert says in told.err
 
 
 def rows_named_by(line):
@@ -243,5 +233,5 @@ def test_ctrl_c_is_clean():
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out) == (130, "")
-    assert err.strip().splitlines()[-1] == "Interrupted; nothing was written."
+    assert err.strip().splitlines()[-1] == "Interrupted."
     assert "Traceback" not in err

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,15 @@ def test_holm_covers_every_test_of_all_comparisons(runs, capsys):
     out = capsys.readouterr().out
     assert out.count("adjusted for all 21 tests in all tables printed here") == 3
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_json_has_the_values_of_the_comparison(runs, capsys):
+    folders = [runs / "nash", runs / "random"]
+    assert main(["compare", *map(str, folders), "--json"]) == 0
+    [read] = json.loads(capsys.readouterr().out)
+    [found] = compare(folders)
+    assert read == json.loads(json.dumps(asdict(found)))
+    assert [row["mean"] for row in read["rows"]] == [row.mean for row in found.rows]
 
 
 def test_ranks_are_intervals_from_paired_tests(tmp_path):

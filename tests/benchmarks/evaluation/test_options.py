@@ -1,34 +1,59 @@
-"""`EvalOptions`: equal defaults of flags and fields, and no parser behind the commands."""
+"""`EvalOptions`: equal defaults of flags and fields."""
 
 from __future__ import annotations
 
-import argparse
-import ast
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
+from functools import wraps
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import typer
 
-import benchmarks
 from benchmarks.evaluation.run import eval_command, fill
-from benchmarks.evaluation.run.options import EvalOptions
+from benchmarks.evaluation.run.options import ControlName, EvalOptions, PlayOptions
 from benchmarks.evaluation.suites import suite_command
-from benchmarks.exact import regret_command
+from mage_envs.cli.commands import add_command
+from wrappers.controls import CONTROLS
 
 
-def parsed(command, *words):
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return EvalOptions.from_arguments(parser.parse_args(words))
+def as_program(function):
+    app = typer.Typer(add_completion=False)
+    add_command(app, "command", function)
+    return typer.main.get_command(app)
+
+
+def parsed(module, *words):
+    """The values that a command receives for a command line."""
+    seen = {}
+
+    @wraps(module.command)
+    def keep(**values):
+        seen.update(values)
+
+    as_program(keep).main(list(words), standalone_mode=False)
+    return seen
+
+
+def eval_options(*words):
+    found = parsed(eval_command, *words)
+    return replace(found["options"], agents=tuple(found["agents"]))
 
 
 def test_the_flags_have_the_defaults_of_the_fields():
-    assert parsed(eval_command, "scripted:first") == EvalOptions(agents=("scripted:first",))
-    assert parsed(suite_command, "demo", "--columns", "c.yaml", "--out", "s") == EvalOptions(out=Path("s").absolute())
-    # `mage regret` sets its own rows and seed, and names one agent.
-    assert parsed(regret_command, "scripted:first") == EvalOptions(rows=64, seed=0)
+    assert eval_options("scripted:first") == EvalOptions(agents=("scripted:first",))
+    suite = parsed(suite_command, "demo", "--columns", "c.yaml", "--out", "s")
+    assert suite.pop("options") == PlayOptions()
+    assert (suite.pop("columns"), suite.pop("out")) == (Path("c.yaml"), Path("s").absolute())
+    switches = dict.fromkeys(("quick", "print_tsv", "as_json"), False)
+    assert suite == {"suite": "demo", "protocol": None, "num_episodes": None, "size": 512, **switches}
     needed = ("scripted:first", "--panel", "p", "--memory", "m", "--out", "b.json")
-    assert parsed(fill, *needed) == EvalOptions(panel="p", memory="m", out=Path("b.json").absolute())
+    filled = {"agent": "scripted:first", "panel": "p", "memory": "m", "out": Path("b.json").absolute()}
+    assert parsed(fill, *needed) == {**filled, "rows": None, "env_kwargs": None}
+
+
+def test_the_names_of_the_controls_are_those_that_there_are():
+    assert get_args(ControlName) == ("none", *CONTROLS)
 
 
 def test_every_flag_becomes_its_field():
@@ -47,7 +72,7 @@ def test_every_flag_becomes_its_field():
         *("--env-timeout", "7", "--executor", "processes:2", "--max-calls", "11", "--max-tokens", "12"),
         *("--max-minutes", "0.5", "--no-baselines", "--out", "runs/b", "--resume", "--wide", "--tsv"),
     )
-    assert parsed(eval_command, *words) == EvalOptions(
+    assert eval_options(*words) == EvalOptions(
         agents=("scripted:first", "scripted:last+none"),
         env="mage/KuhnPoker-Meta-v0",
         env_kwargs={"reveal": "no"},
@@ -74,7 +99,18 @@ def test_every_flag_becomes_its_field():
         out=Path("runs/b").absolute(),
         resume=True,
     )
-    assert parsed(eval_command, "scripted:first", "--panel", "kuhn-paper-16").panel == "kuhn-paper-16"
+    assert eval_options("scripted:first", "--panel", "kuhn-paper-16").panel == "kuhn-paper-16"
+    # Both spellings of a flag are valid.
+    underscored = [word.replace("-", "_").replace("__", "--", 1) if word.startswith("--") else word for word in words]
+    assert "--env_memory_gb" in underscored
+    assert eval_options(*underscored) == eval_options(*words)
+
+
+def test_every_field_of_an_evaluation_has_a_flag():
+    flags = {flag for one in as_program(eval_command.command).params for flag in one.opts}
+    named = {"source": "--from"}
+    expected = {named.get(one.name, f"--{one.name.replace('_', '-')}") for one in fields(EvalOptions)}
+    assert expected - flags == {"--agents"}
 
 
 @pytest.mark.parametrize(
@@ -82,8 +118,8 @@ def test_every_flag_becomes_its_field():
     [(("--env-kwargs", "[1]"), "--env-kwargs must be a JSON object"), (("--sampling", "top_q=1"), "Did you mean")],
 )
 def test_malformed_values_are_refused_where_the_command_line_is_read(words, text):
-    with pytest.raises(ValueError, match=text):
-        parsed(eval_command, "scripted:first", *words)
+    with pytest.raises(typer.BadParameter, match=text):
+        eval_options("scripted:first", *words)
 
 
 def test_options_are_a_value():
@@ -92,13 +128,3 @@ def test_options_are_a_value():
         options.rows = 3
     assert replace(options, rows=3) == EvalOptions(agents=("scripted:first",), rows=3)
     assert options.rows == 2
-
-
-def test_only_the_edge_of_a_command_knows_the_namespace():
-    found = {
-        node.name
-        for path in Path(benchmarks.__file__).parent.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef) and "Namespace" in ast.unparse(node)
-    }
-    assert found == {"run", "from_arguments"}

@@ -15,7 +15,7 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
 from benchmarks.evaluation.suites.suite_command import planned, short_names
-from benchmarks.evaluation.suites.suite_table import SuiteCell, text_table
+from benchmarks.evaluation.suites.suite_table import FIELDS, LONGEST, SuiteCell, text_table
 from benchmarks.evaluation.tables.summary_table import load
 from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, Writer
@@ -49,6 +49,27 @@ def played(tmp_path_factory):
     (folder / "c.yaml").write_text(SMALL)
     assert suite(folder) == 0
     return folder
+
+
+def test_json_has_the_rows_of_the_tabbed_table(played, capsys):
+    assert suite(played, "--resume", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert tuple(rows[0]) == FIELDS
+    with (played / "s" / "table.tsv").open() as file:
+        tabbed = list(csv.DictReader(file, delimiter="\t"))
+    # The exact text of a number is that of the tabbed table, so no digit is lost.
+    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == tabbed
+
+
+def test_long_names_are_shortened_on_a_terminal_only(played):
+    name = "a-name-that-is-longer-than-a-column"
+    summary = load(next((played / "s").rglob("nash/summary.json")).parent)
+    cell = SuiteCell(panel="kuhn", protocol="adaptive", episodes=3, column=name, summary=summary)
+    table = partial(text_table, "demo", [cell], [name], [("kuhn-paper", "kuhn")])
+    assert table().count(name) == 3
+    assert "…" not in table()
+    assert name not in table(LONGEST)
+    assert max(map(len, table(LONGEST).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("protocol", "episodes"), [("adaptive", 10), ("paper", 3), ("paper", 10)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import mage_envs
-from mage_envs.cli.commands import JsonOption
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.keyboard import screen_width
 from mage_envs.loading.arguments import nearest_name
 
@@ -61,7 +60,7 @@ def command(
         )
     values = {name: part.values() for name, part in chosen.items()}
     if as_json:
-        print(json.dumps(values, indent=2))
+        print_json(values)
         return
     for name, part in chosen.items():
         part.show(values[name])

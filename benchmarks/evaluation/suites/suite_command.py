@@ -32,7 +32,7 @@ from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_suite
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
-from mage_envs.cli.commands import JsonOption
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
@@ -189,7 +189,7 @@ def command(
             known = {out / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
             write_report(out / REPORT, read_runs(list(known), known=known))
     if as_json:
-        sys.stdout.write(json.dumps(table_rows(done), indent=2) + "\n")
+        print_json(table_rows(done))
     elif print_tsv:
         sys.stdout.write(tsv(done))
     else:

@@ -21,7 +21,7 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, shown_episodes
 from benchmarks.records.about import COMPARED, identity_fields, setting_of
 from benchmarks.records.record_store import Records, differences, reading
-from mage_envs.cli.commands import JsonOption
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
 from trainer.method.trajectory import EpisodeResult, Trajectory
@@ -297,6 +297,6 @@ def command(
         raise ValueError("mage compare requires two runs or more: mage compare runs/a runs/b.")
     found = compare(runs, wide)
     if as_json:
-        sys.stdout.write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
+        print_json([asdict(one) for one in found])
     else:
         sys.stdout.write(tsv(found) if print_tsv else tables(found))

@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # This import loads mage_envs, which `mage-bench --help` does not need.
+    # This import loads mage_envs, which `mage --help` does not need.
     from mage_envs.loading import siblings
 
     for module, names in _MODULES.items():

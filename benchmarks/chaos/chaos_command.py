@@ -79,7 +79,7 @@ def command(
     )
     findings = _table(request, make_executor(executor))
     for found in findings:
-        again = _again(env, opponent, options, found, deadline)
+        again = _again(env, opponent, env_kwargs, found, deadline)
         sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {again}\n")
         if check and found.trace:
             sys.stdout.write(found.trace.rstrip() + "\n")
@@ -130,7 +130,7 @@ def _again(env_id: str, opponent: str | None, env_kwargs: str | None, found: Fou
         found: Finding to reproduce.
         deadline: Value of `--deadline` in seconds.
     """
-    words = ["mage-bench", "chaos", "--env", env_id]
+    words = ["mage", "chaos", "--env", env_id]
     for option, value in (("--opponent", opponent), ("--env-kwargs", env_kwargs)):
         words += [] if value is None else [option, value]
     for module in imports.imported():

@@ -1,4 +1,4 @@
-"""Checks of `mage-bench chaos` that run in one process. Each check tries one seed and raises if it fails."""
+"""Checks of `mage chaos` that run in one process. Each check tries one seed and raises if it fails."""
 
 from __future__ import annotations
 

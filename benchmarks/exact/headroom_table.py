@@ -29,7 +29,7 @@ from trainer.method.trajectory import Trajectory
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Subject of one row. Defaults are those of `mage-bench headroom`."""
+    """Subject of one row. Defaults are those of `mage headroom`."""
 
     game: str
     pool: str

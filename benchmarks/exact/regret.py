@@ -225,7 +225,7 @@ def regret_of_run(
 
             played, different = executed(part, setting, len(part), watch)
             if different:
-                raise ValueError(f"{where} has another outcome with this version. See mage-bench replay {where}.")
+                raise ValueError(f"{where} has another outcome with this version. See mage replay {where}.")
             judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
             if on_step is not None:
                 on_step(at + len(part), len(lines))

@@ -52,7 +52,7 @@ class SlurmQueue:
     ) -> Generator[tuple[int, Any], None, None]:
         """Run jobs as described in `Executor.run`."""
         # A random name, so that scancel below cannot end another run of the same user.
-        name = f"mage-bench-{uuid.uuid4().hex[:8]}"
+        name = f"mage-{uuid.uuid4().hex[:8]}"
         work, queue = partial(_do, sent(make)), self._queue(name)
         todo, lost, since, told = dict(enumerate(jobs)), [0] * len(jobs), time.monotonic(), False
         running: dict[int, submitit.Job[Any]] = {}

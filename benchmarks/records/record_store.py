@@ -327,7 +327,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         about = read_json_inside(folder, RUN)
     except (FileNotFoundError, NotADirectoryError):
         raise NoRun(
-            f"{folder} holds no run: {RUN} does not exist. Make a run with mage-bench eval … --out {folder}."
+            f"{folder} holds no run: {RUN} does not exist. Make a run with mage eval … --out {folder}."
         ) from None
     except ValueError as error:
         raise NoRun(f"{path} is not readable as a run ({error}).") from error

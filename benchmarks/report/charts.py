@@ -327,7 +327,7 @@ def figures(runs: Sequence[ReportedRun], view: View) -> tuple[str, dict[str, str
 
 
 def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
-    """Return the paired differences (other minus first) per episode over common tasks, as `mage-bench compare` does."""
+    """Return the paired differences (other minus first) per episode over common tasks, as `mage compare` does."""
     objective = first.summary.objective
     mine = {one.place: one for one in first.played if one.failure is None}
     pairs = [(mine[one.place], one) for one in other.played if one.failure is None and one.place in mine]

@@ -1,4 +1,4 @@
-"""`mage-bench quote`: prints a transcript as Markdown, as in the paper's Appendix D."""
+"""`mage quote`: prints a transcript as Markdown, as in the paper's Appendix D."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage-bench quote` to its parser."""
-    parser.add_argument("run", metavar="RUN", help="folder of a run, from mage-bench eval --out or mage-train")
+    """Add the options of `mage quote` to its parser."""
+    parser.add_argument("run", metavar="RUN", help="folder of a run, from mage eval --out or mage train")
     parser.add_argument(
         "--index", type=int, required=True, metavar="I", help="index of the meta-episode, from 0 (required)"
     )
     parser.add_argument("--episode", type=int, metavar="K", help="number of one episode, from 1 (default: all)")
     parser.add_argument("--prompts", action="store_true", help="also print the new messages of each prompt")
-    parser.epilog = "Example: mage-bench quote runs/a --index 0 --episode 2"
+    parser.epilog = "Example: mage quote runs/a --index 0 --episode 2"
 
 
 def run(arguments: argparse.Namespace) -> None:

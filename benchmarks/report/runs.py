@@ -161,7 +161,7 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
     # Each line is reduced as it is read; the last line of an index replaces earlier ones.
     shards = Shards(folder, lambda line: found.update({line["index"]: _reduced(line, game)}))
     if not found:
-        raise ValueError(f"{folder} has no record yet. Play it with mage-bench eval … --out {folder} --resume.")
+        raise ValueError(f"{folder} has no record yet. Play it with mage eval … --out {folder} --resume.")
     lines = [line for _, line in sorted(found.items())]
     summary = scored or summary_of(about["agent"]["name"], setting, [line.trajectory for line in lines])
     known = [pair for line in lines for pair in line.tokens]

@@ -67,7 +67,7 @@ class Backwards:
 
 
 def played_alone(command, folder):
-    """The records of a command of `mage-bench` that is played in this process, where nobody dies."""
+    """The records of a command of `mage` that is played in this process, where nobody dies."""
     import pytest
 
     from benchmarks.__main__ import main

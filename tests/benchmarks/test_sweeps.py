@@ -1,4 +1,4 @@
-"""`mage-sweep`: presets x overrides x seeds are trained once each, gone on with, and come out in one table."""
+"""`mage sweep`: presets x overrides x seeds are trained once each, gone on with, and come out in one table."""
 
 from __future__ import annotations
 

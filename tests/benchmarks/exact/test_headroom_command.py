@@ -23,9 +23,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    json_file, figure = tmp_path / "new" / "demo.json", tmp_path / "demo.png"
-    files = ("--json", str(json_file), "--figure", str(figure))
-    lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--weights", ".2,.3,.5", *files)
+    figure = tmp_path / "new" / "demo.png"
+    options = ("KuhnPoker", "--pool", "kuhn/demo", "--weights", ".2,.3,.5")
+    lines = printed(capsys, *options, "--figure", str(figure))
     assert lines[0] == "KuhnPoker against pool:kuhn/demo: chips per hand, 3 episodes of 1 hand, seat alternate"
     rows = {line.split()[0]: line.split()[1:4] for line in lines[3:10]}
     assert rows["blind"] == ["0.121"] * 3
@@ -37,7 +37,7 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert lines[10] == "adaptation headroom 0.152 (known - blind)"
     assert lines[11] == "reachable headroom 0.079 (last - blind, in the last episode)"
     assert lines[12] == "exploration headroom 0.012 (last - myopic, in the last episode)"
-    data = json.loads(json_file.read_text())
+    data = json.loads("\n".join(printed(capsys, *options, "--json")))
     assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
     assert len(data["per_episode"]["own"]) == 3
     assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])

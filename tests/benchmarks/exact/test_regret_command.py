@@ -46,10 +46,11 @@ def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
 ) -> None:
     switch, folder = "switch:kuhn/rock,kuhn/maniac,1", str(tmp_path / "run")
     common = ["--env", META, "--rows", "40", "--opponents"]
-    agent, judged = f"policy:best-response-to:{switch}", tmp_path / "regret.json"
+    agent = f"policy:best-response-to:{switch}"
     assert main(["eval", agent, *common, f"{switch};", "--out", folder, "--no-baselines"]) == 0
-    assert main(["regret", folder, "--json", str(judged)]) == 0
-    episodes = json.loads(judged.read_text())["episodes"]
+    capsys.readouterr()
+    assert main(["regret", folder, "--json"]) == 0
+    episodes = json.loads(capsys.readouterr().out)["episodes"]
     assert [one["regret"]["mean"] for one in episodes] == pytest.approx([0, 0, 0], abs=1e-12)
     assert [one["available"] for one in episodes] == pytest.approx([1 / 4, 1 / 3, 1 / 3])
     with_memory = str(tmp_path / "memory")
@@ -142,12 +143,13 @@ def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path, conte
     folder = save_model(tmp_path / "model")
     options = {"style": "words", "context": context, "memory": "history"}
     PlaySettings(META, options, 1, 1.0, constrained=True).save(folder)
-    out = tmp_path / "regret.json"
-    assert main(["regret", str(folder), "--pool", "kuhn/demo", "--rows", "2", "--json", str(out)]) == 0
+    words = ["regret", str(folder), "--pool", "kuhn/demo", "--rows", "2"]
+    assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "16 meta-episodes, judged by its own probabilities" in lines[0]
     assert [line.split()[0] for line in lines[3:6]] == ["1", "2", "3"]
-    data = json.loads(out.read_text())
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
     assert len(data["episodes"]) == 3
     assert all(state["regret"]["mean"] >= -1e-12 for state in data["states"])
 

@@ -93,7 +93,7 @@ def test_the_commands_of_the_document_run_as_printed(tmp_path, monkeypatch, caps
     block = re.search(r"```bash\n(.*?)```", text, re.DOTALL)[1]
     for line in block.splitlines():
         words = line.partition("#")[0].split()
-        assert words[0] == "mage-bench"
+        assert words[0] == "mage"
         assert main(words[1:]) == 0, line
     assert (tmp_path / "calls.csv").exists()
     assert "digests, replay of 32, ceilings" in capsys.readouterr().out

@@ -43,7 +43,7 @@ class Slow:
 
 def started(folder: Path, *words: str, **settings: str) -> subprocess.Popen[str]:
     (folder / "strange.py").write_text(OPPONENTS)
-    script = "import sys, mage_commands; sys.argv[0] = 'mage-bench'; sys.exit(mage_commands.bench())"
+    script = "import sys, mage_commands; sys.argv[0] = 'mage'; sys.exit(mage_commands.bench())"
     return subprocess.Popen(
         [sys.executable, "-c", script, *words],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""What a report is made of, without a browser; `mage-bench quote`; what is refused."""
+"""What a report is made of, without a browser; `mage quote`; what is refused."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_the_commands_of_the_document_run_as_printed(runs, tmp_path, monkeypatch
         shutil.copytree(runs / of, tmp_path / "runs" / name)
     page = (Path(__file__).parents[3] / "docs" / "report.md").read_text()
     for line in re.search(r"```bash\n(.*?)```", page, re.DOTALL)[1].splitlines():
-        assert main(line.removeprefix("mage-bench ").split()) == 0, line
+        assert main(line.removeprefix("mage ").split()) == 0, line
     assert "## Episode 2: " in capsys.readouterr().out
     assert (tmp_path / "bubbles.png").exists()
     options = re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)

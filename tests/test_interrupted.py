@@ -37,12 +37,12 @@ SCRIPTS = {"mage_envs": "envs", "trainer": "train", "benchmarks": "bench"}
 WORDS = {
     "mage_envs": ("list", "KuhnPoker"),
     "trainer": ("--preset", "mage-kuhn", "--dry-run"),
-    "benchmarks": ("list",),
+    "benchmarks": ("list", "panels"),
 }
 OURS = tuple(f'  File "{ROOT / package}/' for package in ("mage_envs", "opponents", "wrappers", *WORDS))
 """How a line of a traceback begins that names code of the suite, which may lie beside an environment of its own."""
 MOMENTS = {
-    "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.cli.listing"),
+    "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "benchmarks.listing"),
     "trainer": ("trainer.method.metrics", "numpy", "trainer.cli.arguments", "trainer.cli.estimate"),
     "benchmarks": ("mage_envs.cli.commands", "numpy", "benchmarks.evaluation.suites"),
 }

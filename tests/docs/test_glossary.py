@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from importlib import import_module
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import COMMANDS as BENCH
 from benchmarks.evaluation.tables.comparison import COLUMNS as COMPARED
 from benchmarks.evaluation.tables.summary_table import PROBLEM_COLUMNS
-from mage_envs.__main__ import COMMANDS as ENVS
+from mage_commands import COMMANDS, load_command
 from tests.processes import ROOT
 from trainer.config.fields import RunFields
 
@@ -39,13 +38,17 @@ def found_in(text: str) -> set[str]:
 def options() -> dict[str, str]:
     """Every option of the commands and of a training run, to its help text."""
     found = {f"--{name}": str(item.metadata.get("help", "")) for name, item in RunFields.__dataclass_fields__.items()}
-    for command in (*BENCH.values(), *ENVS.values()):
-        parser = argparse.ArgumentParser()
-        add = getattr(import_module(command[0]), "add_arguments", None)
-        if add is not None:
-            add(parser)
-        found |= {"/".join(one.option_strings) or one.dest: str(one.help or "") for one in parser._actions}
+    for name in COMMANDS:
+        for command in within(load_command(name)):
+            found |= {"/".join(one.opts): str(getattr(one, "help", None) or "") for one in command.params}
     return found
+
+
+def within(command: Any) -> Iterator[Any]:
+    """The command, and the subcommands of a group."""
+    yield command
+    for one in getattr(command, "commands", {}).values():
+        yield from within(one)
 
 
 def test_each_term_stands_once() -> None:

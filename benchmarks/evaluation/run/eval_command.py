@@ -21,7 +21,7 @@ from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.distributed import play_spread
 from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
-from benchmarks.evaluation.run.options import ROWS, EvalOptions, PlayOptions, SettingOptions
+from benchmarks.evaluation.run.options import ROWS, EvalOptions, PanelOptions, PlayOptions
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import Summary, label
@@ -304,7 +304,7 @@ def ending(setting: Setting, measured: Measured) -> int:
     return 3 if missing or failed else 0
 
 
-def setting_from(options: SettingOptions, agent: Agent) -> Setting:
+def setting_from(options: PanelOptions, agent: Agent) -> Setting:
     """Return the setting that the options select. The options of a saved model are the defaults."""
     if options.panel is not None and options.opponents is not None:
         raise ValueError("--panel fixes its opponents. Remove --panel or --opponents.")
@@ -327,7 +327,7 @@ def setting_from(options: SettingOptions, agent: Agent) -> Setting:
     return _own_setting(options, agent, {**own, **chosen})
 
 
-def _own_setting(options: SettingOptions, agent: Agent, env_kwargs: Mapping[str, Any]) -> Setting:
+def _own_setting(options: PanelOptions, agent: Agent, env_kwargs: Mapping[str, Any]) -> Setting:
     """Return a setting with the given opponents, rows and seed instead of a named panel."""
     env_id = options.env
     if env_id is None and isinstance(agent, SavedModelAgent):

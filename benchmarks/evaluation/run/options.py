@@ -29,7 +29,7 @@ def read_env_kwargs(text: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettingOptions:
+class PanelOptions:
     """Options that select the agents and what they play.
 
     None means that the user did not choose: the agent, the panel or the environment then decides.
@@ -121,7 +121,7 @@ class PlayOptions:
 
 # Dataclasses list the fields of the last base first, and the help has the same order.
 @dataclass(frozen=True, kw_only=True)
-class EvalOptions(PlayOptions, SettingOptions):
+class EvalOptions(PlayOptions, PanelOptions):
     """Options of an evaluation."""
 
     out: Annotated[

@@ -16,7 +16,7 @@ SMALL = ("Inspection", "Ultimatum", "Bargaining", "RockPaperScissors", "Prisoner
 MOST_FILES = 8
 TABLES = ("README.md", "docs/environments.md", "docs/opponents.md")
 """Pages with a table of games, which count; other pages are prose."""
-HELP = ("benchmarks/chaos/chaos_command.py", "benchmarks/evaluation/run/options.py", "trainer/__main__.py")
+HELP = ("benchmarks/chaos/chaos_command.py", "benchmarks/evaluation/run/options.py", "trainer/cli/train.py")
 """Programs whose help has one game as its example."""
 OWN_TESTS = ("tests/games/", "tests/opponents/games/")
 MOST_EXAMPLES = 2

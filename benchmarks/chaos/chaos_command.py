@@ -54,8 +54,9 @@ def command(
 ) -> None:
     """Stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory.
 
-    Example: mage chaos --env mage/KuhnPoker-Meta-v0 --quick --check order
     The exit status is 1 if a check finds a failure.
+
+    Example: mage chaos --env mage/KuhnPoker-Meta-v0 --quick --check order
     """
     if seed < 0 or not 0 < deadline < 86400:
         raise ValueError(

@@ -116,14 +116,14 @@ def command(
         figure.parent.mkdir(parents=True, exist_ok=True)
     rules = game_with(game, dict(_option(text) for text in option or ()))
     name, opponents = _pool(rules, game, pool)
-    seat = seat or settings_of(game).seat or "alternate"
+    seating = seat or settings_of(game).seat or "alternate"
     objective = objective or headline(rules)
     found = headroom(
         rules,
         opponents,
         episodes=episodes,
         hands=hands,
-        seat=seat,
+        seat=seating,
         gt=gt,
         weights=_weights(weights),
         objective=objective,
@@ -133,7 +133,7 @@ def command(
     )
     unit = "success" if objective == "success" else rules.spec.unit
     title = f"{rules.spec.name} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
-    title += f"{_counted(hands, 'hand')}, seat {seat}"
+    title += f"{_counted(hands, 'hand')}, seat {seating}"
     if figure is not None:
         draw(figure, found, title, unit)
     _end_progress()

@@ -78,8 +78,9 @@ def command(
 ) -> None:
     """Play an agent and print the exact cost of its decisions, and its score without the luck of the cards.
 
-    Example: mage regret policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --rows 2
     The agent plays a panel, or its decisions are read from the folder of a run.
+
+    Example: mage regret policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --rows 2
     """
     if rows < 1 or batch < 1:
         raise ValueError("--rows and --batch must be at least 1.")

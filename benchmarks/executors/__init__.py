@@ -9,7 +9,7 @@ process writes results, and the results do not depend on the executor.
 """
 
 from benchmarks.executors.jobs import Conditions, Executor, in_order, ordered, unwrap
-from benchmarks.executors.naming import EXECUTOR_HELP, FORMS, ExecutorOption, add_option, make_executor
+from benchmarks.executors.naming import EXECUTOR_HELP, FORMS, ExecutorOption, make_executor
 from benchmarks.executors.on_this_machine import Local, Processes
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "ExecutorOption",
     "Local",
     "Processes",
-    "add_option",
     "in_order",
     "make_executor",
     "ordered",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -56,11 +55,6 @@ def _need(package: str, spec: str, extra: str | None = None) -> None:
         raise ImportError(
             f'Executor {spec!r} requires {package}. Install it with: pip install "mage-envs[{extra or package}]"'
         )
-
-
-def add_option(parser: argparse.ArgumentParser, default: str = "local") -> None:
-    """Add the option `--executor` to a parser."""
-    parser.add_argument("--executor", default=default, metavar="WHERE", help=f"{EXECUTOR_HELP} (default: {default})")
 
 
 def all_cores() -> str:

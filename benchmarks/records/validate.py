@@ -132,8 +132,9 @@ def command(
 ) -> None:
     """Check the files of runs: schema, digests, root, fingerprint, scores.
 
-    Example: mage validate runs/t1
     The exit status is 1 if there is a problem.
+
+    Example: mage validate runs/t1
     """
     wrong = False
     for name in (str(folder) for given in runs for folder in run_folders(Path(given))):

@@ -52,8 +52,9 @@ def command(
 ) -> None:
     """Play every policy against every policy: payoff matrix, exact values, ranking, heat map.
 
-    Example: mage tournament KuhnPoker --policies uniform,kuhn/rock --games 20 --out runs/cup
     A pairing that fails is reported after the tables, and the exit status is then 2.
+
+    Example: mage tournament KuhnPoker --policies uniform,kuhn/rock --games 20 --out runs/cup
     """
     names = split_names(policies)
     place = make_executor(executor)

@@ -71,7 +71,9 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
     It loads the user's modules, calls `function`, and turns errors into exit statuses.
     """
     signature = inspect.signature(function, eval_str=True)
-    groups = {name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {
+        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+    }
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         parameters += _fields_of(groups[name]) if name in groups else [parameter]

@@ -9,9 +9,9 @@ reward.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from mage_commands import OneLineParser
 from mage_envs.games.webshop.catalogue_maker.guarantee import Unproven, proven
 from mage_envs.games.webshop.catalogue_maker.make import SIZES, SPLITS
 from mage_envs.games.webshop.catalogue_maker.prove import Proof, prove, summary
@@ -21,7 +21,7 @@ from mage_envs.games.webshop.sources import shop_for
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns its exit status."""
-    parser = OneLineParser(prog="catalogue_maker", description="Proves the goals of a generated catalogue.")
+    parser = argparse.ArgumentParser(prog="catalogue_maker", description="Proves the goals of a generated catalogue.")
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
     parser.add_argument(
         "--goals", type=int, default=2000, help="Maximum number of goals per split, at even steps (default: 2000)"

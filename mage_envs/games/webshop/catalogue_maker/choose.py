@@ -10,6 +10,7 @@ the selection takes a minute per 8,000 goals.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -18,7 +19,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mage_commands import OneLineParser
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker.choices import Choice, name, read, write
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, candidate
@@ -156,7 +156,9 @@ class _Chooser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files of a size. Returns the exit status."""
-    parser = OneLineParser(prog="choose", description="Chooses the goals of a catalogue and its held-out twin.")
+    parser = argparse.ArgumentParser(
+        prog="choose", description="Chooses the goals of a catalogue and its held-out twin."
+    )
     parser.add_argument("--size", choices=tuple(SIZES), required=True)
     parser.add_argument("--only", choices=tuple(TWINS), help="Catalogue to process (default: both)")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "chosen", help="Folder for the files")

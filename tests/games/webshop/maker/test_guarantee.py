@@ -5,6 +5,7 @@ from itertools import islice
 
 import pytest
 
+from mage_commands import main
 from mage_envs.cli import progress
 from mage_envs.games.webshop import embedded
 from mage_envs.games.webshop.cache import cached
@@ -19,7 +20,6 @@ from mage_envs.games.webshop.catalogue_maker.guarantee import (
 )
 from mage_envs.games.webshop.catalogue_maker.prove import best_reward
 from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
-from mage_commands import main
 from mage_envs.games.webshop.products import normalise
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for

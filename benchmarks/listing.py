@@ -116,11 +116,11 @@ def _show_wrapped(title: str, names: Sequence[str]) -> None:
 
 
 def _panels() -> list[dict[str, Any]]:
-    from benchmarks.evaluation.suites.panels import BASES, SIZES
+    from benchmarks.evaluation.suites.panels import SIZES, base_panels
 
     return [
-        {"name": f"{name}-{size}", **_setting(f"{name}-{size}"), "about": BASES[name].about}
-        for name in BASES
+        {"name": f"{name}-{size}", **_setting(f"{name}-{size}"), "about": panel.about}
+        for name, panel in base_panels().items()
         for size in SIZES
     ]
 

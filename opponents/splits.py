@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opponents.registry import load_all_opponents
+from opponents.registry import load_all_opponents, load_opponents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +51,12 @@ def list_splits() -> dict[str, Split]:
     """Return the registered splits by their prefix, in the order of their seeds."""
     load_all_opponents()
     return dict(sorted(_SPLITS.items(), key=lambda item: item[1].seed))
+
+
+def find_split(prefix: str) -> Split | None:
+    """Return the split of a prefix, or None. If the prefix belongs to a game, only its opponents are loaded."""
+    load_opponents(prefix)
+    # A module of another package may register a split without being announced for its prefix.
+    if prefix not in _SPLITS:
+        load_all_opponents()
+    return _SPLITS.get(prefix)

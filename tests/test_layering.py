@@ -149,6 +149,8 @@ def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
         ('opponents.opponent_info("inspect/greedy")', "inspection"),
         ('opponents.as_pool("pool:rps/reactive")', "rock_paper_scissors"),
         ('opponents.register_pool("kuhn/mine", {"uniform": 1})', "kuhn"),
+        ('from benchmarks import named_panel; named_panel("leduc-heldout-128")', "leduc"),
+        ('from benchmarks import named_panel; named_panel("kuhn-paper").weights()', "kuhn"),
     ],
 )
 def test_a_name_loads_the_opponents_of_its_game_alone(lookup, module):

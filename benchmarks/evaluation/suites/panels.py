@@ -17,7 +17,7 @@ from mage_envs.core import Task
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import seed_of
 from opponents import as_pool
-from opponents.splits import list_splits
+from opponents.splits import Split, find_split, list_splits
 
 EVALUATION = 1000
 """Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
@@ -162,14 +162,13 @@ def _repeated(
     return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, seed=seed, about=about, seats=seats)
 
 
-def _split_panels() -> dict[str, Panel]:
-    """Return the two panels of each registered split of a game's opponents."""
-    found = {}
-    for prefix, split in list_splits().items():
-        panel_of = partial(_repeated, split.game, seats=split.seats)
-        found[f"{prefix}-train"] = panel_of(split.train, split.seed, split.train_about)
-        found[f"{prefix}-heldout"] = panel_of(split.heldout, split.seed + 1, split.heldout_about)
-    return found
+def _split_panels(prefix: str, split: Split) -> dict[str, Panel]:
+    """Return the two panels of a split of a game's opponents by their names."""
+    panel_of = partial(_repeated, split.game, seats=split.seats)
+    return {
+        f"{prefix}-train": panel_of(split.train, split.seed, split.train_about),
+        f"{prefix}-heldout": panel_of(split.heldout, split.seed + 1, split.heldout_about),
+    }
 
 
 _kuhn, _tictactoe = (partial(_repeated, game, seats=(0, 1)) for game in ("KuhnPoker", "TicTacToe"))
@@ -203,7 +202,7 @@ _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform
 _GENERATED = "generated {} games; there are 144, none with a known plan longer than 10 commands"
 _OFFICIAL = "the official {} games, from the folder that ALFWORLD_DATA names"
 
-BASES: Mapping[str, Panel] = {
+PANELS: Mapping[str, Panel] = {
     "kuhn-train": _kuhn("pool:kuhn/demo", 1, "the four soft archetypes that the demo meets"),
     "kuhn-heldout": _kuhn(dict.fromkeys(_HELD_OUT, 1.0), 2, "six that no preset and no demo meets"),
     "kuhn-paper": _kuhn("pool:kuhn/paper", 3, "the paper's archetypes, weighted .3/.3/.4"),
@@ -216,7 +215,6 @@ BASES: Mapping[str, Panel] = {
     "connectfour-search": _repeated(
         "ConnectFour", _even("mcts:100 uniform"), 53, "a game that no preset trains on", (0, 1)
     ),
-    **_split_panels(),
     "sokoban-train": _sokoban(2, 7, ", as in training"),
     "sokoban-eval-2box": _sokoban(2, 8, ": in distribution"),
     "sokoban-eval-1box": _sokoban(1, 9, ": out of distribution"),
@@ -238,25 +236,46 @@ BASES: Mapping[str, Panel] = {
         ids=_own_webshop_ids,
     ),
 }
-"""Name without the size to its panel."""
+"""Name without the size to its panel. `base_panels` adds those of the games' splits."""
+
+
+def base_panels() -> dict[str, Panel]:
+    """Return all panels by their names without a size. This loads the opponents of every game."""
+    found = {name: panel for name, panel in PANELS.items() if panel.opponents}
+    for prefix, split in list_splits().items():
+        found |= _split_panels(prefix, split)
+    # Games of one player come last in lists; the names from above keep their places.
+    return {**found, **PANELS}
+
+
+def _base_panel(name: str) -> Panel | None:
+    """Return a panel by its name without a size, or None. This loads the opponents of that game alone."""
+    prefix, _, part = name.rpartition("-")
+    if name in PANELS or part not in ("train", "heldout"):
+        return PANELS.get(name)
+    split = find_split(prefix)
+    return None if split is None else _split_panels(prefix, split)[name]
 
 
 def panel_names() -> tuple[str, ...]:
     """Return all names with their sizes."""
-    return tuple(f"{name}-{size}" for name in BASES for size in SIZES)
+    return tuple(f"{name}-{size}" for name in base_panels() for size in SIZES)
 
 
 def named_panel(name: str) -> Panel:
     """Return a panel by its name, with or without a size. Raise ValueError with the nearest name if it is unknown."""
     base, _, size = name.rpartition("-")
-    if name in BASES:
-        return BASES[name]
-    if base in BASES and size in map(str, (*SIZES, QUICK)):
-        return replace(BASES[base], size=int(size))
-    hint = nearest_name(name, [*BASES, *panel_names()])
-    raise ValueError(f"Unknown panel {name!r}.{hint} mage list panels shows all of them: {', '.join(BASES)}.")
+    found = _base_panel(name)
+    if found is None and size in map(str, (*SIZES, QUICK)):
+        found = _base_panel(base)
+        found = None if found is None else replace(found, size=int(size))
+    if found is None:
+        names = base_panels()
+        hint = nearest_name(name, [*names, *panel_names()])
+        raise ValueError(f"Unknown panel {name!r}.{hint} mage list panels shows all of them: {', '.join(names)}.")
+    return found
 
 
 def full_name(name: str) -> str:
     """Return a panel's name with its size."""
-    return f"{name}-{SIZES[0]}" if name in BASES else name
+    return name if _base_panel(name) is None else f"{name}-{SIZES[0]}"

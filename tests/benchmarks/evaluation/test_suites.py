@@ -12,7 +12,7 @@ import pytest
 from benchmarks import SUITES, Panel, Setting, named_panel, panel
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run.environments import game_of, seats_of
-from benchmarks.evaluation.suites.panels import BASES, SIZES, full_name, panel_names
+from benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
 from mage_envs.games.alfworld.scenes import is_installed
 from opponents import make_opponent
@@ -22,7 +22,8 @@ from tests.packages import marked, needs_alfworld
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
 """Panel with its size to protocol and K to fingerprint; a change of any needs a new name."""
-DRAWN = [name for name in BASES if "official" not in name]
+PANELS = base_panels()
+DRAWN = [name for name in PANELS if "official" not in name]
 """Panels that need no data of the user's own."""
 
 
@@ -40,7 +41,7 @@ def settings_of_panel(base):
 
 
 def test_the_opponents_of_every_panel_play_its_game():
-    for base, found in BASES.items():
+    for base, found in PANELS.items():
         for name in found.weights():
             if not name.startswith("cfr"):  # which solves the game at once
                 assert make_opponent(name, game_of(found.env_id, found.env_kwargs)), base
@@ -139,25 +140,25 @@ def test_official_alfworld_is_a_panel_of_its_own(tmp_path, monkeypatch):
 
 
 def test_held_out_opponents_are_held_out():
-    train, held_out = BASES["kuhn-train"].weights(), BASES["kuhn-heldout"].weights()
+    train, held_out = PANELS["kuhn-train"].weights(), PANELS["kuhn-heldout"].weights()
     assert len(train) == 4
     assert not set(train) & set(held_out)
     assert list_splits()
     for name, split in list_splits().items():
-        assert not set(BASES[f"{name}-train"].weights()) & set(BASES[f"{name}-heldout"].weights())
-        assert {task.seat for task in BASES[f"{name}-train"].tasks()} == set(split.seats)
-    assert BASES["kuhn-paper"].weights() == pytest.approx(
+        assert not set(PANELS[f"{name}-train"].weights()) & set(PANELS[f"{name}-heldout"].weights())
+        assert {task.seat for task in PANELS[f"{name}-train"].tasks()} == set(split.seats)
+    assert PANELS["kuhn-paper"].weights() == pytest.approx(
         {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
     )
-    assert BASES["tictactoe-paper"].weights()["mcts:100"] == 0.5
-    assert not {"minimax", "mcts:10"} & set(BASES["tictactoe-paper"].weights())
-    seeds = [{task.seed for task in BASES[name].tasks()} for name in DRAWN if is_installed() or "alfworld" not in name]
+    assert PANELS["tictactoe-paper"].weights()["mcts:100"] == 0.5
+    assert not {"minimax", "mcts:10"} & set(PANELS["tictactoe-paper"].weights())
+    seeds = [{task.seed for task in PANELS[name].tasks()} for name in DRAWN if is_installed() or "alfworld" not in name]
     assert len(set().union(*seeds)) == sum(map(len, seeds))
 
 
-@pytest.mark.parametrize("base", [name for name, panel in BASES.items() if panel.opponents])
+@pytest.mark.parametrize("base", [name for name, panel in PANELS.items() if panel.opponents])
 def test_every_panel_has_the_seats_that_its_game_lets_the_learner_take(base):
-    assert tuple(seats_of(BASES[base].env_id, BASES[base].env_kwargs)) == tuple(BASES[base].seats)
+    assert tuple(seats_of(PANELS[base].env_id, PANELS[base].env_kwargs)) == tuple(PANELS[base].seats)
 
 
 def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():

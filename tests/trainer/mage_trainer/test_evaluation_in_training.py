@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.evaluation.suites.panels import BASES, Panel
+from benchmarks.evaluation.suites.panels import PANELS, Panel
 from mage_envs.text.generation import Prompt
 from tests.trainer.tiny_runs import make_trainer, save_model
 from trainer.backends.cached import CachedGenerator
@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(BASES, NAME, PANEL)  # type: ignore[arg-type]
+    monkeypatch.setitem(PANELS, NAME, PANEL)  # type: ignore[arg-type]
     return save_model(tmp_path / "model")
 
 

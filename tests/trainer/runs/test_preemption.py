@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from transformers import TrainerCallback
 
-from benchmarks.evaluation.suites.panels import BASES, Panel
+from benchmarks.evaluation.suites.panels import PANELS, Panel
 from tests.interruptions import forked, run_ranks
 from tests.trainer.runs.test_interruptions import as_rank, weights_of
 from tests.trainer.tiny_runs import cached, make_trainer, save_model
@@ -101,7 +101,7 @@ def test_an_evaluation_under_way_is_given_up_and_made_again(
     ends the run. It draws from torch's generators, as what is sampled after it does."""
     settings = EVALUATED | {"early_stop": early_stop, "max_rollouts": 2 + early_stop}
     panel = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
-    monkeypatch.setitem(BASES, "kuhn-mini", panel)  # type: ignore[arg-type]
+    monkeypatch.setitem(PANELS, "kuhn-mini", panel)  # type: ignore[arg-type]
     whole, folder = tmp_path / "whole", tmp_path / "stopped"
     assert forked(partial(train, model_path, whole, **settings)) == 0
     for steps in (1, 2):
@@ -183,7 +183,7 @@ def test_all_ranks_throw_it_away_where_one_is_asked_to(
 ) -> None:
     """Where they generate together, the one that is asked waits for the end of a call; so it does among the updates."""
     panel = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
-    monkeypatch.setitem(BASES, "kuhn-mini", panel)  # type: ignore[arg-type]
+    monkeypatch.setitem(PANELS, "kuhn-mini", panel)  # type: ignore[arg-type]
     whole, folder = tmp_path / "whole", tmp_path / "stopped"
     chosen = {**EVALUATED, "groups_per_rollout": 3, "updates_per_rollout": 2, "together": together}
     assert run_ranks(partial(rank, model_path, whole, **chosen)) == [0, 0]

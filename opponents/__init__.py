@@ -7,18 +7,17 @@
 
     policy = make_opponent("wfw/always-water", WaterFireWood())
 
-Importing this package registers the built-in opponents that serve several games. It loads no search and no solver. The
-opponents of one game are registered by its module in `opponents.games`, which is imported when a name needs it. Exact
-game theory is in `opponents.exact`.
+Importing this package registers the built-in opponents that serve several games. It loads no search, no solver and no
+client of a server. The opponents of one game are registered by its module in `opponents.games`, which is imported when
+a name needs it. Exact game theory is in `opponents.exact`.
 """
 
-# These modules are imported because that registers their opponents.
-from opponents import builtin, uniform  # noqa: F401
-from opponents.adaptive import switching  # noqa: F401
-from opponents.games import by_position  # noqa: F401
-from opponents.llm.opponent import LanguageModelPolicy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Imported because that registers their opponents.
+from opponents import builtin  # noqa: F401
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
-from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
 from opponents.registry import (
     OpponentInfo,
     UnknownOpponent,
@@ -31,6 +30,10 @@ from opponents.registry import (
 )
 from opponents.seating import SeatedOpponents
 from opponents.tabular import RulePolicy, TabularPolicy
+
+if TYPE_CHECKING:
+    from opponents.llm.opponent import LanguageModelPolicy
+    from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
 
 __all__ = [
     "CURVES",
@@ -57,3 +60,21 @@ __all__ = [
     "register_pool",
     "split_names",
 ]
+
+_MODULES = {
+    "opponents.llm.opponent": ("LanguageModelPolicy",),
+    "opponents.populations": ("CURVES", "FixedPool", "League", "Population", "PrioritisedPool"),
+}
+"""Module to the names that are imported from it on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because an environment needs neither a language model nor a population of training.
+    for module, names in _MODULES.items():
+        if name in names:
+            return import_module(module).__dict__[name]
+    raise AttributeError(f"module 'opponents' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

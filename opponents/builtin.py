@@ -1,11 +1,73 @@
-"""Registration by entry point of the built-in opponents that serve several games: search, solvers, learners, models.
+"""Built-in opponents that serve several games: `uniform`, `first` and `last`, and the registration of all others.
 
-Each module is imported when its first opponent is made. A game's own opponents are registered in `opponents.games`.
+The others (search, solvers, learners, models) are entry points: their module is imported when the first of them is
+made. A game's own opponents are registered in `opponents.games`.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+
+from mage_envs.core import Turn
 from opponents.registry import register_opponent
+
+
+@register_opponent("uniform")
+class Uniform:
+    """A uniform policy over the legal actions, for any game that lists them.
+
+    It draws one `rng.random()` per turn, or nothing if only one action is legal.
+    """
+
+    follows_information_state = True
+
+    def __init__(self) -> None:
+        self._rng: np.random.Generator
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def act(self, turn: Turn) -> str:
+        legal = turn.legal_actions
+        if not legal:
+            raise ValueError(
+                "Opponent 'uniform' requires legal actions, but this turn lists none. Choose another opponent."
+            )
+        # A forced move draws nothing, so the random stream does not depend on it.
+        return legal[0] if len(legal) == 1 else legal[int(self._rng.random() * len(legal))]
+
+    def distribution(self, turn: Turn) -> dict[str, float]:
+        """Return the same probability for each legal action."""
+        return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
+
+
+class Placed:
+    """A policy that plays the legal action at index `place`."""
+
+    follows_information_state = True
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Start a hand; the policy has no state."""
+
+    def act(self, turn: Turn) -> str:
+        return turn.legal_actions[self._place]
+
+    def distribution(self, turn: Turn) -> dict[str, float]:
+        """Return probability 1 for the one action."""
+        return {self.act(turn): 1.0}
+
+
+_POSITIONAL = ("TicTacToe", "LeducPoker", "ConnectFour", "LiarsDice", "Negotiation", "Breakthrough", "OpenSpiel")
+"""Games of `first` and `last`. Kuhn Poker has `kuhn/passive` (the first action) and `kuhn/maniac` (the last)."""
+
+first, last = partial(Placed, 0), partial(Placed, -1)
+register_opponent("first", games=_POSITIONAL)(first)
+register_opponent("last", games=_POSITIONAL)(last)
 
 # Entry points are strings: importing `opponents` loads neither solvers nor torch, and nothing of `trainer`, the layer
 # above.
@@ -36,6 +98,12 @@ register_opponent(
     entry_point="opponents.adaptive.best_response:best_response_to",
     needs_game=True,
     form="best-response-to:name",
+)
+register_opponent(
+    "switch",
+    entry_point="opponents.adaptive.switching:switch",
+    needs_game=True,
+    form="switch:first,then,episode",
 )
 register_opponent(
     "llm", entry_point="opponents.llm.endpoint_spec:language_model", needs_game=True, form="llm:model@url"

@@ -138,9 +138,7 @@ def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
     loaded = loaded_by("import mage_envs, opponents, wrappers")
     # Seats check if a state is shared, which is a class of the base of small games.
     assert {name for name in loaded if name.startswith("mage_envs.games.")} <= {"mage_envs.games.table_game"}
-    assert {name for name in loaded if name.startswith(("opponents.games.", "opponents.solo"))} == {
-        "opponents.games.by_position"
-    }
+    assert not {name for name in loaded if name.startswith(("opponents.games", "opponents.solo"))}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
 def test_a_name_loads_the_opponents_of_its_game_alone(lookup, module):
     loaded = loaded_by(f"import mage_envs, opponents; {lookup}")
     games = {name.rpartition(".")[2] for name in loaded if name.startswith("opponents.games.")}
-    assert games == {"by_position", module}
+    assert games == {module}
 
 
 def test_listing_the_opponents_loads_no_engine():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy, RemembersMetaEpisode, SeesResults, TellsCalls, Turn
-from opponents.registry import make_opponent, register_opponent
+from opponents.registry import make_opponent
 
 
 class Switching:
@@ -82,7 +82,6 @@ class ExactSwitching(Switching):
         return (self.first if turn.episode < self.episode else self.then).distribution(turn)
 
 
-@register_opponent("switch", needs_game=True, form="switch:first,then,episode")
 def switch(game: Game, first: str, then: str, episode: int) -> Switching:
     """Return an opponent that switches: `switch:kuhn/rock,kuhn/maniac,2` is rock in episodes 0 and 1, then maniac.
 

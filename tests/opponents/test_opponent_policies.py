@@ -9,8 +9,8 @@ from mage_envs.core import Game, Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import ACTIONS, TicTacToe
 from opponents import RulePolicy, TabularPolicy, make_opponent
+from opponents.builtin import Uniform
 from opponents.search.mcts import MCTS
-from opponents.uniform import Uniform
 from tests.opponents.dealing import dealt, play
 
 TTT = TicTacToe()

@@ -77,7 +77,8 @@ def raises(kind: type[Exception], text: str) -> pytest.RaisesExc[Exception]:
 
 def test_the_public_surface() -> None:
     assert sorted(opponents.__all__) == opponents.__all__
-    assert all(name in vars(opponents) for name in opponents.__all__)
+    assert all(hasattr(opponents, name) for name in opponents.__all__)
+    assert set(opponents.__all__) <= set(dir(opponents))
 
 
 def test_importing_loads_no_solver() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from mage_envs.loading.options import check_positive
-from mage_envs.processes import Pool, Watchdog, WorkerLost, attempt
+from mage_envs.processes import Watchdog, WorkerLost, attempt
 from mage_envs.processes.call_outcomes import HANG
-from mage_envs.processes.worker_loop import Closes
+
+if TYPE_CHECKING:
+    from mage_envs.processes.pool import Pool
 
 PIECES = 4
 """Jobs per process. Several small jobs per process balance the load better than one large job."""
@@ -27,6 +29,9 @@ class Local:
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
         """Run jobs as described in `Executor.run`."""
+        # Imported here, because a command that plays in this process makes a `Local`, but runs no job.
+        from mage_envs.processes.worker_loop import Closes
+
         playing = 0
 
         def tell(who: str, seconds: float) -> None:
@@ -61,6 +66,9 @@ class Processes:
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
         """Run jobs as described in `Executor.run`."""
+        # Imported here, because only this executor starts processes.
+        from mage_envs.processes.pool import Pool
+
         todo = deque(enumerate(jobs))
         lost = [0] * len(jobs)
         doing: dict[int, tuple[int, Any]] = {}

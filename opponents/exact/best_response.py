@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, Policy
-from opponents.exact.perfect_information import best_by_history
 from opponents.exact.tree import (
     Node,
     Objective,
@@ -134,6 +133,9 @@ def respond(
                 f"{game.spec.name} shares positions although it has hidden information; exact values require a tree."
             )
         if len(opponents) > 1:
+            # Imported here, because games with hidden information never need it.
+            from opponents.exact.perfect_information import best_by_history
+
             return BestResponse(*best_by_history(roots, opponents, weights, seat, payoff))
     # Reach carries the opponents' weights; values do not, so the total weights them again.
     search = _Search(order, opponents, seat, payoff)

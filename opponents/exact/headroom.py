@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mage_envs.core import Game
 from opponents.exact.bayes import (
@@ -27,9 +27,11 @@ from opponents.exact.bayes import (
 )
 from opponents.exact.beliefs import STATES, TellsStates
 from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.single_hands import Bounds, SingleHands
 from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool
+
+if TYPE_CHECKING:
+    from opponents.exact.single_hands import Bounds
 
 CREDITS: tuple[CreditName, ...] = ("myopic", "sum", "mage", "last")
 
@@ -133,6 +135,9 @@ def headroom(
         NotEnumerable: If the game has no enumerable tree.
         ValueError: If a setting is invalid.
     """
+    # Imported here, because `opponents.exact` loads this module, and only this function samples moves.
+    from opponents.exact.single_hands import SingleHands
+
     started = time.process_time()
     credits: dict[str, Credit] = {**{name: name for name in CREDITS}, **({} if weights is None else {"own": weights})}
     check_lengths(episodes, hands)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
 from opponents.exact.best_response import best_response_value, respond
-from opponents.exact.perfect_information import HistoryPolicy
 from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
 
 
@@ -65,6 +64,9 @@ def value_of_response(
         seat: Seat of the responder.
         objective: Payoff, `returns` or `success`.
     """
+    # Imported here, because no other value needs it.
+    from opponents.exact.perfect_information import HistoryPolicy
+
     payoff = payoff_of(objective)
 
     def value(node: Node, history: tuple[str, ...], reach: NDArray[np.float64]) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import gymnasium as gym
 
 from mage_envs.env import TextGameEnv
-from mage_envs.processes import SLOW_AFTER_S, CallError, CallTimeout, Pool, Watchdog, WorkerLost, attempt
+from mage_envs.processes import SLOW_AFTER_S, CallError, CallTimeout, Watchdog, WorkerLost, attempt
 from mage_envs.processes.call_outcomes import HANG, format_traceback
 from mage_envs.step_checks import checked_reset, checked_step
 
@@ -254,6 +254,9 @@ class WorkerProcessEnvs:
             memory_gb: Limit of each process's address space in GiB (0: no limit).
             slow_after: Seconds after which a call is logged as slow.
         """
+        # Imported here, because a rollout without workers starts no process.
+        from mage_envs.processes.pool import Pool
+
         self._count = count
         self._report_slow: Callable[[str, float], None] | None = None
         self._pool = Pool(

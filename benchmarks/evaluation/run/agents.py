@@ -1,4 +1,7 @@
-"""Agents under evaluation: generators of replies. All of them use the same text interface as a trained model."""
+"""Agents under evaluation: generators of replies. All of them use the same text interface as a trained model.
+
+An agent imports inside its methods what it alone needs: a policy needs neither a server's client nor a saved model.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,10 +20,9 @@ from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
-from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
-from trainer.backends.play_settings import PlaySettings, load_generator
-from trainer.config.presets import reply_limit
-from trainer.runs.quiet import quieten
+
+if TYPE_CHECKING:
+    from opponents.llm import AnswerStream, EndpointGenerator
 
 REPLY_DEADLINE_S = 600
 """Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
@@ -100,10 +102,14 @@ class EndpointAgent:
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return the parameters of its requests in that game, limits and sampling included, for the records."""
+        from opponents.llm import shared_endpoint
+
         model, *urls = _servers(self._endpoint)
         return shared_endpoint(f"{model}@{urls[0]}", *self._options_for(game_name)).parameters
 
     def _options_for(self, game_name: str) -> tuple[str, ...]:
+        from trainer.config.presets import reply_limit
+
         given = {option.partition("=")[0] for option in self._options}
         options = self._options
         if given.isdisjoint(("max_tokens", "max_completion_tokens")):
@@ -126,6 +132,8 @@ class SavedModelAgent:
             FileNotFoundError: If the folder does not exist.
             ValueError: If the folder holds no readable settings.
         """
+        from trainer.backends.play_settings import PlaySettings
+
         self.sampling = sampling
         self.name = f"model:{folder}"
         # The model is loaded later, when other code may have changed the current directory.
@@ -140,6 +148,9 @@ class SavedModelAgent:
         return own | dict(self.sampling or {})
 
     def generator(self, game: Game) -> Generator:
+        from trainer.backends.play_settings import load_generator
+        from trainer.runs.quiet import quieten
+
         # In a conversation each prompt extends the last one, so its key-value cache can be reused.
         converses = self.settings.env_kwargs.get("context") == "conversation"
         try:
@@ -268,6 +279,8 @@ _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
 
 def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream:
     """Return the endpoint of `MODEL@URL`, or for `MODEL@URL@URL` a stream that queries the least busy one."""
+    from opponents.llm import AnswerStream, shared_endpoint
+
     model, *urls = _servers(endpoint)
     if len(urls) < 2:
         return shared_endpoint(endpoint, *options)

@@ -10,15 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.budget import Limits
-from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.distributed import play_spread
 from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
 from benchmarks.evaluation.run.options import ROWS, EvalOptions, PanelOptions, PlayOptions
@@ -30,9 +28,6 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables import layout, summary_table
 from benchmarks.executors import Executor, Local, make_executor
 from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Shards, Writer
-from benchmarks.report.document import REPORT, write_report
-from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, describe_error
 from mage_envs.core import Game
 from mage_envs.registry import settings_of
@@ -40,6 +35,9 @@ from mage_envs.text.visible import one_line
 from opponents import split_names
 from trainer.method.trajectory import Trajectory
 from trainer.runs.trajectory_json import trajectory_from_json
+
+if TYPE_CHECKING:
+    from benchmarks.records.record_store import Writer
 
 _ENV_OPTIONS = ("protocol", "num_episodes", "memory", "context", "style")
 """Options of the environment that have a flag of their own."""
@@ -78,6 +76,10 @@ def command(
         measured = measure(own, agent, setting)
         written: list[Path] = []
         if own.out is not None:
+            # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
+            from benchmarks.report.document import REPORT, write_report
+            from benchmarks.report.runs import read_runs
+
             written = [*summary_table.save(own.out, measured.summary), own.out / REPORT]
             write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
         # Write the files first: if the reader of stdout is gone, the next line raises.
@@ -106,6 +108,8 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         if own.source is not None:
             raise ValueError("--from requires --control other. Add --control other, or remove --from.")
         return agent, setting, own
+    from benchmarks.evaluation.run.controls import controlled
+
     return agent, controlled(setting, own.control, own.source), own
 
 
@@ -132,7 +136,11 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting) -> Measured:
     executor = _executor(options)
     limits = Limits(options.max_calls, options.max_tokens, options.max_minutes)
     about = about_run(agent, setting)
-    writer = None if options.out is None else Writer(options.out, about, options.resume)
+    writer: Writer | None = None
+    if options.out is not None:
+        from benchmarks.records.record_store import Writer
+
+        writer = Writer(options.out, about, options.resume)
     if isinstance(executor, Local):
         play = partial(_play, options, agent, setting, limits)
     else:
@@ -153,6 +161,8 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting) -> Measured:
 
 def _played_in(folder: Path) -> list[Trajectory]:
     """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
+    from benchmarks.records.record_store import Shards
+
     found: dict[int, Trajectory] = {}
     Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
     return [trajectory for _, trajectory in sorted(found.items())]
@@ -262,6 +272,8 @@ def _play_spread(
     """Play like `_play`, but with an executor of several processes. The pieces of lost workers count as not played."""
     if not todo:
         return []
+    from benchmarks.evaluation.run.distributed import play_spread
+
     progress = progress_of(about["agent"]["name"])
     planned = about["setting"]["meta_episodes"]
     before = planned - len(todo)

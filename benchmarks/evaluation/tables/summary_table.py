@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import figures
 from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import Measure, ScoreRow, Summary, read_scores
@@ -277,6 +276,9 @@ def adaptation_figure(
     # A line has at most four panels, or three if that leaves fewer gaps in the last line.
     columns = min(curves, 3 if curves in (3, 5, 6) else 4)
     lines = -(-curves // columns)
+    # Imported here, because tables need no figure.
+    from benchmarks import figures
+
     figure = figures.blank(3.3 * columns, 2.7 * lines + 0.9)
     axes = list(figure.subplots(lines, columns, squeeze=False).flat)
     for spare in axes[curves:]:

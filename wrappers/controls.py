@@ -21,33 +21,11 @@ from mage_envs.files.cache import cache_root
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import Streams
 from mage_envs.text.prompts import BLOCK, EpisodeRecord, TurnRecord
-from wrappers.chat import Chat, Message
 from wrappers.memory import MemoryView
+from wrappers.model_calls import Chat, Control, Message
 
 ORDER, SOURCE = 11, 12
 """Roles of a control's random streams: the order of items, and the choice of a source."""
-
-
-class Control:
-    """Base class without any effect. Each subclass changes one aspect of the memory."""
-
-    def begin(self, seed: int, task: str) -> None:
-        """Start a meta-episode. `task` is the opponent's name, otherwise the task, otherwise the seed of the reset."""
-
-    def allows(self, after: bool, episode: int) -> bool:
-        """Return True if a hook of the strategy may run. `after` is True for hooks after a turn or an episode."""
-        return True
-
-    def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
-        """Return the memory section of a play prompt."""
-        return render(view)
-
-    def settle(self, chat: Chat, episode: int) -> None:
-        """Change a chat that continues, before the first play prompt of an episode."""
-
-    def previous(self, records: Sequence[EpisodeRecord]) -> EpisodeRecord:
-        """Return the episode whose end is stated in the first message of the next one, if the chat continues."""
-        return records[-1]
 
 
 class Frozen(Control):

@@ -17,14 +17,22 @@ from mage_envs.step_checks import checked_reset, checked_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import as_style
-from wrappers.answers import outcome, penalty_of, unusable
-from wrappers.chat import Chat
 from wrappers.controls import split_control
 from wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
 from wrappers.episode_buffer import EpisodeBuffer
 from wrappers.memories import MemorySpec, as_memory
 from wrappers.memory import MemoryView
-from wrappers.memory_calls import AFTER_EPISODE, AFTER_TURN, BEFORE_EPISODE, BEFORE_TURN, MemoryCalls
+from wrappers.model_calls import (
+    AFTER_EPISODE,
+    AFTER_TURN,
+    BEFORE_EPISODE,
+    BEFORE_TURN,
+    Chat,
+    MemoryCalls,
+    outcome,
+    penalty_of,
+    unusable,
+)
 from wrappers.protocol import Protocol, as_protocol
 
 MAX_EPISODES = 1000

@@ -16,7 +16,7 @@ from trainer.method.loss import policy_loss
 from trainer.method.returns import step_returns
 from trainer.rollout.playing import MetaEpisodeRollout
 from wrappers.episode_buffer import EpisodeBuffer
-from wrappers.memory_calls import MemoryCalls
+from wrappers.model_calls import MemoryCalls
 from wrappers.meta_episode import MetaEpisode
 
 GYMNASIUM_STEP = ("observation", "reward", "terminated", "truncated", "info")

@@ -17,7 +17,7 @@ from trainer.method.advantages import CreditConfig, compute_advantages
 from trainer.method.returns import step_returns
 from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import Request, as_memory
-from wrappers.memory_calls import TooManyCalls
+from wrappers.model_calls import TooManyCalls
 
 
 class Talker:

@@ -15,7 +15,8 @@ from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
 from mage_envs.text.generation import Completion, Generator, Prompt
-from wrappers.controls import Control, keep_source, record_json, split_control
+from wrappers.controls import keep_source, record_json, split_control
+from wrappers.model_calls import Control
 
 BATCH = 256
 """Maximum number of meta-episodes of the source run that are executed concurrently."""

@@ -1,4 +1,4 @@
-"""Model calls of a memory: from its hooks to requests, and from replies back to the memory."""
+"""Calls of the model: the chat with it, the checks of its answers, and the requests of a memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mage_envs.text.parser import INVALID, LENGTH, Reply, parse_reply
-from mage_envs.text.prompts import TurnRecord
-from wrappers.answers import unusable
-from wrappers.chat import Chat
-from wrappers.controls import Control
+from mage_envs.settings import GameSettings
+from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
+from mage_envs.text.prompts import EpisodeRecord, TurnRecord
 from wrappers.memory import (
     REMARK,
     Answer,
@@ -28,11 +26,163 @@ from wrappers.memory import (
     WatchesTurns,
 )
 
+Message = dict[str, str]
+"""Chat message: `{"role": "user" or "assistant", "content": text}`."""
+
+
+class Chat:
+    """Messages that the model's next answer replies to."""
+
+    def __init__(self, converses: bool) -> None:
+        self.converses = converses
+        """True if messages are appended. Otherwise every message starts a new chat."""
+        self.text = ""
+        """Newest message to the model."""
+        self.fresh = True
+        """True if that message does not extend the messages of the previous call."""
+        self._messages: list[Message] = []
+        self._restored = False
+
+    def __bool__(self) -> bool:
+        """Return True if the next message continues a conversation."""
+        return bool(self._messages)
+
+    def clear(self) -> None:
+        """Remove all messages, so that the next one starts a chat."""
+        self._messages = []
+
+    def add_user_message(self, text: str) -> None:
+        """Set the next message to the model."""
+        self.fresh = self._restored or not self._messages
+        self._restored = False
+        self.text = text
+        if self.converses:
+            self._messages.append({"role": "user", "content": text})
+
+    def add_reply(self, reply: str) -> None:
+        """Append the model's answer, if the chat is a conversation."""
+        if self.converses:
+            self._messages.append({"role": "assistant", "content": str(reply)})
+
+    def messages(self) -> list[Message]:
+        """Return all messages that the next answer replies to."""
+        return list(self._messages) if self._messages else [{"role": "user", "content": self.text}]
+
+    def kept(self) -> list[Message]:
+        """Return a copy of the messages so far, for `restore`."""
+        return [dict(message) for message in self._messages]
+
+    def restore(self, messages: Sequence[Message]) -> None:
+        """Replace the messages so far. The next message does not extend the previous call, so it is marked as fresh."""
+        self._messages = [dict(message) for message in messages]
+        self._restored = True
+
+    def shorten(self) -> bool:
+        """Drop the oldest question after the first, with its answer. Return False if none is left to drop."""
+        # Five messages: the first question with its answer, one later pair that can be dropped, and the open question.
+        if len(self._messages) < 5:
+            return False
+        # The first message alone holds the rules. Its answer stays, so that questions and answers still alternate.
+        del self._messages[2:4]
+        self.fresh = True
+        return True
+
+
+# -- answers ---------------------------------------------------------------------------------------------------
+
+
+def outcome(
+    *,
+    invalid_reason: str | None = None,
+    action: str | None = None,
+    penalty: float = 0.0,
+    hand_reward: float = 0.0,
+) -> dict[str, Any]:
+    """Return the entries of `info` for an answer that ended neither a hand nor an episode.
+
+    Args:
+        invalid_reason: Reason why the answer is invalid, or None.
+        action: Action that was played, in the game's spelling.
+        penalty: Penalty of the answer, at least 0.
+        hand_reward: The answer's share of the episode reward R_k.
+
+    Returns:
+        The entries.
+    """
+    return {
+        "invalid_reason": invalid_reason,
+        "action": action,
+        "penalty": penalty,
+        "hand_reward": hand_reward,
+        "hand_end": False,
+        "episode_end": False,
+        "episode_return": None,
+        "success": None,
+    }
+
+
+def unusable(reply: str, tag: str | None) -> str | None:
+    """Return the reason why a reply cannot contain an answer, or None if it can.
+
+    Without a tag, a reply may end at its token limit, because one-word styles set the limit to the answer's length.
+    """
+    if not isinstance(reply, Reply):
+        return None
+    if reply.overflow:
+        return OVERFLOW
+    if reply.no_text is not None:
+        return reply.no_text
+    return LENGTH if reply.truncated and tag is not None else None
+
+
+def penalty_of(reply: str, reason: str | None, settings: GameSettings) -> float:
+    """Compute the penalty for an invalid answer plus the length penalty (docs/method.md, section 2).
+
+    Args:
+        reply: The reply. Only a `Reply` with a known limit has a length penalty.
+        reason: Reason why the answer is invalid, or None.
+        settings: Settings of the game, with both coefficients.
+
+    Returns:
+        The penalty, at least 0. If the prompt overflowed or the server sent no text, only the length penalty applies.
+    """
+    penalty = settings.invalid_penalty if reason in (INVALID, LENGTH) else 0.0
+    if settings.length_penalty and isinstance(reply, Reply) and reply.limit > 0:
+        # The penalty grows linearly from half of the limit to the limit.
+        half = reply.limit / 2
+        penalty += settings.length_penalty * min(max((reply.tokens - half) / half, 0.0), 1.0)
+    return penalty
+
+
+# -- requests of a memory --------------------------------------------------------------------------------------
+
 AFTER_TURN, AFTER_EPISODE, BEFORE_EPISODE, BEFORE_TURN = "after_turn", "after_episode", "before_episode", "before_turn"
 """Hooks, in the order of their calls between two play prompts."""
 
 _SERVED: WeakValueDictionary[int, MemoryCalls] = WeakValueDictionary()
 """By the id of a memory: the `MemoryCalls` that started it last."""
+
+
+class Control:
+    """Base class without any effect. Each subclass changes one aspect of the memory."""
+
+    def begin(self, seed: int, task: str) -> None:
+        """Start a meta-episode. `task` is the opponent's name, otherwise the task, otherwise the seed of the reset."""
+
+    def allows(self, after: bool, episode: int) -> bool:
+        """Return True if a hook of the strategy may run. `after` is True for hooks after a turn or an episode."""
+        return True
+
+    def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
+        """Return the memory section of a play prompt."""
+        return render(view)
+
+    def settle(self, chat: Chat, episode: int) -> None:
+        """Change a chat that continues, before the first play prompt of an episode."""
+
+    def previous(self, records: Sequence[EpisodeRecord]) -> EpisodeRecord:
+        """Return the episode whose end is stated in the first message of the next one, if the chat continues."""
+        return records[-1]
 
 
 class TooManyCalls(RuntimeError):

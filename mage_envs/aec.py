@@ -18,10 +18,9 @@ from pettingzoo.utils import wrappers
 
 from mage_envs.core import IllegalAction, State
 from mage_envs.drawing.screen import FPS, Screen
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import SEED_BITS, Streams
 from mage_envs.registry import list_games, make_game
-from mage_envs.seats import open_table
 from mage_envs.spaces import FreeText
 
 ObservationDict = dict[str, Any]

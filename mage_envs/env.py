@@ -9,10 +9,9 @@ import gymnasium as gym
 
 from mage_envs.core import BY_TIMEOUT, Game, GameSpec, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
-from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.hand import Hand, OpponentFailure, Seat, Table
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import POOL, SEED_BITS, Streams
-from mage_envs.seats import Seat, Table
 from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
 from mage_envs.text.parser import OVERFLOW, Reply

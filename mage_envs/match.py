@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.core import Game, Policy
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, Seat, Table
 from mage_envs.random.streams import SEED_BITS, Streams
-from mage_envs.seats import Seat, Table
 
 
 class MatchResult(NamedTuple):

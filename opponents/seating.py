@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 from mage_envs.core import Game, Policy, State
 from mage_envs.env import Seated
 from mage_envs.games.table_game import TableGame
+from mage_envs.hand import Reply, Seat
 from mage_envs.random.streams import POOL, Streams
-from mage_envs.seats import Reply, Seat
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool
 from opponents.registry import make_opponent
 

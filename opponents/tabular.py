@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from mage_envs.core import Turn
-from mage_envs.random.distributions import Cuts, check_row, cuts_of, pick
+from mage_envs.hand import Cuts, check_row, cuts_of, pick
 
 Rule = Callable[[Turn], Mapping[str, float]]
 """Function from a turn to the probabilities of its actions (missing ones are 0).

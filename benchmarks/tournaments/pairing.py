@@ -13,10 +13,9 @@ from benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
 from mage_envs.exceptions import message_of, stops
 from mage_envs.games.table_game import TableGame
-from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.hand import Asking, Hand, OpponentFailure, Reply, Seat, Table
 from mage_envs.processes import CallTimeout, Watchdog
 from mage_envs.random.streams import Streams
-from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent
 from opponents.exact import policy_value
 from opponents.exact.tree import AtEpisode, is_enumerable, is_exact

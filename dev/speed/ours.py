@@ -8,10 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, Seat, Table
 from mage_envs.random.streams import Streams
 from mage_envs.registry import make_game
-from mage_envs.seats import Seat, Table
 from opponents import make_opponent
 
 Work = Callable[[], int]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dev.tour.recorder import Hop
 from mage_envs.env import TextGameEnv
 from mage_envs.games.table_game import TableState
-from mage_envs.hand import Hand
-from mage_envs.seats import Seat
+from mage_envs.hand import Hand, Seat
 from mage_envs.text.parser import parse_reply
 from mage_envs.text.prompts import Prose
 from opponents.tabular import RulePolicy
@@ -16,8 +15,8 @@ from trainer.method.loss import policy_loss
 from trainer.method.returns import step_returns
 from trainer.rollout.playing import MetaEpisodeRollout
 from wrappers.episode_buffer import EpisodeBuffer
-from wrappers.model_calls import MemoryCalls
 from wrappers.meta_episode import MetaEpisode
+from wrappers.model_calls import MemoryCalls
 
 GYMNASIUM_STEP = ("observation", "reward", "terminated", "truncated", "info")
 

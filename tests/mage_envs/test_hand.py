@@ -9,9 +9,8 @@ import pytest
 
 from mage_envs import IllegalAction
 from mage_envs.core import BY_FORFEIT, BY_THE_RULES, BY_TIMEOUT
-from mage_envs.hand import END_NOTICES, Hand, TruncatedState
+from mage_envs.hand import END_NOTICES, Hand, TruncatedState, open_table
 from mage_envs.registry import make_game
-from mage_envs.seats import open_table
 
 
 def dealt(name="KuhnPoker", **kwargs):

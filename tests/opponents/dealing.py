@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mage_envs.core import Game, Policy, SeesResults, Turn
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import Streams
-from mage_envs.seats import open_table
 from opponents.exact.tree import positions, roots_of
 
 

@@ -13,9 +13,8 @@ from mage_envs.core import Turn
 from mage_envs.games.alfworld import ALFWorld, NoGames
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import Streams
-from mage_envs.seats import open_table
 from opponents import make_opponent
 from opponents.solo.alfworld import ALFWorldExpert, read_task
 

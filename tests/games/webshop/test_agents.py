@@ -8,9 +8,8 @@ from benchmarks import evaluate, make_agent
 from mage_envs import make_game, play_match
 from mage_envs.core import Task
 from mage_envs.games.webshop import WebShop
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import Streams
-from mage_envs.seats import open_table
 from opponents import make_opponent
 from opponents.solo.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule, instruction_in
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from mage_envs.games.webshop import Shop, WebShop, open_shop
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import Streams
-from mage_envs.seats import open_table
 from opponents import make_opponent
 from tests.games.webshop.test_goal_tables import OWN
 

@@ -10,9 +10,8 @@ import pytest
 
 from mage_envs.core import ExactPolicy
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, Seat, Table
 from mage_envs.random.streams import Streams
-from mage_envs.seats import Seat, Table
 from opponents import OpponentPool, TabularPolicy, as_pool, make_opponent
 from opponents.exact import BayesSolution, Meeting, NotExact, bayes_value, best_nonadaptive
 from opponents.exact.bayes import CreditName

@@ -10,9 +10,8 @@ import numpy as np
 from mage_envs.core import Policy
 from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.site.watching import AgentWatch, session_of
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import SEATS, SEED_BITS, Streams
-from mage_envs.seats import open_table
 
 
 def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Generator, pace: float, stop: Event) -> None:

@@ -7,9 +7,16 @@ from collections.abc import Callable
 from mage_envs.core import GameSpec
 from mage_envs.loading.imports import load_class
 from mage_envs.text.prompts import PromptStyle, Prose
-from mage_envs.text.words.style import Words
 
-STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {"prose": lambda spec: Prose(), "words": Words}
+
+def _words(spec: GameSpec) -> PromptStyle:
+    # Imported here, because prose needs no vocabulary.
+    from mage_envs.text.words.style import Words
+
+    return Words(spec)
+
+
+STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {"prose": lambda spec: Prose(), "words": _words}
 """Functions that create a style for a game with this specification."""
 
 

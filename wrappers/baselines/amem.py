@@ -6,6 +6,7 @@ lists the other differences.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,7 +15,6 @@ from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.prompts import answer_text
 from wrappers.baselines.baseline import Baseline
 from wrappers.baselines.episode_text import episode_text, state, task_line
-from wrappers.baselines.json_answers import read_object, text_of, texts_of
 from wrappers.baselines.memory_bank import Bank, bank_text
 from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
@@ -23,6 +23,10 @@ TRACE = 3_000
 """Maximum number of characters of an episode's turns in a note."""
 ANSWER = 20_000
 """Maximum number of characters of a JSON answer."""
+MAX_ITEMS = 20
+"""Maximum number of entries of a list in it; the rest is ignored."""
+LONGEST = 500
+"""Maximum number of characters of a string in it; the rest is ignored."""
 GENERIC = "An episode of this task."
 """Context of a note if the model's description could not be parsed."""
 _NOTE = """Describe the following memory for a store of notes. Answer with one JSON object and nothing else:
@@ -272,3 +276,30 @@ def _note_of(item: Mapping[str, Any]) -> Note:
 
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+# -- JSON in a model's answer: invalid parts are skipped, and nothing raises ---------------------------------------
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object between the first and the last brace of an answer, or None."""
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        return None
+    try:
+        found = json.loads(text[start : end + 1])
+    # json raises RecursionError if an answer nests thousands of brackets.
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def text_of(value: object) -> str:
+    """Return the stripped value if it is a string, otherwise an empty string."""
+    return value.strip()[:LONGEST] if isinstance(value, str) else ""
+
+
+def texts_of(value: object) -> tuple[str, ...]:
+    """Return the strings of a list without duplicates, or () if the value is not a list."""
+    found = [text_of(item) for item in value[:MAX_ITEMS]] if isinstance(value, list) else []
+    return tuple(dict.fromkeys(text for text in found if text))

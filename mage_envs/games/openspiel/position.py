@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from mage_envs.games.openspiel.breakthrough import BreakthroughTexts
+from mage_envs.games.openspiel.connect_four import ConnectFourTexts
 from mage_envs.games.openspiel.generic_texts import CHANCE, Texts
+from mage_envs.games.openspiel.leduc import LeducTexts
+from mage_envs.games.openspiel.liars_dice import LiarsDiceTexts
 from mage_envs.games.openspiel.loading import check_legal, load
+from mage_envs.games.openspiel.negotiation import NegotiationTexts
 from mage_envs.games.openspiel.size import is_small
-from mage_envs.games.openspiel.worded import VOICES
 
+VOICES: Mapping[str, type[Texts]] = {
+    "leduc_poker": LeducTexts,
+    "connect_four": ConnectFourTexts,
+    "liars_dice": LiarsDiceTexts,
+    "bargaining": NegotiationTexts,
+    "breakthrough": BreakthroughTexts,
+}
+"""OpenSpiel's short name to the class of the game's own texts. To give a game its own texts, add an entry."""
 MAX_CACHED_POSITIONS = 20_000
 """Maximum number of positions to keep per small game. The first positions stay; a state needs one to five kilobytes."""
 

@@ -11,10 +11,9 @@ import pytest
 from mage_envs.core import Turn
 from tests.wrappers.memory_players import good, kinds, make, play
 from wrappers import MemoryView, Request, as_memory
-from wrappers.baselines.amem import GENERIC, AMem, Note
+from wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
 from wrappers.baselines.case_values import FEATURES, CaseValues, features
 from wrappers.baselines.episode_text import trace
-from wrappers.baselines.json_answers import read_object, texts_of
 from wrappers.baselines.memento import Case, Memento, MementoQ
 from wrappers.memory import Answer
 

@@ -8,7 +8,6 @@ from itertools import permutations
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
-from mage_envs.drawing import kuhn as drawing
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.loading.options import check_choice
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
@@ -109,6 +108,9 @@ class KuhnState(TableState):
             )
 
     def picture(self, seat: int) -> Picture:
+        # Imported here, because most hands are played without pictures.
+        from mage_envs.drawing import kuhn as drawing
+
         own, over = CARDS[self.deal[seat]], self.player is None
         other = CARDS[self.deal[1 - seat]] if self.shown else None
         chips = int(self.returns[seat])

@@ -8,7 +8,6 @@ from itertools import product
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
-from mage_envs.drawing import payoffs as drawing
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
@@ -74,6 +73,9 @@ class Dilemma(StageGame):
         return f"{together(mine, 'point')} for you, {sum(others):g} for the other."
 
     def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
+        # Imported here, because most hands are played without pictures.
+        from mage_envs.drawing import payoffs as drawing
+
         history = [one.of(seat) for one in played]
         # Both axes of the table list the actions in the order of `OPPOSITE`.
         points = [[(self._points(own, other), self._points(other, own)) for other in OPPOSITE] for own in OPPOSITE]

@@ -6,7 +6,6 @@ from functools import cache
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
-from mage_envs.drawing import tictactoe as drawing
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.settings import GameSettings
 from mage_envs.text.words.spelling import said
@@ -70,6 +69,9 @@ class Board(TableState):
         )
 
     def picture(self, seat: int) -> Picture:
+        # Imported here, because most hands are played without pictures.
+        from mage_envs.drawing import tictactoe as drawing
+
         if self.player is None:
             verdict = {1.0: "You won", 0.0: "A draw", -1.0: "You lost"}[self.returns[seat]]
         else:

@@ -7,7 +7,6 @@ from functools import cache
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
-from mage_envs.drawing import division as drawing
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
@@ -75,6 +74,9 @@ class UltimatumState(GrownState):
         return "\n".join(lines)
 
     def picture(self, seat: int) -> Picture:
+        # Imported here, because most hands are played without pictures.
+        from mage_envs.drawing import division as drawing
+
         rows = []
         for number in range(self.offers):
             # Pie n has its offer at index 2n of the moves and its answer after that.

@@ -11,7 +11,6 @@ import typer
 
 from benchmarks.evaluation.run.sampling import FORM, read_sampling
 from benchmarks.executors import ExecutorOption
-from mage_envs.cli.json_options import read_object
 from mage_envs.files.atomic import output_path
 from mage_envs.processes import CALL_TIMEOUT_S
 
@@ -25,6 +24,9 @@ TsvOption = Annotated[bool, typer.Option("--tsv", help="Print tabs between the f
 
 def read_env_kwargs(text: str) -> dict[str, Any]:
     """Return the value of `--env-kwargs`. Raise ValueError if it is not a JSON object."""
+    # Imported here, because most evaluations name no options.
+    from mage_envs.cli.json_options import read_object
+
     return read_object("--env-kwargs", text, '{"num_episodes": 5}')
 
 

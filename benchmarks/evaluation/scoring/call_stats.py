@@ -1,4 +1,4 @@
-"""Statistics of an evaluation's model calls by kind, and their costs."""
+"""Statistics of an evaluation's model calls by kind, their costs, and failures counted as losses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from mage_envs.core import Game
 from mage_envs.text.parser import INVALID, LENGTH, NO_TEXT, OVERFLOW
-from trainer.method.trajectory import Step, Trajectory
+from trainer.method.trajectory import EpisodeResult, Step, Trajectory
+
+MAX_FAILED_SHARE = 0.01
+"""Share of failures up to which they are only left out."""
 
 
 @dataclass(frozen=True)
@@ -127,3 +131,32 @@ def failure_kinds(trajectories: Sequence[Trajectory]) -> dict[str, int]:
     """Return the number of failed meta-episodes by cause: generator, opponent, environment, hang, crash, and so on."""
     kinds = Counter(t.failure.partition(":")[0] for t in trajectories if t.failure is not None)
     return dict(sorted(kinds.items()))
+
+
+def as_losses(trajectories: Sequence[Trajectory], game: Game) -> list[Trajectory]:
+    """Return the meta-episodes with each failed one replaced by losses at the game's worst return, as timeouts.
+
+    Hands and seats are copied from a finished meta-episode that began in the same seat.
+
+    Raises:
+        ValueError: If every meta-episode failed.
+    """
+    whole = [t for t in trajectories if t.failure is None]
+    if not whole:
+        raise ValueError("Every meta-episode failed, so none shows how many hands a loss has.")
+    return [t if t.failure is None else _lost(t, whole, game) for t in trajectories]
+
+
+def _lost(failed: Trajectory, whole: Sequence[Trajectory], game: Game) -> Trajectory:
+    # If no finished one began in this seat, any other still has the right number of hands.
+    like = next((t for t in whole if t.task.seat == failed.task.seat), whole[0])
+
+    def lost(k: int) -> EpisodeResult:
+        played = like.episodes[min(k, len(like.episodes) - 1)]
+        worst = game.spec.min_return * played.hands
+        return EpisodeResult(
+            reward=0.0, value=worst, hands=played.hands, success=False, timeout=True, seats=played.seats
+        )
+
+    episodes = tuple(lost(k) for k in range(like.num_episodes))
+    return replace(failed, failure=None, episodes=episodes, num_episodes=like.num_episodes)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from benchmarks.evaluation.scoring.call_stats import (
+    MAX_FAILED_SHARE,
     MAX_UNUSABLE,
     REPLY_PROBLEMS,
     CallShares,
     Costs,
+    as_losses,
     costs_of,
     failure_kinds,
     first_success,
@@ -30,7 +32,6 @@ from benchmarks.evaluation.scoring.call_stats import (
 )
 from benchmarks.evaluation.scoring.estimates import Estimate, estimate, way
 from benchmarks.evaluation.scoring.exact_values import ExactValues
-from benchmarks.evaluation.scoring.worst_case import MAX_FAILED_SHARE, as_losses
 from mage_envs.core import Game
 from mage_envs.registry import list_games, settings_of
 from mage_envs.settings import outcome_reward

@@ -14,9 +14,9 @@ import typer
 
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.options import TsvOption
+from benchmarks.evaluation.scoring.call_stats import MAX_FAILED_SHARE, as_losses
 from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, holm
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
-from benchmarks.evaluation.scoring.worst_case import MAX_FAILED_SHARE, as_losses
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, shown_episodes
 from benchmarks.records.about import COMPARED, identity_fields, setting_of

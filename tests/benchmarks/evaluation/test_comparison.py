@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.evaluation.scoring.call_stats import as_losses
 from benchmarks.evaluation.scoring.paired import holm
 from benchmarks.evaluation.scoring.scores import per_hand
-from benchmarks.evaluation.scoring.worst_case import as_losses
 from benchmarks.evaluation.tables.comparison import COLUMNS, compare, rank_intervals
 from benchmarks.records.record_store import Records, Writer
 from mage_envs.games.kuhn_poker import KuhnPoker

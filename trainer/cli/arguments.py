@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from importlib.util import find_spec
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +17,6 @@ from trl.trainer.model_config import ModelConfig
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
 from trainer.config.hardware import Hardware, hardware
-from trainer.config.model_options import unread_of_model
 from trainer.config.presets import WORDS, preset
 from trainer.config.run_settings import RunSettings
 
@@ -95,7 +95,7 @@ class ParsedArguments:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
         if script.warm_start < 0 or (script.warm_start and not self.model_defaults):
             raise UsageError(f"warm_start={script.warm_start} must be at least 0, and above 0 only with --model words.")
-        if (message := next(unread_of_model(model), None)) is not None:
+        if (message := next(_unread_of_model(model), None)) is not None:
             raise UsageError(message)
         return script, config, model
 
@@ -184,3 +184,22 @@ def _file(path: Path) -> Mapping[str, Any]:
     if not isinstance(loaded, dict):
         raise UsageError(f"config file {path} must contain 'field: value' lines.")
     return loaded
+
+
+def _unread_of_model(model: ModelConfig) -> Iterator[str]:
+    """Yield a message for each option of an adapter or of quantised weights that is set without these."""
+    quantised = model.load_in_4bit or model.load_in_8bit
+    which = "load_in_4bit" if model.load_in_4bit else "load_in_8bit"
+    if model.load_in_4bit and model.load_in_8bit:
+        yield "load_in_4bit and load_in_8bit exclude each other; choose one."
+    if quantised and not model.use_peft:
+        yield f"{which} freezes the weights, so only an adapter can be trained; add --use_peft true."
+    if quantised and find_spec("bitsandbytes") is None:
+        yield f"{which} needs bitsandbytes. Install it with: pip install bitsandbytes"
+    for item in fields(ModelConfig):
+        if item.default is MISSING or vars(model)[item.name] == item.default:
+            continue
+        if (item.name.startswith("lora_") or item.name in ("use_rslora", "use_dora")) and not model.use_peft:
+            yield f"{item.name} requires --use_peft true."
+        if item.name.startswith(("bnb_4bit", "use_bnb")) and not model.load_in_4bit:
+            yield f"{item.name} requires --load_in_4bit true."

@@ -185,9 +185,8 @@ def test_packages_are_typed(package):
 
 @pytest.mark.parametrize("path", [*RELATIVE, *(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md"))])
 def test_a_player_is_they(path):
-    """Rules, prompts, docstrings and pages name no player's sex; the stop words of WebShop's search are no prose."""
-    if path != "mage_envs/games/webshop/search/nouns.py":
-        assert not re.search(r"\b(he|she|his|hers|him|himself|herself)\b", (ROOT / path).read_text(), re.IGNORECASE)
+    """Rules, prompts, docstrings and pages name no player's sex."""
+    assert not re.search(r"\b(he|she|his|hers|him|himself|herself)\b", (ROOT / path).read_text(), re.IGNORECASE)
 
 
 def test_no_two_public_classes_share_a_name():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker.data import phrases
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
-from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Type, Wording
+from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Type, Wording, word_lists
 
+_PHRASES = word_lists("phrases")
 Forms = Mapping[str, Weighted[str]]
 
 
@@ -29,19 +29,19 @@ def _forms(table: Mapping[str, Sequence[tuple[float, str]]]) -> Forms:
 
 
 USUAL = Manner(
-    openers=Weighted(phrases.OPENERS),
-    clauses=_forms(phrases.CLAUSES),
-    plural_clauses=_forms(phrases.PLURAL_CLAUSES),
-    sentences=_forms(phrases.SENTENCES),
-    choices=_forms(phrases.CHOICES),
+    openers=Weighted(_PHRASES["openers"]),
+    clauses=_forms(_PHRASES["clauses"]),
+    plural_clauses=_forms(_PHRASES["clauses"] | _PHRASES["plural_clauses"]),
+    sentences=_forms(_PHRASES["sentences"]),
+    choices=_forms(_PHRASES["choices"]),
     before={"a": 0.9, "w": 0.55, "m": 0.7, "f": 0.0, "t": 0.0},
 )
 HELD_OUT = Manner(
-    openers=Weighted(phrases.HELD_OUT_OPENERS),
-    clauses=_forms(phrases.HELD_OUT_CLAUSES),
-    plural_clauses=_forms(phrases.HELD_OUT_CLAUSES),
-    sentences=_forms(phrases.HELD_OUT_SENTENCES),
-    choices=_forms(phrases.HELD_OUT_CHOICES),
+    openers=Weighted(_PHRASES["held_out_openers"]),
+    clauses=_forms(_PHRASES["held_out_clauses"]),
+    plural_clauses=_forms(_PHRASES["held_out_clauses"]),
+    sentences=_forms(_PHRASES["held_out_sentences"]),
+    choices=_forms(_PHRASES["held_out_choices"]),
     before=dict.fromkeys("awmft", 0.0),
 )
 _SYNONYM = 0.5
@@ -83,7 +83,7 @@ def instruction(
     noun = _noun(draws, kind.name)
     for axis, value in options:
         form = draws.weighted(manner.choices[axis])
-        held = draws.choice(phrases.PACKS[value]) if "{w}" in form else ""
+        held = draws.choice(_PHRASES["packs"][value]) if "{w}" in form else ""
         if form.endswith("{n}"):
             noun = form.format(v=value, w=held, n=noun)
         else:
@@ -91,7 +91,7 @@ def instruction(
     phrase = _article(draws, kind.number, " ".join([*before, noun]))
     text = draws.weighted(manner.openers).format(n=" ".join([phrase, *_joined(draws, draws.shuffled(clauses))])) + last
     if draws.chance(_FRUGAL):
-        text = f"{text} {phrases.FRUGAL}"
+        text = f"{text} {_PHRASES['frugal']}"
     # Drawn in any case, so that the number of draws does not depend on `typos`.
     slip, word, letter, how = (draws.uniform() for _ in range(4))
     return _slipped(text, word, letter, how) if slip < typos else text

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker.data import phrases
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
 from mage_envs.games.webshop.catalogue_maker.family import Member
-from mage_envs.games.webshop.catalogue_maker.tables import Attribute
+from mage_envs.games.webshop.catalogue_maker.tables import Attribute, word_lists
 
+_PHRASES = word_lists("phrases")
 TITLE, FIRST, LATER, DESCRIPTION = "title", "first bullet", "later bullet", "description"
 _PLACES = Weighted([(34, TITLE), (16, FIRST), (35, LATER), (15, DESCRIPTION)])
 _SHORTEST, _LONGEST = 8, 25
@@ -86,10 +86,10 @@ def _title(draws: Draws, member: Member, told: list[Attribute]) -> str:
     after = [attribute.shown for attribute in told if attribute.shown not in before]
     head = [member.brand]
     if draws.chance(0.25):
-        head.append(draws.choice(phrases.MODELS))
+        head.append(draws.choice(_PHRASES["models"]))
     title = " ".join([*head, *before, member.kind.title])
     if draws.chance(0.06):
-        title = f"{draws.choice(phrases.STUFFING)} {title}"
+        title = f"{draws.choice(_PHRASES['stuffing'])} {title}"
     joint = draws.weighted(_JOINTS)
     if after and draws.chance(0.3):
         title = f"{title}{'' if after[0].startswith('for ') else ' with'} {after.pop(0)}"
@@ -103,7 +103,7 @@ def _title(draws: Draws, member: Member, told: list[Attribute]) -> str:
     return title + draws.choice(_ODD) if draws.chance(0.06) else title
 
 
-def _sentence(draws: Draws, forms: Mapping[str, tuple[str, ...]], attribute: Attribute, words: dict[str, str]) -> str:
+def _sentence(draws: Draws, forms: Mapping[str, Sequence[str]], attribute: Attribute, words: dict[str, str]) -> str:
     """Return a sentence about the attribute, in its canonical wording four times out of five."""
     wording = attribute.wordings[0]
     # A clause with "that" or in the first person does not fit the sentences of a seller.
@@ -129,9 +129,9 @@ def _bullets(
         benefit = benefits[number]
         told = {**words, "b": benefit, "b2": benefits[-1], "B": benefit[:1].upper() + benefit[1:]}
         if not group:
-            bullets.append(draws.choice(phrases.PLAIN_BULLETS).format(**told))
+            bullets.append(draws.choice(_PHRASES["plain_bullets"]).format(**told))
             continue
-        bullet = _sentence(draws, phrases.BULLETS, group[0], told)
+        bullet = _sentence(draws, _PHRASES["bullets"], group[0], told)
         rest = [attribute.name for attribute in group[1:]]
         bullets.append(f"{bullet}; also {' and '.join(rest)}" if rest else bullet)
     # Real listings have upper-case headings and repeated bullets, too.
@@ -147,8 +147,8 @@ def _bullets(
 
 
 def _description(draws: Draws, member: Member, words: dict[str, str], told: list[Attribute]) -> str:
-    sentences = [_sentence(draws, phrases.DESCRIPTION_ATTRIBUTES, attribute, words) for attribute in told]
-    start = draws.choice(phrases.DESCRIPTION_STARTS).format(**words)
+    sentences = [_sentence(draws, _PHRASES["description_attributes"], attribute, words) for attribute in told]
+    start = draws.choice(_PHRASES["description_starts"]).format(**words)
     length = sum(sentence.count(" ") + 1 for sentence in sentences) + start.count(" ") + 1
     for story in draws.sample(member.kind.department.stories, draws.between(1, 5)):
         length += story.count(" ") + 1

@@ -1,23 +1,20 @@
-"""Parser of the word lists in `data`.
+"""Word lists of the catalogue, which are the TOML files of the folder `words`.
 
-TYPES    `name; number; path; axes; median price` and, indented, the attribute groups. Number is one, plural, pair or
-         mass. A star before the name reserves the type for the split `ood_type`.
-GROUPS   `name: value | value`; a product has one value of each group. A value is its canonical form and, after an
-         equal sign, other wordings. Each starts with its form: a (adjective), w (with), m (made of), f (for), t (that).
-
-A line that starts with a space continues the line before it.
+A department has attribute groups and types of products. A product has one value of each of its type's groups. A value
+is its canonical form and, after an equal sign, other wordings, separated by semicolons. Each wording starts with its
+form: a (adjective), w (with), m (made of), f (for), t (that). The number of a type is one, plural, pair or mass. The
+types with `held_out` are reserved for the split `ood_type`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
-from types import ModuleType
-from typing import NamedTuple
-
-from mage_envs.games.webshop.catalogue_maker.data import beauty, electronics, fashion, grocery, home
-from mage_envs.games.webshop.catalogue_maker.data.options import POOLS
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 SEPARATOR = " › "
+_DEPARTMENTS = ("fashion", "beauty", "home", "grocery", "electronics")
 
 
 class Wording(NamedTuple):
@@ -77,17 +74,23 @@ class Department(NamedTuple):
     """A department of the shop with its own words."""
 
     name: str
-    brands: tuple[str, ...]
-    fillers: tuple[str, ...]
-    benefits: tuple[str, ...]
-    stories: tuple[str, ...]
+    brands: list[str]
+    fillers: list[str]
+    benefits: list[str]
+    stories: list[str]
+
+
+@cache
+def word_lists(name: str) -> dict[str, Any]:
+    """Return the content of the file `words/<name>.toml`."""
+    return tomllib.loads(files(__package__).joinpath("words", f"{name}.toml").read_text("utf-8"))
 
 
 @cache
 def product_types() -> tuple[Type, ...]:
     """Return all types of products, sorted by department."""
-    axes = {pool: _axis(pool, text) for pool, text in POOLS.items()}
-    return tuple(kind for module in (fashion, beauty, home, grocery, electronics) for kind in _types(module, axes))
+    axes = {pool: _axis(pool, **entry) for pool, entry in word_lists("options").items()}
+    return tuple(kind for name in _DEPARTMENTS for kind in _types(word_lists(name), axes))
 
 
 @cache
@@ -122,46 +125,13 @@ def _headline_word(word: str, first: bool) -> str:
     return word if word in _SMALL and not first else word[:1].upper() + word[1:]
 
 
-_LETTERS = frozenset(
-    {
-        "2k",
-        "4k",
-        "8k",
-        "ac",
-        "dpi",
-        "gmo",
-        "hd",
-        "hdmi",
-        "ipx7",
-        "led",
-        "pbt",
-        "pu",
-        "rgb",
-        "sd",
-        "sls",
-        "spf",
-        "tv",
-        "usb",
-        "usda",
-        "uv",
-        "xl",
-    }
-)
+_LETTERS_TEXT = "2k 4k 8k ac dpi gmo hd hdmi ipx7 led pbt pu rgb sd sls spf tv usb usda uv xl"
+_LETTERS = frozenset(_LETTERS_TEXT.split())
 _SMALL = frozenset({"and", "for", "of", "with", "in", "on", "the", "a", "to"})
 
 
-def _lines(text: str) -> list[str]:
-    return text.strip().replace("\n ", " ").split("\n")
-
-
-def _parts(text: str, separator: str) -> list[str]:
-    return [" ".join(part.split()) for part in text.split(separator) if part.strip()]
-
-
-def _axis(pool: str, text: str) -> Axis:
-    name, _, values = text.partition(": ")
-    classes = [_parts(group, ",") for group in values.split("|")]
-    return Axis(pool, name, tuple((value, f"{name}:{group[0]}") for group in classes for value in group))
+def _axis(pool: str, axis: str, classes: list[list[str]]) -> Axis:
+    return Axis(pool, axis, tuple((value, f"{axis}:{group[0]}") for group in classes for value in group))
 
 
 def _wording(text: str) -> Wording:
@@ -191,45 +161,26 @@ def _plural(clause: str) -> str:
 
 
 def _attribute(text: str) -> Attribute:
-    canonical, _, others = text.partition(" = ")
-    wordings = tuple(map(_wording, [canonical, *_parts(others, ";")]))
+    wordings = tuple(map(_wording, text.replace(" = ", "; ").split("; ")))
     first = wordings[0]
     shown = headline(first.text)
     return Attribute(first.text, wordings, f"for {shown}" if first.form == "f" else shown)
 
 
-def _groups(module: ModuleType) -> dict[str, Group]:
-    groups = {}
-    for line in _lines(module.GROUPS):
-        name, _, values = line.partition(": ")
-        groups[name] = Group(name, tuple(map(_attribute, _parts(values, "|"))))
-    return groups
-
-
-def _types(module: ModuleType, axes: dict[str, Axis]) -> list[Type]:
-    groups = _groups(module)
-    department = Department(
-        name=module.NAME,
-        brands=tuple(_parts(module.BRANDS, ",")),
-        fillers=tuple(_parts(module.FILLERS, ",")),
-        benefits=tuple(_parts(module.BENEFITS, ";")),
-        stories=tuple(_lines(module.STORIES)),
-    )
-    kinds = []
-    for line in _lines(module.TYPES):
-        head, number, path, options, rest = _parts(line, ";")
-        price, _, names = rest.partition(" ")
-        kinds.append(
-            Type(
-                name=head.lstrip("*"),
-                number=number,
-                path=SEPARATOR.join([module.ROOT, *path.split(" > ")]),
-                axes=tuple(axes[name] for name in _parts(options, ",")),
-                price=float(price),
-                groups=tuple(groups[name] for name in _parts(names, ",")),
-                held_out=head.startswith("*"),
-                department=department,
-                title=headline(head.lstrip("*")),
-            )
+def _types(lists: dict[str, Any], axes: dict[str, Axis]) -> list[Type]:
+    groups = {name: Group(name, tuple(map(_attribute, values))) for name, values in lists["groups"].items()}
+    department = Department(**{field: lists[field] for field in Department._fields})
+    return [
+        Type(
+            name=name,
+            number=entry["number"],
+            path=SEPARATOR.join([lists["root"], *entry["path"].split(" > ")]),
+            axes=tuple(axes[pool] for pool in entry["axes"]),
+            price=float(entry["price"]),
+            groups=tuple(groups[group] for group in entry["groups"]),
+            held_out=entry.get("held_out", False),
+            department=department,
+            title=headline(name),
         )
-    return kinds
+        for name, entry in lists["types"].items()
+    ]

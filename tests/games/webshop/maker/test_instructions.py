@@ -4,10 +4,9 @@ from statistics import mean, median
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker.data import phrases
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
 from mage_envs.games.webshop.catalogue_maker.instructions import USUAL, instruction
-from mage_envs.games.webshop.catalogue_maker.tables import product_types
+from mage_envs.games.webshop.catalogue_maker.tables import product_types, word_lists
 from tests.games.webshop.maker.catalogues import catalogue, make
 
 
@@ -80,8 +79,8 @@ def test_the_price_clause_is_the_official_one(goals):
 
 
 def test_only_ood_phrase_speaks_otherwise(goals):
-    usual = tuple(opener.removesuffix("{n}") for _, opener in phrases.OPENERS)
-    other = tuple(opener.removesuffix("{n}") for _, opener in phrases.HELD_OUT_OPENERS)
+    usual = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["openers"])
+    other = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["held_out_openers"])
     assert len(usual) == 30
     clean = make(2000, 5, typos=0.0).goals
     for goal in clean:

@@ -5,9 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker.data.options import POOLS
-from mage_envs.games.webshop.catalogue_maker.data.phrases import PACKS
-from mage_envs.games.webshop.catalogue_maker.tables import SEPARATOR, headline, product_types, siblings
+from mage_envs.games.webshop.catalogue_maker.tables import SEPARATOR, headline, product_types, siblings, word_lists
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 
@@ -83,7 +81,7 @@ def test_no_other_text_names_an_attribute(kind):
     assert [attribute.name for attribute in attributes(kind) if attribute.name in told.lower()] == []
 
 
-@pytest.mark.parametrize("pool", sorted(POOLS))
+@pytest.mark.parametrize("pool", sorted(word_lists("options")))
 def test_values_of_different_classes_do_not_match(pool):
     assert pool in AXES, "no type uses it"
     for (one, its), (other, others) in combinations(AXES[pool].values, 2):
@@ -105,7 +103,7 @@ def test_colours_are_many_and_some_are_compound():
 
 
 def test_every_pack_can_be_said():
-    assert {value for value, _ in AXES["pack"].values} == {"single", *PACKS}
+    assert {value for value, _ in AXES["pack"].values} == {"single", *word_lists("phrases")["packs"]}
 
 
 def test_wordings_follow_plural_nouns():

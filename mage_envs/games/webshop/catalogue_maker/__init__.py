@@ -1,6 +1,6 @@
 """Generator of a shop's catalogue: products in families of near duplicates, and goals that distinguish them."""
 
-from mage_envs.games.webshop.catalogue_maker.choices import VERSION, Choice, edition, shipped
+from mage_envs.games.webshop.catalogue_maker.choices import VERSION, Choice, certified, edition, shipped
 from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal
 from mage_envs.games.webshop.catalogue_maker.make import (
     SIZES,
@@ -22,6 +22,7 @@ __all__ = [
     "Choice",
     "FamilyRecord",
     "about",
+    "certified",
     "edition",
     "family_of",
     "goal_ids",

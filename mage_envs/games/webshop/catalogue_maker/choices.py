@@ -1,24 +1,24 @@
-"""Shipped choices: the candidate for each goal, which `choose` selected with the shop's own search.
+"""Shipped results of `dev/webshop_catalogue`: the choices of goals, and the certificates of the proven catalogues.
 
-A file `chosen/<size>.v<VERSION>` contains four bytes per goal: the candidate's number, and the rank, near misses and
+A choice is the candidate for a goal, which the command selected with the shop's own search. A file
+`chosen/<size>.v<VERSION>` contains four bytes per goal: the candidate's number, and the rank, near misses and
 alternatives of `ProductStanding`. The bytes are stored by column and compressed.
 """
 
 from __future__ import annotations
 
+import tomllib
 import zlib
-from collections.abc import Iterable
 from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.files.atomic import write_atomically
 from mage_envs.games.webshop.products import ProductStanding
 
 VERSION = 2
-"""Version of the generator. Every change of a word list or a draw must increase it, because it changes the result."""
+"""Version of the generator. Every change of a word list or a draw must increase it, because it changes the result.
+`dev/webshop_catalogue` describes the next steps."""
 
 
 class Choice(NamedTuple):
@@ -43,6 +43,13 @@ def edition(size: str | int, held_out: bool) -> str:
     return f"chosen.{zlib.crc32(content):08x}" if content else "first"
 
 
+def certified(size: str, held_out: bool) -> str:
+    """Return the certificate of a size's proven catalogue."""
+    certificates = tomllib.loads(files(__package__).joinpath("certificates.toml").read_text("utf-8"))
+    known: str = certificates[size][held_out]
+    return known
+
+
 def _content(size: str | int, held_out: bool) -> bytes:
     file = files(__package__).joinpath("chosen", name(size, held_out))
     return file.read_bytes() if file.is_file() else b""
@@ -52,13 +59,6 @@ def read(content: bytes) -> list[Choice]:
     """Return the choices in the content of a file."""
     columns = np.frombuffer(zlib.decompress(content), np.uint8).reshape(4, -1)
     return [Choice(taken, ProductStanding(*standing)) for taken, *standing in columns.T.tolist()]
-
-
-def write(path: Path, choices: Iterable[Choice]) -> None:
-    """Write choices to a file atomically."""
-    # Values are capped at 255 to fit a byte. Columns compress better than rows, because their bytes are similar.
-    rows = [(choice.candidate, *(choice.standing or ())) for choice in choices]
-    write_atomically(path, zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
 
 
 def name(size: str | int, held_out: bool) -> str:

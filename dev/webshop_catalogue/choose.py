@@ -1,11 +1,11 @@
 """Selection of a catalogue's goals with the shop's own search.
 
-    python -m mage_envs.games.webshop.catalogue_maker.choose --size small
+    python -m dev.webshop_catalogue.choose --size small
 
 Each goal is drawn again until three conditions hold: the shop can prove it (`prove`), its instruction finds at least
 five near misses, and its target has a wanted place among the results. Buying the first result should rarely succeed,
-and the target should often be on a later page. The choices are stored beside this module for the generator, because
-the selection takes a minute per 8,000 goals.
+and the target should often be on a later page. The choices are stored with the generator, because the selection takes a
+minute per 8,000 goals.
 """
 
 from __future__ import annotations
@@ -13,24 +13,30 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mage_envs.games.webshop.cache import cached
-from mage_envs.games.webshop.catalogue_maker.choices import Choice, name, read, write
+import numpy as np
+
+from dev.webshop_catalogue.guarantee import built
+from dev.webshop_catalogue.prove import Buyer, Proof, proof_of
+from dev.webshop_catalogue.ranking import Ranking
+from mage_envs.files.atomic import write_atomically
+from mage_envs.games.webshop import catalogue_maker
+from mage_envs.games.webshop.catalogue_maker.choices import Choice, name, read
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, candidate
 from mage_envs.games.webshop.catalogue_maker.make import SIZES, TYPOS, FamilyRecord, goal_draws, stream
-from mage_envs.games.webshop.catalogue_maker.prove import Buyer, Proof, proof_of
-from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
-from mage_envs.games.webshop.embedded import products_of, stored
+from mage_envs.games.webshop.embedded import stored
 from mage_envs.games.webshop.goals import KINDS, Goal
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.shop import HITS, Shop
-from mage_envs.games.webshop.store import Catalogue, write_catalogue
 
+CHOSEN = Path(catalogue_maker.__file__).parent / "chosen"
+"""Folder of the shipped choices."""
 FIRST, PAGE, BEYOND = "first", "page", "beyond"
 SHARES = {FIRST: 0.16, PAGE: 0.42, BEYOND: 0.42}
 """Wanted shares of a split's goals. `first`: the first result for the instruction has full reward. Otherwise `page`:
@@ -65,8 +71,7 @@ def choose(
     # The products do not depend on the choices, so a temporary catalogue without choices is enough for the search.
     with tempfile.TemporaryDirectory() as folder:
         families = partial(stream, size, seed, held_out=held_out, typos=typos)
-        built = cached("unchosen", lambda draft: write_catalogue(draft, products_of(families())), Path(folder))
-        shop = Shop(Catalogue(built), "made")
+        shop = Shop(built(families(), Path(folder)), "made")
         chooser = _Chooser(
             shop=shop,
             seed=seed,
@@ -161,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--size", choices=tuple(SIZES), required=True)
     parser.add_argument("--only", choices=tuple(TWINS), help="Catalogue to process (default: both)")
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "chosen", help="Folder for the files")
+    parser.add_argument("--folder", type=Path, default=CHOSEN, help="Folder for the files")
     wanted = parser.parse_args(arguments)
     wanted.folder.mkdir(exist_ok=True)
     for twin in (wanted.only,) if wanted.only else TWINS:
@@ -183,6 +188,13 @@ def _write_all(size: str, held_out: bool, path: Path) -> None:
             sys.stderr.write(f"\r{path.name}: {len(choices)} of {PER_PRODUCT * SIZES[size]} goals")
     write(path, choices)
     unfinished.unlink(missing_ok=True)
+
+
+def write(path: Path, choices: Iterable[Choice]) -> None:
+    """Write choices to a file atomically."""
+    # Values are capped at 255 to fit a byte. Columns compress better than rows, because their bytes are similar.
+    rows = [(choice.candidate, *(choice.standing or ())) for choice in choices]
+    write_atomically(path, zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,16 @@ of few and rare words come first. Each query proves all of its results, so one s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import file_digest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.cli.progress import Progress
-from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
+from mage_envs.games.webshop.cache import cached
+from mage_envs.games.webshop.catalogue_maker import FamilyRecord
+from mage_envs.games.webshop.embedded import Unproven, certificate, products_of
 from mage_envs.games.webshop.products import MadeGoal, Product
 from mage_envs.games.webshop.search.analysis import words
 from mage_envs.games.webshop.search.colours import normalize_colour
@@ -23,29 +25,13 @@ from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.search.nouns import nouns
 from mage_envs.games.webshop.shop import HITS
-from mage_envs.games.webshop.store import FORMAT, Catalogue
+from mage_envs.games.webshop.store import Catalogue, write_catalogue
 
+_REMEDY = "fix the word lists or draws that made it."
 _FIRST, _NEXT = 3, (4, 8, 16)
 """Number of words in the query of a title's rarest words, and in the queries of the product's rarest words."""
 _LEAST_TITLE_SCORE = 0.1
 """Minimum share of distinct nouns in a title. Below it the reward treats the product as another kind."""
-
-
-CERTIFIED = frozenset(
-    {
-        "1.1-6a9ec3d7600dc25b6d546dcf45e92050fc45bcb4a390b17be2a90e1cf140f004",  # xl
-        "1.1-0c53b5e5ce586c4d8e0e35096c229561e9235e8a054dbe6b4294bc7dd2d288f4",  # its held-out twin
-    }
-)
-"""Certificates of proven catalogues that take minutes to search. The command
-`python -m mage_envs.games.webshop.catalogue_maker --size xl` repeats the searches and prints the certificate."""
-
-
-class Unproven(RuntimeError):
-    """A goal of a generated catalogue that cannot be reached with full reward."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; fix the word lists or draws that made it.")
 
 
 class Proven(NamedTuple):
@@ -57,19 +43,17 @@ class Proven(NamedTuple):
     certificate: str
 
 
+def built(families: Iterable[FamilyRecord], folder: Path) -> Catalogue:
+    """Write a catalogue below a folder without comparing its certificate."""
+    return Catalogue(cached("built", lambda draft: write_catalogue(draft, products_of(families)), folder))
+
+
 def proven(catalogue: Catalogue) -> Proven:
-    """Prove the goals of a stored catalogue again. Raises Unproven if a goal cannot be reached with full reward."""
+    """Prove the goals of a stored catalogue. Raises Unproven if a goal cannot be reached with full reward."""
     products = (catalogue.product(position) for position in range(len(catalogue)))
     goals = sum(len(product.made) for product in checked(products))
     made = searches(Index.open(catalogue.folder / "index"), catalogue.product)
     return Proven(goals, made, certificate(catalogue.folder))
-
-
-def certificate(folder: Path) -> str:
-    """Return an identifier of the products and the index in a catalogue's folder."""
-    # The format covers the index, because the same products and the same code give the same index.
-    with (folder / "products.bin").open("rb") as file:
-        return f"{FORMAT}-{file_digest(file, 'sha256').hexdigest()}"
 
 
 def checked(products: Iterable[Product]) -> Iterator[Product]:
@@ -77,7 +61,8 @@ def checked(products: Iterable[Product]) -> Iterator[Product]:
     for product in products:
         for number, goal in enumerate(product.made):
             if not is_worth_all(product, goal):
-                raise Unproven(f"Goal {product.asin}-m{number}: its own product does not earn the full reward")
+                goal_id = f"{product.asin}-m{number}"
+                raise Unproven(f"Goal {goal_id}: its own product does not earn the full reward; {_REMEDY}")
         yield product
 
 
@@ -122,7 +107,7 @@ def searches(index: Index, product: Callable[[int], Product]) -> int:
             if found[position]:
                 break
         else:
-            raise Unproven(f"Product {product(position).asin}: no search finds it among the first {HITS}")
+            raise Unproven(f"Product {product(position).asin}: no search finds it among the first {HITS}; {_REMEDY}")
     return len(asked)
 
 

@@ -4,10 +4,10 @@ from itertools import islice
 
 import pytest
 
+from dev.webshop_catalogue.__main__ import main
+from dev.webshop_catalogue.prove import Buyer, Proof, best_reward, prove, summary
+from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.games.webshop.catalogue_maker import SPLITS
-from mage_envs.games.webshop.catalogue_maker.__main__ import main
-from mage_envs.games.webshop.catalogue_maker.prove import Buyer, Proof, best_reward, prove, summary
-from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.sources import shop_for
 from tests.games.webshop.maker.catalogues import catalogue
@@ -156,6 +156,12 @@ def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
     monkeypatch.setattr(Ranking, "search_rare", lambda self, query, k: ())
     assert main(["--size", "tiny"]) == 1
     assert "not proven: Product " in capsys.readouterr().out
+
+
+def test_the_command_fails_where_a_certificate_is_outdated(capsys, monkeypatch):
+    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: "1.1-0")
+    assert main(["--size", "tiny", "--goals", "1"]) == 1
+    assert capsys.readouterr().out.count("the certificate differs from that in certificates.toml") == 2
 
 
 @pytest.mark.slow

@@ -1,29 +1,17 @@
-"""The proof that every generated catalogue gets when it is made."""
+"""The proof of every generated catalogue."""
 
-import re
 from itertools import islice
 
 import pytest
 
-from mage_commands import main
-from mage_envs.cli import progress
-from mage_envs.games.webshop import embedded
-from mage_envs.games.webshop.cache import cached
+from dev.webshop_catalogue.guarantee import built, checked, is_worth_all, proven, searches
+from dev.webshop_catalogue.prove import best_reward
+from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.games.webshop.catalogue_maker import stream
-from mage_envs.games.webshop.catalogue_maker.guarantee import (
-    CERTIFIED,
-    Unproven,
-    checked,
-    is_worth_all,
-    proven,
-    searches,
-)
-from mage_envs.games.webshop.catalogue_maker.prove import best_reward
-from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
+from mage_envs.games.webshop.embedded import Unproven
 from mage_envs.games.webshop.products import normalise
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
-from mage_envs.games.webshop.store import FORMAT, Catalogue
 from tests.games.webshop.search.indexes import index_of
 
 
@@ -88,26 +76,11 @@ def test_a_product_that_no_search_finds_is_an_error():
         searches(index, lambda position: products[position])
 
 
-def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
-    monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
-    assert main(["webshop", "show", "--size", "tiny"]) == 0
-    making, made, proving = capsys.readouterr().err.splitlines()[:3]
-    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
-    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", made)
-    assert re.fullmatch(r"WebShop proves that searches find its products: \d+ of 100 products, \d+ s left\.", proving)
-    assert main(["webshop", "show", "--size", "tiny"]) == 0
-    assert capsys.readouterr().err == ""  # it is there now
-
-
 @pytest.mark.parametrize(("size", "seed", "held_out"), [(7, 3, False), (333, 11, True)])
-def test_any_size_is_proven_when_it_is_written(tmp_path, size, seed, held_out):
+def test_any_size_is_proven(tmp_path, size, seed, held_out):
     families = stream(size, seed, held_out=held_out)
-    folder = cached("any", lambda draft: embedded.write_proven(draft, families), tmp_path)
-    catalogue = Catalogue(folder)
-    again = proven(catalogue)
-    assert catalogue.about["proven"] == {"goals": again.goals, "certificate": again.certificate}
-    assert again.goals == 2 * size
+    catalogue = built(families, tmp_path)
+    assert proven(catalogue).goals == 2 * size
     shop = Shop(catalogue, "made")
     for goal in map(shop.goal_at, range(0, 2 * size, 5)):
         assert best_reward(shop, catalogue.product(catalogue.find(goal.asin)), goal) == 1.0
@@ -126,41 +99,3 @@ def test_the_shop_itself_finds_what_is_proven(monkeypatch):
     count = proven(tiny.catalogue).searches
     assert count == len(set(asked)) == len(asked) > 10
     assert {position for query in asked for position in tiny.search(query)} == set(range(100))
-
-
-def made(folder, size, seed, monkeypatch, certified=()):
-    """The positions whose products were searched for when a catalogue was made."""
-    searched = []
-    monkeypatch.setattr(embedded, "CERTIFIED", frozenset(certified))
-    monkeypatch.setattr(embedded, "searches", lambda index, product: searched.extend(range(len(index))))
-    about = cached(f"{size}-{seed}", lambda draft: embedded.write_proven(draft, stream(size, seed)), folder)
-    return len(searched), Catalogue(about).about["proven"]["certificate"]
-
-
-def test_what_is_certified_is_not_searched_again(tmp_path, monkeypatch):
-    searched, known = made(tmp_path / "first", 50, 1, monkeypatch)
-    assert searched == 50
-    assert made(tmp_path / "again", 50, 1, monkeypatch, [known]) == (0, known)
-
-
-def test_a_catalogue_that_is_not_the_certified_one_is_searched(tmp_path, monkeypatch):
-    _, known = made(tmp_path / "first", 50, 1, monkeypatch)
-    for size, seed in ((50, 2), (51, 1)):
-        searched, other = made(tmp_path / "other", size, seed, monkeypatch, [known])
-        assert searched == size
-        assert other != known
-
-
-def test_certificates_are_of_this_format():
-    assert {name.partition("-")[0] for name in CERTIFIED} == {FORMAT}
-    assert len(CERTIFIED) == 2
-
-
-def test_a_catalogue_that_is_not_the_proven_one_is_not_kept(tmp_path, monkeypatch):
-    """A change of the generator that nobody proved."""
-    stored = embedded.stored
-    monkeypatch.setattr(embedded, "stored", lambda goal: stored(goal)._replace(attributes=("another attribute",)))
-    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
-    with pytest.raises(Unproven, match=r"Goal B0\w{8}-m0"):
-        embedded.embedded("tiny", "train")
-    assert [path.suffix for path in (tmp_path / "webshop").iterdir()] == [".lock"]

@@ -4,8 +4,8 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import ranking
-from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
+from dev.webshop_catalogue import ranking
+from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.sources import shop_for
 from tests.games.webshop.search.indexes import index_of

@@ -1,22 +1,20 @@
 """Choosing goals by search: the shipped choices are those of the command, and shares and guarantees hold."""
 
-from pathlib import Path
-
 import pytest
 
-from mage_envs.games.webshop import catalogue_maker
-from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, Choice, choose, edition, shipped, stream
-from mage_envs.games.webshop.catalogue_maker.choices import name, read, write
+from dev.webshop_catalogue import choose
+from dev.webshop_catalogue.choose import CHOSEN, write
+from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, Choice, edition, shipped, stream
+from mage_envs.games.webshop.catalogue_maker.choices import name, read
 from mage_envs.games.webshop.products import ProductStanding
 from tests.games.webshop.maker.catalogues import make
 
-FOLDER = Path(catalogue_maker.__file__).parent / "chosen"
 SHIPPED = ("tiny", "small", "medium")
 
 
 def test_files_are_of_this_version():
     names = {f"{size}{twin}.v{VERSION}" for size in SHIPPED for twin in ("", "-held-out")}
-    assert {path.name for path in FOLDER.iterdir()} == names
+    assert {path.name for path in CHOSEN.iterdir()} == names
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -79,7 +77,7 @@ def test_the_command_writes_what_is_shipped(tmp_path, capsys, monkeypatch):
     assert told.err == f"\rtiny.v{VERSION}: 150 of 200 goals\rtiny-held-out.v{VERSION}: 150 of 200 goals"
     assert len(list(tmp_path.iterdir())) == 2
     for path in tmp_path.iterdir():
-        assert read(path.read_bytes()) == read((FOLDER / path.name).read_bytes())
+        assert read(path.read_bytes()) == read((CHOSEN / path.name).read_bytes())
 
 
 def test_the_command_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):

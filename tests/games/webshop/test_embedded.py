@@ -1,0 +1,49 @@
+"""The built-in catalogue: generated once, and only if it is the proven one."""
+
+import re
+
+import pytest
+
+from mage_envs.cli import progress
+from mage_envs.games.webshop import embedded
+from mage_envs.games.webshop.cache import read_manifest
+from mage_envs.games.webshop.catalogue_maker import SIZES, certified
+from mage_envs.games.webshop.command import main
+from mage_envs.games.webshop.embedded import Unproven
+from mage_envs.games.webshop.store import FORMAT
+
+BIG = ("medium", "large")
+
+
+def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
+    assert main(["show", "--size", "tiny"]) == 0
+    making, made = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
+    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", made)
+    assert main(["show", "--size", "tiny"]) == 0
+    assert capsys.readouterr().err == ""  # it is there now
+
+
+def test_every_size_has_two_certificates_of_this_format():
+    known = {certified(size, held_out) for size in SIZES for held_out in (False, True)}
+    assert len(known) == 2 * len(SIZES)
+    assert {name.partition("-")[0] for name in known} == {FORMAT}
+
+
+@pytest.mark.parametrize("split", ["train", "ood_catalogue"])
+@pytest.mark.parametrize("size", ["tiny", "small", *(pytest.param(size, marks=pytest.mark.slow) for size in BIG)])
+def test_the_generated_catalogue_is_the_proven_one(size, split):
+    about = read_manifest(embedded.embedded(size, split))
+    assert about["proven"] == {"goals": 2 * SIZES[size], "certificate": certified(size, split == "ood_catalogue")}
+
+
+def test_a_catalogue_that_is_not_the_proven_one_is_not_kept(tmp_path, monkeypatch):
+    """A change of the generator that nobody proved."""
+    stored = embedded.stored
+    monkeypatch.setattr(embedded, "stored", lambda goal: stored(goal)._replace(attributes=("another attribute",)))
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    with pytest.raises(Unproven, match="The goals of the generated catalogue 'tiny' are not proven"):
+        embedded.embedded("tiny", "train")
+    assert [path.suffix for path in (tmp_path / "webshop").iterdir()] == [".lock"]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from hashlib import blake2b
-
-import numpy as np
+from random import Random
 
 UPSTREAM_SEED = 233
 """Seed of the original's shuffle of its goals."""
@@ -24,20 +22,5 @@ def shuffled(count: int, seed: int = UPSTREAM_SEED) -> array[int]:
     """Return `range(count)` in the order of CPython's `random.seed(seed); random.shuffle(...)`."""
     # An array holds four bytes per goal. A list of CPython needs several times as much for millions of goals.
     order = array("I", range(count))
-    words = _words(seed)
-    for last in range(count - 1, 0, -1):
-        shift = 32 - (last + 1).bit_length()
-        # CPython draws as many bits as `last + 1` has, and draws again if the number is too large.
-        chosen = next(words) >> shift
-        while chosen > last:
-            chosen = next(words) >> shift
-        order[last], order[chosen] = order[chosen], order[last]
+    Random(seed).shuffle(order)
     return order
-
-
-def _words(seed: int) -> Iterator[int]:
-    """Yield the 32-bit words of CPython's Mersenne twister after `random.seed(seed)`, for 0 <= seed < 2**32."""
-    # CPython seeds the twister with an array. NumPy does the same if it receives a list.
-    twister = np.random.RandomState([seed])
-    while True:
-        yield from twister.randint(0, 1 << 32, 4096, np.uint32).tolist()

@@ -1,4 +1,4 @@
-"""Keyed draws, and CPython's shuffle without the module random."""
+"""Keyed draws, and the original's shuffle."""
 
 import random
 import subprocess

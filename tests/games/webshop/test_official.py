@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import tracemalloc
 
 import pytest
@@ -192,13 +190,6 @@ def test_synthetic_goals_without_an_entry_for_every_product(tmp_path):
     source = write_official(tmp_path / "in")
     assert {entry["asin"] for entry in PRODUCTS} - set(ATTRIBUTES)
     assert len(open_shop(import_official(source, cache=tmp_path), "synthetic", 0)) == 47
-
-
-def test_the_module_is_the_command():
-    command = [sys.executable, "-m", "mage_envs", "webshop", "verify", "nowhere"]
-    failed = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr.startswith("mage: ")
 
 
 def test_the_command(data, tmp_path, capsys):

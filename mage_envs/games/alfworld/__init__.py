@@ -1,6 +1,6 @@
 """ALFWorld: rules and text (`game`), sources of games (`data`, `maker`, `plan`) and the engine (`engine`)."""
 
-from mage_envs.games.alfworld.data import GameFiles, MadeGames, NoGames, write_dataset
+from mage_envs.games.alfworld.data import GameFiles, MadeGames, NoGames
 from mage_envs.games.alfworld.errors import GameFileError
 from mage_envs.games.alfworld.game import SETTINGS, ALFWorld, ALFWorldState
 from mage_envs.games.alfworld.maker import MadeGame, make_game, task_ids
@@ -19,5 +19,4 @@ __all__ = [
     "make_game",
     "shortest_plan",
     "task_ids",
-    "write_dataset",
 ]

@@ -16,12 +16,11 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from mage_envs.files.atomic import write_atomically
 from mage_envs.games.alfworld import maker
 from mage_envs.games.alfworld.gamefile import read_game
 from mage_envs.games.alfworld.index import GAME_FILE, Entry, read_index
 from mage_envs.games.alfworld.plan import NoPlan, shortest_plan
-from mage_envs.games.alfworld.scenes import TASK_TYPES, package_folder
+from mage_envs.games.alfworld.scenes import package_folder
 from mage_envs.loading.arguments import nearest_name
 
 FOLDERS: Mapping[str, str] = {
@@ -218,41 +217,3 @@ def tally(entries: Sequence[Entry]) -> str:
         return "it contains no game.tw-pddl"
     counts = Counter(entry.problem or entry.task_type for entry in entries)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-
-
-def write_dataset(
-    root: str | os.PathLike[str],
-    *,
-    size: str = "official-like",
-    games_per_task: int = 10,
-    splits: Sequence[str] = maker.SPLITS,
-    task_types: Sequence[str] = TASK_TYPES,
-) -> int:
-    """Write generated games in the official layout, so that alfworld's own environment can play them too.
-
-    Args:
-        root: Folder of the new data set.
-        size: Size of the games, one of `maker.SIZES`.
-        games_per_task: Games to write of each split and task type, from the first one on.
-        splits: Splits to write.
-        task_types: Task types to write.
-
-    Returns:
-        Number of written games.
-    """
-    count = 0
-    for split in splits:
-        for task_type in task_types:
-            for index in range(games_per_task):
-                game = maker.make_game(split, size, task_type, index)
-                folder = Path(root) / RELEASE / FOLDERS[split] / game.folder
-                write_atomically(folder / "traj_data.json", json.dumps(game.trajectory(), indent=1))
-                write_atomically(folder / "initial_state.pddl", game.problem)
-                # The game file is written last, because readers find a trial by it.
-                write_atomically(folder / GAME_FILE, json.dumps(game.data()))
-                count += 1
-    # alfworld's configuration expects the domain and the grammar in the folder `logic` of the data.
-    package = package_folder() / "data"
-    for name in ("alfred.pddl", "alfred.twl2"):
-        write_atomically(Path(root) / "logic" / name, (package / name).read_text("utf-8"))
-    return count

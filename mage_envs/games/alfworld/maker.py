@@ -45,7 +45,7 @@ _APPLIANCES = {
     "pick_heat_then_place_in_recep": ("Heatable", "Microwave"),
     "pick_cool_then_place_in_recep": ("Coolable", "Fridge"),
 }
-_LAMP = "DeskLamp"
+LAMP = "DeskLamp"
 """Floor lamps are in no receptacle, so they cannot be used."""
 _STANDS = ("CoffeeTable", "Desk", "DiningTable", "Dresser", "Shelf", "SideTable")
 _COPIES = 3
@@ -97,29 +97,6 @@ class MadeGame:
             "pddl_problem": self.problem,
             "solvable": True,
             "walkthrough": list(self.walkthrough),
-        }
-
-    @property
-    def folder(self) -> str:
-        """Return the two folders of the game's files below its split, with names in the official form."""
-        target = f"{self.object_type}-None-{self.parent_type or _LAMP}-{self.scene}"
-        return f"{self.task_type}-{target}/trial_G{self.index:05d}"
-
-    def trajectory(self) -> dict[str, object]:
-        """Return the content of a `traj_data.json` file, limited to the keys that text games read."""
-        lamp = "" if self.parent_type else _LAMP
-        return {
-            "task_type": self.task_type,
-            "task_id": self.folder.rpartition("/")[2],
-            "pddl_params": {
-                "object_target": self.object_type,
-                "parent_target": self.parent_type,
-                "toggle_target": lamp,
-                "mrecep_target": "",
-                "object_sliced": False,
-            },
-            "scene": {"scene_num": self.scene, "floor_plan": f"FloorPlan{self.scene}"},
-            "turk_annotations": {"anns": []},
         }
 
 
@@ -224,7 +201,7 @@ def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -
     if appliance and appliance not in there:
         return None
     lamp = task_type == "look_at_obj_in_light"
-    if lamp and (_LAMP not in room.types or not any(kind in _STANDS for kind in there)):
+    if lamp and (LAMP not in room.types or not any(kind in _STANDS for kind in there)):
         return None
     targets = [
         (thing, parent)
@@ -313,7 +290,7 @@ class _Contents:
 
 def _made(contents: _Contents, split: str, size: str, task_type: str, index: int, rng: np.random.Generator) -> MadeGame:
     target, words = contents.target, wording(task_type)
-    names = {"obj": target.object_type, "recep": target.parent_type, "toggle": _LAMP, "mrecep": ""}
+    names = {"obj": target.object_type, "recep": target.parent_type, "toggle": LAMP, "mrecep": ""}
     sentence = _one(rng, words.sentences).format(**{field: name.lower() for field, name in names.items()})
     grammar = grammar_text().replace("UNKNOWN GOAL", sentence)
     problem = _problem_text(contents, words.goal.format(**names).replace("#", "-"))
@@ -339,7 +316,7 @@ def _problem_text(contents: _Contents, goal: str) -> str:
     start = contents.start()
     counts: Counter[str] = Counter()
     things = []
-    for kind, place in [*contents.things, *([(_LAMP, contents.lamp_stand)] if contents.lamp_stand else [])]:
+    for kind, place in [*contents.things, *([(LAMP, contents.lamp_stand)] if contents.lamp_stand else [])]:
         things.append((f"{kind}_bar_{counts[kind]}", kind, place))
         counts[kind] += 1
     objects = [("agent1", "agent"), *((f"{kind}Type", "otype") for kind in sorted(counts))]
@@ -356,7 +333,7 @@ def _problem_text(contents: _Contents, goal: str) -> str:
     for name, kind, place in things:
         facts += [f"objectType {name} {kind}Type", f"inReceptacle {name} {place.id}"]
         facts += [f"objectAtLocation {name} {place.location}"]
-        facts += [f"pickupable {name}"] if kind != _LAMP else []
+        facts += [f"pickupable {name}"] if kind != LAMP else []
         facts += [f"isReceptacleObject {name}"] if kind in tables.containers else []
         facts += [f"{mark.lower()} {name}" for mark in _MARKS if kind in tables.actions[mark]]
     listed = "\n".join(f"        {name} - {kind}" for name, kind in objects)

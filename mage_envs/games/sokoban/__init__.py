@@ -2,7 +2,7 @@
 
 from mage_envs.games.sokoban.boxoban import load_levels
 from mage_envs.games.sokoban.game import SETTINGS, Sokoban, SokobanState
-from mage_envs.games.sokoban.level import MOVES, Level, board_text, parse_board, step
+from mage_envs.games.sokoban.level import MOVES, Level, parse_board, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room
 from mage_envs.games.sokoban.search import Retrograde
 
@@ -15,7 +15,6 @@ __all__ = [
     "Room",
     "Sokoban",
     "SokobanState",
-    "board_text",
     "load_levels",
     "parse_board",
     "step",

@@ -80,10 +80,7 @@ class Drawing:
     def text(self, boxes: int, player: int) -> str:
         """Return the board as text. Each line has the number of its row and the cells."""
         symbols, place, targets = self._symbols.copy(), self._place, self._targets
-        while boxes:
-            # The lowest set bit: `x & -x` isolates it.
-            cell = boxes & -boxes
-            boxes ^= cell
+        for cell in cells(boxes):
             symbols[place[cell]] = " √" if cell & targets else " X"
         symbols[place[player]] = " S" if player & targets else " P"
         return "".join(symbols)
@@ -93,19 +90,15 @@ def cells(mask: int) -> list[int]:
     """Return the single cells of a set as masks, in reading order."""
     singles = []
     while mask:
+        # The lowest set bit: `x & -x` isolates it.
         cell = mask & -mask
         singles.append(cell)
         mask ^= cell
     return singles
 
 
-def board_text(level: Level) -> str:
-    """Return the level as text, as the learner receives it."""
-    return Drawing(level).text(level.boxes, level.player)
-
-
 def parse_board(text: str) -> Level:
-    """Return the level of a `board_text`, from the lines that start with `Row`. Raise ValueError if it is malformed."""
+    """Return the level of a board's text, from the lines that start with `Row`. Raise ValueError if it is malformed."""
     rows = [line.partition(":")[2].replace(" ", "") for line in text.splitlines() if line.startswith("Row ")]
     if not rows:
         raise ValueError("The text has no board: no line starts with 'Row '.")

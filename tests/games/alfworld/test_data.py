@@ -16,8 +16,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from dev.alfworld_data import game_folder, write_dataset
 from mage_envs.files.cache import cache_root
-from mage_envs.games.alfworld import ALFWorld, GameFileError, NoGames, make_game, shortest_plan, write_dataset
+from mage_envs.games.alfworld import ALFWorld, GameFileError, NoGames, make_game, shortest_plan
 from mage_envs.games.alfworld import index as index_module
 from mage_envs.games.alfworld.data import FOLDERS, GameFiles, data_root
 from mage_envs.games.alfworld.engine import FastEngine
@@ -69,9 +70,9 @@ def test_layout_and_order(root):
 
 def test_a_written_game_is_the_made_one(root):
     game = make_game("train", "tiny", "pick_and_place_simple", 1)
-    path = root / "json_2.1.1" / "train" / game.folder / "game.tw-pddl"
+    path = root / "json_2.1.1" / "train" / game_folder(game) / "game.tw-pddl"
     assert json.loads(path.read_text()) == game.data()
-    assert len(files(root).plan(game.folder)) == len(game.walkthrough)
+    assert len(files(root).plan(game_folder(game))) == len(game.walkthrough)
 
 
 def test_writing_again_changes_nothing(root):

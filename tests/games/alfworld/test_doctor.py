@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dev.alfworld_data import write_dataset
 from mage_envs.cli.doctor import report
-from mage_envs.games.alfworld import write_dataset
 
 
 def line(part):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dev.alfworld_data import game_folder, trajectory
 from mage_envs.games.alfworld import make_game, task_ids
 from mage_envs.games.alfworld.engine import FastEngine
 from mage_envs.games.alfworld.maker import GAMES_PER_TASK, SIZES, SPLITS
@@ -29,7 +30,7 @@ def digests() -> str:
             for task_type in TASK_TYPES:
                 game = make_game(split, size, task_type, 7)
                 text = "\n".join((game.problem, game.grammar, *game.walkthrough))
-                lines.append(f"{game.id} {game.folder} {sha256(text.encode()).hexdigest()[:16]}")
+                lines.append(f"{game.id} {game_folder(game)} {sha256(text.encode()).hexdigest()[:16]}")
     return "\n".join(lines) + "\n"
 
 
@@ -144,7 +145,7 @@ def test_sentences_and_metadata():
         for index in range(12):
             game = make_game("train", "tiny", task_type, index)
             sentences.add(re.search(r'Your task is to: ([^"]*)', game.grammar).group(1).split(" ")[0])
-            told = game.trajectory()
+            told = trajectory(game)
             assert told["task_type"] == task_type
             assert told["pddl_params"]["object_target"] == game.object_type
             assert bool(told["pddl_params"]["toggle_target"]) == (task_type == "look_at_obj_in_light")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from mage_envs.games.sokoban import Level
+from mage_envs.games.sokoban.level import Drawing
 
 Cell = tuple[int, int]
 State = tuple[Cell, frozenset[Cell]]
@@ -17,6 +18,11 @@ def coordinates(mask: int, width: int) -> frozenset[Cell]:
 
 def as_mask(cells: frozenset[Cell], width: int) -> int:
     return sum(1 << row * width + column for row, column in cells)
+
+
+def board_text(level: Level) -> str:
+    """The level's board, as the learner receives it."""
+    return Drawing(level).text(level.boxes, level.player)
 
 
 def move(floor: frozenset[Cell], state: State, way: Cell) -> State:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
-from mage_envs.games.sokoban import Sokoban, board_text, load_levels
+from mage_envs.games.sokoban import Sokoban, load_levels
 from mage_envs.games.sokoban.boxoban import LevelFileError
+from tests.games.sokoban.forward import board_text
 
 GOOD = "; 0\n#####\n#@$.#\n#####\n\n; 1\n######\n#+$ *#\n#    #\n######\n"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mage_envs.games.sokoban import RetrogradeRooms, Sokoban, board_text, parse_board, step
+from mage_envs.games.sokoban import RetrogradeRooms, Sokoban, parse_board, step
 from mage_envs.games.sokoban.level import MOVES, offsets
-from tests.games.sokoban.forward import as_mask, distances, shortest
+from tests.games.sokoban.forward import as_mask, board_text, distances, shortest
 
 GOLDEN = Path(__file__).parent / "golden"
 

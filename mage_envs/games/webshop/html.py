@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from html import escape
 
-from mage_envs.games.webshop.session import DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
+from mage_envs.games.webshop.session import BUY, DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
 
 
 def html_page(session: Session, shows_score: bool) -> str:
@@ -80,8 +80,7 @@ def _item(session: Session) -> list[str]:
         _tag("h4", "product-price", f"Price: {product.price_tag}"),
         "<h4>Rating: N.A.</h4>",
     ]
-    tabs = ("Description", "Features", "Reviews", "Attributes")[: 4 if session.shows_attributes else 3]
-    return lines + [_button(name) for name in (*tabs, "Buy Now")]
+    return lines + [_button(name.title()) for name in (*session.tabs, BUY)]
 
 
 def _sub(session: Session) -> list[str]:

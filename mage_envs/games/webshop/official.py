@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from mage_envs.cli.progress import Progress
 from mage_envs.games.webshop.cache import cached
@@ -24,6 +24,7 @@ from mage_envs.games.webshop.products import (
 )
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, RecordWriter, write_catalogue
 
+T = TypeVar("T")
 CHUNK = 1 << 20
 """Number of characters per read."""
 LARGEST = 1 << 26
@@ -117,35 +118,34 @@ class _Window:
             self._at += length
             return value
 
+    def pair(self) -> tuple[str, Any]:
+        """Consume and return one key and its value."""
+        key = self.value()
+        self.expect(":")
+        return str(key), self.value()
+
 
 def read_array(path: Path) -> Iterator[Any]:
     """Yield the elements of a file that is one JSON array. Raises DataFileError if it is not."""
-    with path.open(encoding="utf-8-sig") as file:
-        window = _Window(path, file)
-        window.expect("[")
-        if window.peek() == "]":
-            window.expect("]")
-        else:
-            yield window.value()
-            while window.expect(",]") == ",":
-                yield window.value()
-        window.end()
+    return _read(path, "[", "]", _Window.value)
 
 
 def read_object(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the (key, value) pairs of a file that is one JSON object. Raises DataFileError if it is not."""
+    return _read(path, "{", "}", _Window.pair)
+
+
+def _read(path: Path, opening: str, closing: str, element: Callable[[_Window], T]) -> Iterator[T]:
     with path.open(encoding="utf-8-sig") as file:
         window = _Window(path, file)
-        window.expect("{")
-        if window.peek() == "}":
-            window.expect("}")
-            return window.end()
-        while True:
-            key = window.value()
-            window.expect(":")
-            yield str(key), window.value()
-            if window.expect(",}") == "}":
-                return window.end()
+        window.expect(opening)
+        if window.peek() == closing:
+            window.expect(closing)
+        else:
+            yield element(window)
+            while window.expect(f",{closing}") == ",":
+                yield element(window)
+        window.end()
 
 
 def import_official(

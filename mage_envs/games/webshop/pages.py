@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.html import html_page
-from mage_envs.games.webshop.session import DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
+from mage_envs.games.webshop.session import BUY, DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
 
 SEPARATOR = " [SEP] "
 BASE_URL = "http://127.0.0.1:3000"
@@ -86,8 +86,7 @@ def _item(session: Session) -> list[Piece]:
         Piece(TEXT, f"Price: {product.price_tag}"),
         Piece(TEXT, "Rating: N.A."),
     ]
-    tabs = ("Description", "Features", "Reviews", "Attributes")[: 4 if session.shows_attributes else 3]
-    return found + [Piece(BUTTON, name) for name in (*tabs, "Buy Now")]
+    return found + [Piece(BUTTON, name.title()) for name in (*session.tabs, BUY)]
 
 
 def _sub(session: Session) -> list[Piece]:
@@ -106,6 +105,11 @@ def _body(session: Session) -> list[str]:
         shown = [f" {attribute}" for attribute in product.attributes]
         return [*shown, product.category, product.query, product.product_category]
     return []
+
+
+def sub_texts(session: Session) -> list[str]:
+    """Return the texts of a sub page that are not blank, without surrounding blanks."""
+    return [text.strip() for text in _body(session) if text.strip()]
 
 
 def _done(session: Session, shows_score: bool) -> list[Piece]:
@@ -232,7 +236,7 @@ def as_dict(session: Session, shows_score: bool) -> str:
     if product is not None and session.page == ITEM:
         page |= {"title": product.title, "price": product.price_tag, "options": product.options}
     if product is not None and session.page == SUB:
-        page |= {"sub": session.sub, "texts": [line.strip() for line in _body(session) if line.strip()]}
+        page |= {"sub": session.sub, "texts": sub_texts(session)}
     if session.page == DONE:
         page["message"] = THANKS
         if shows_score and session.score is not None:

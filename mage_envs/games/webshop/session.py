@@ -93,6 +93,11 @@ class Session:
         """Catalogue positions of the products on this page of results."""
         return self.results[(self.number - 1) * PAGE_SIZE : self.number * PAGE_SIZE]
 
+    @property
+    def tabs(self) -> tuple[str, ...]:
+        """Names of the sub pages that the pages of products offer."""
+        return SUB_PAGES if self.shows_attributes else SUB_PAGES[:3]
+
     def play(self, action: str) -> bool:
         """Apply an action. Returns False, and changes nothing, if the action is illegal here."""
         parsed = parse(action, self.upstream)
@@ -176,7 +181,7 @@ class Session:
                 names[self.shop.catalogue.product(position).asin.lower()] = None
             return names
         assert self.product is not None
-        names = dict.fromkeys((BACK, PREVIOUS, *SUB_PAGES[: 4 if self.shows_attributes else 3], BUY))
+        names = dict.fromkeys((BACK, PREVIOUS, *self.tabs, BUY))
         for values in self.product.options.values():
             names.update(dict.fromkeys(values))
         return names

@@ -31,6 +31,7 @@ from mage_envs.games.webshop.chance import shuffled
 from mage_envs.games.webshop.goals import KINDS
 from mage_envs.games.webshop.products import Product, from_record
 from mage_envs.games.webshop.search.arrays import FORMAT as INDEX_FORMAT
+from mage_envs.games.webshop.search.arrays import PackedTexts
 from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
@@ -99,9 +100,7 @@ class RecordWriter:
         self._folder, self._name, self._key_name = folder, name, keys
         self._file = (folder / f"{name}.bin").open("wb")
         self._ends = array("Q")
-        self._key_bytes = bytearray()
-        self._key_ends = array("Q")
-        self._longest = 1
+        self._keys = PackedTexts()
         self._end = 0
 
     def __len__(self) -> int:
@@ -112,10 +111,7 @@ class RecordWriter:
         self._file.write(record)
         self._end += len(record)
         self._ends.append(self._end)
-        encoded = key.encode("utf-8", "surrogatepass")
-        self._longest = max(self._longest, len(encoded))
-        self._key_bytes += encoded
-        self._key_ends.append(len(self._key_bytes))
+        self._keys.add(key)
 
     def __enter__(self) -> RecordWriter:
         return self
@@ -128,11 +124,7 @@ class RecordWriter:
 
     def _write_tables(self) -> None:
         # Keys of fixed width can be searched in place, without a Python object per key.
-        keys = np.zeros(len(self), f"S{self._longest}")
-        start = 0
-        for position, end in enumerate(self._key_ends):
-            keys[position] = bytes(self._key_bytes[start:end])
-            start = end
+        keys = self._keys.fixed_width()
         ranks = np.argsort(keys, kind="stable")
         np.save(self._folder / f"{self._name}.off.npy", np.frombuffer(self._ends, np.uint64))
         np.save(self._folder / f"{self._key_name}.npy", keys[ranks])

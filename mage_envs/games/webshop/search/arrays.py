@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -40,6 +41,34 @@ class IndexArrays:
     """Place of each document in the order of ids, shape (documents,)."""
     totals: NDArray[np.int64]
     """Number of documents with a term, and number of terms in all documents, shape (2,)."""
+
+
+class PackedTexts:
+    """Texts that are collected in one buffer, without a Python object per text."""
+
+    def __init__(self) -> None:
+        self._buffer, self._ends = bytearray(), array("Q")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, text: str) -> None:
+        """Append a text."""
+        self._buffer += text.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._buffer))
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Return the number of bytes of each text, shape (texts,)."""
+        return np.diff(np.array(self._ends, np.int64), prepend=0)
+
+    def fixed_width(self) -> NDArray[np.bytes_]:
+        """Return the texts in UTF-8 as an array, shape (texts,)."""
+        found = np.zeros(len(self), f"S{self.lengths().max(initial=1)}")
+        start = 0
+        for number, end in enumerate(self._ends):
+            found[number] = bytes(self._buffer[start:end])
+            start = end
+        return found
 
 
 def write_parts(path: Path, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> None:

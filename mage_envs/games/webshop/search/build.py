@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.games.webshop.search.analysis import term, words
-from mage_envs.games.webshop.search.arrays import mark_complete, write_parts
+from mage_envs.games.webshop.search.arrays import PackedTexts, mark_complete, write_parts
 from mage_envs.games.webshop.search.bm25 import divisors, length_codes, mean_length
 
 SHARD_TERMS = 2_000_000
@@ -121,18 +121,15 @@ class _Inverter:
     """Collector of documents that returns them as shards."""
 
     def __init__(self) -> None:
-        self.documents = 0
         self.with_terms = 0
         self.terms = 0
         self._words = _Words()
         self._numbers = array("i")
         self._lengths = array("q")
-        self._ids, self._id_ends = bytearray(), array("q")
+        self._ids = PackedTexts()
 
     def add(self, identifier: str, text: str) -> None:
-        self._ids += identifier.encode("utf-8", "surrogatepass")
-        self._id_ends.append(len(self._ids))
-        self.documents += 1
+        self._ids.add(identifier)
         # Each distinct word is stemmed once; the dict supplies the number of its term afterwards.
         numbers = [number for number in map(self._words.__getitem__, words(text)) if number >= 0]
         self._numbers.extend(numbers)
@@ -160,7 +157,7 @@ class _Inverter:
         inside = (postings & 0xFFFFFFFF).astype(np.uint32)
         keys = counts.astype(np.int64) << 8 | length_codes(lengths)[inside]
         sizes = np.bincount(postings >> 32, minlength=len(order))
-        first = np.uint32(self.documents - len(lengths))
+        first = np.uint32(len(self._ids) - len(lengths))
         self._numbers, self._lengths = array("i"), array("q")
         # The cache of words would grow with the catalogue, so a full one is dropped between shards.
         if len(self._words) > _KNOWN_WORDS:
@@ -179,25 +176,17 @@ class _Inverter:
 
     def ranks(self) -> NDArray[np.uint32]:
         """Return the place of each document in the order of ids, shape (documents,)."""
-        lengths = np.diff(np.array(self._id_ends, np.int64), prepend=0)
-        ids = np.zeros(self.documents, f"S{max(lengths, default=1) or 1}")
-        text, start = bytes(self._ids), 0
-        for number, end in enumerate(self._id_ends):
-            ids[number] = text[start:end]
-            start = end
-        ranks = np.empty(self.documents, np.uint32)
+        ranks = np.empty(len(self._ids), np.uint32)
         # NumPy ignores zero bytes at the end of an id, so ids that differ in them are sorted by length.
-        ranks[np.lexsort((lengths, ids))] = np.arange(self.documents, dtype=np.uint32)
+        order = np.lexsort((self._ids.lengths(), self._ids.fixed_width()))
+        ranks[order] = np.arange(len(order), dtype=np.uint32)
         return ranks
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct values in ascending order."""
-    # `np.unique` would import NumPy's masked arrays, which takes 13 ms.
-    ordered = np.sort(values)
-    first = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
+    # Without the counts `np.unique` would import NumPy's masked arrays, which takes 13 ms.
+    return np.unique(values, return_counts=True)[0]
 
 
 def _starts(sizes: NDArray[Any]) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 from zlib import crc32
 
+from mage_envs.games.webshop.pages import sub_texts
 from mage_envs.games.webshop.products import Product
 from mage_envs.games.webshop.session import (
     BACK,
@@ -130,7 +131,7 @@ def shown(session: Session, images: bool = False) -> Shown:
         more=on_results and session.number < LAST_PAGE,
         item=None if product is None else _item(session, product, images),
         sub=session.sub,
-        texts=_texts(session, product) if product is not None and session.page == SUB else (),
+        texts=tuple(sub_texts(session)) if session.page == SUB else (),
         score=None if session.score is None else session.score.total,
     )
 
@@ -178,24 +179,12 @@ def _item(session: Session, product: Product, images: bool) -> Item:
             for value in dict.fromkeys(values)
         )
         axes.append(ShownAxis(f"option-{place}", name, choices))
-    tabs = SUB_PAGES if session.shows_attributes else SUB_PAGES[:3]
-    chosen = tuple(session.options.items())
     return Item(
         asin=product.asin,
         title=product.title,
         price=product.price_tag,
         picture=picture(product, images),
         axes=tuple(axes),
-        chosen=chosen,
-        tabs=tabs,
+        chosen=tuple(session.options.items()),
+        tabs=session.tabs,
     )
-
-
-def _texts(session: Session, product: Product) -> tuple[str, ...]:
-    """Return the texts of a sub page."""
-    texts = {
-        "description": (product.description,),
-        "features": product.bullets,
-        "attributes": (*product.attributes, product.category, product.query, product.product_category),
-    }
-    return tuple(text.strip() for text in texts.get(session.sub, ()) if text.strip())

@@ -6,6 +6,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,10 @@ class PackedTexts:
     """Texts that are collected in one buffer, without a Python object per text."""
 
     def __init__(self) -> None:
-        self._buffer, self._ends = bytearray(), array("Q")
+        self._buffer, self._ends = bytearray(), array("Q", [0])
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._ends) - 1
 
     def add(self, text: str) -> None:
         """Append a text."""
@@ -59,15 +60,14 @@ class PackedTexts:
 
     def lengths(self) -> NDArray[np.int64]:
         """Return the number of bytes of each text, shape (texts,)."""
-        return np.diff(np.array(self._ends, np.int64), prepend=0)
+        ends = np.array(self._ends, np.int64)
+        return ends[1:] - ends[:-1]
 
     def fixed_width(self) -> NDArray[np.bytes_]:
         """Return the texts in UTF-8 as an array, shape (texts,)."""
         found = np.zeros(len(self), f"S{self.lengths().max(initial=1)}")
-        start = 0
-        for number, end in enumerate(self._ends):
+        for number, (start, end) in enumerate(pairwise(self._ends)):
             found[number] = bytes(self._buffer[start:end])
-            start = end
         return found
 
 

@@ -30,7 +30,8 @@ import numpy as np
 
 from mage_envs.files.atomic import write_atomically
 from mage_envs.games.webshop import WebShop
-from mage_envs.games.webshop.catalogue_maker import FamilyRecord, about, stream
+from mage_envs.games.webshop.catalogue_maker import FamilyRecord, stream
+from mage_envs.games.webshop.catalogue_maker.family import Member
 from mage_envs.games.webshop.official import SIZES, import_official
 
 PEOPLE = 12_087
@@ -98,6 +99,14 @@ def _entries(products: int) -> Iterator[tuple[dict[str, Any], dict[str, Any], li
     for family in stream(products):
         for member, shown in zip(family.members, family.listings, strict=True):
             yield shown.raw, about(member), _wanted(family, shown.raw["asin"])
+
+
+def about(member: Member) -> dict[str, Any]:
+    """Return the entry in the schema of `items_ins_v2.json`, with the start of the original's synthetic goals."""
+    names = [attribute.name for attribute in member.attributes]
+    wanted = [name for name in names if name in member.exposed][:2] or names[:2]
+    stem = f"i'm looking for {member.kind.name} with {' and '.join(wanted)}"
+    return {"attributes": names, "instruction": stem, "instruction_attributes": wanted}
 
 
 def _wanted(family: FamilyRecord, asin: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mage_envs.games.webshop.catalogue_maker.choices import Choice
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
@@ -200,11 +200,3 @@ def family_of(asin: str, *, held_out: bool, seed: int = 0) -> int:
     # The modular inverse of the stride undoes the multiplication.
     number = (code - (2 * seed + held_out) * _APART) * pow(_STRIDE, -1, _ASINS) % _ASINS - 1
     return number // (LARGEST + 3)
-
-
-def about(member: Member) -> dict[str, Any]:
-    """Return the entry in the schema of `items_ins_v2.json`, with the start of the original's synthetic goals."""
-    names = [attribute.name for attribute in member.attributes]
-    wanted = [name for name in names if name in member.exposed][:2] or names[:2]
-    stem = f"i'm looking for {member.kind.name} with {' and '.join(wanted)}"
-    return {"attributes": names, "instruction": stem, "instruction_attributes": wanted}

@@ -3,7 +3,8 @@
 from functools import cache
 from typing import Any, NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker import TYPOS, CatalogueGoal, about, shipped, stream
+from dev.speed.webshop import about
+from mage_envs.games.webshop.catalogue_maker import TYPOS, CatalogueGoal, shipped, stream
 
 
 class Made(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
 from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Type, Wording, word_lists
@@ -28,22 +28,18 @@ def _forms(table: Mapping[str, Sequence[tuple[float, str]]]) -> Forms:
     return {name: Weighted(forms) for name, forms in table.items()}
 
 
-USUAL = Manner(
-    openers=Weighted(_PHRASES["openers"]),
-    clauses=_forms(_PHRASES["clauses"]),
-    plural_clauses=_forms(_PHRASES["clauses"] | _PHRASES["plural_clauses"]),
-    sentences=_forms(_PHRASES["sentences"]),
-    choices=_forms(_PHRASES["choices"]),
-    before={"a": 0.9, "w": 0.55, "m": 0.7, "f": 0.0, "t": 0.0},
-)
-HELD_OUT = Manner(
-    openers=Weighted(_PHRASES["held_out_openers"]),
-    clauses=_forms(_PHRASES["held_out_clauses"]),
-    plural_clauses=_forms(_PHRASES["held_out_clauses"]),
-    sentences=_forms(_PHRASES["held_out_sentences"]),
-    choices=_forms(_PHRASES["held_out_choices"]),
-    before=dict.fromkeys("awmft", 0.0),
-)
+def _manner(lists: dict[str, Any]) -> Manner:
+    return Manner(
+        openers=Weighted(lists["openers"]),
+        clauses=_forms(lists["clauses"]),
+        plural_clauses=_forms(lists["clauses"] | lists.get("plural_clauses", {})),
+        sentences=_forms(lists["sentences"]),
+        choices=_forms(lists["choices"]),
+        before=lists["before"],
+    )
+
+
+USUAL, HELD_OUT = _manner(_PHRASES["usual"]), _manner(_PHRASES["held_out"])
 _SYNONYM = 0.5
 _SENTENCE = 0.06
 _FRUGAL = 0.004

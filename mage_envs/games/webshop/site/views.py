@@ -158,11 +158,11 @@ class Views:
         """
         # Goals are numbered by their place in the split, because an id would reveal the product.
         page, count = _whole(number), self._splits.get(split, 0)
-        if page is None or not 1 <= page <= -(-count // GOALS_PER_PAGE):
+        pages = -(-count // GOALS_PER_PAGE)
+        if page is None or not 1 <= page <= pages:
             raise Refusal(404, "There is no such page of goals.")
         places = range((page - 1) * GOALS_PER_PAGE, min(page * GOALS_PER_PAGE, count))
         listed = [(place, self._goal(split, place).instruction) for place in places]
-        pages = -(-count // GOALS_PER_PAGE)
         values = {"split": split, "splits": self._splits, "goals": listed, "number": page, "pages": pages}
         return self._form_page(asked, "goals.html", values)
 

@@ -79,8 +79,8 @@ def test_the_price_clause_is_the_official_one(goals):
 
 
 def test_only_ood_phrase_speaks_otherwise(goals):
-    usual = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["openers"])
-    other = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["held_out_openers"])
+    usual = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["usual"]["openers"])
+    other = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["held_out"]["openers"])
     assert len(usual) == 30
     clean = make(2000, 5, typos=0.0).goals
     for goal in clean:

@@ -1,6 +1,5 @@
-"""Pictures of games: shapes as data (`picture`), letters from shapes, each game's board, and a window."""
+"""Pictures of games: shapes as data (`picture`), each game's board, and the render modes (`screen`)."""
 
-from mage_envs.drawing.picture import Block, Disc, Picture, Stroke, paint
-from mage_envs.drawing.window import Window
+from mage_envs.drawing.picture import Block, Disc, Picture, Stroke, Text, paint
 
-__all__ = ["Block", "Disc", "Picture", "Stroke", "Window", "paint"]
+__all__ = ["Block", "Disc", "Picture", "Stroke", "Text", "paint"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mage_envs.drawing.lettering import lettered
-from mage_envs.drawing.picture import Block, Colour, Picture, Shape
+from mage_envs.drawing.picture import Block, Colour, Picture, Shape, Text
 
 WIDTH, ROW, EDGE = 480, 86, 24
 PAPER: Colour = (58, 44, 52)
@@ -45,7 +44,7 @@ def pies(size: int, rows: Sequence[Shared], caption: str) -> Picture:
     step = (WIDTH - 2 * EDGE) / size
     for row, shared in enumerate(rows):
         top = 14 + row * ROW
-        shapes += lettered(shared.label, WIDTH / 2, top + 12, 11, LIGHT)
+        shapes.append(Text(shared.label, WIDTH / 2, top + 12, 11, colour=LIGHT))
         for slice_ in range(size):
             opacity = 1.0 if shared.settled else 0.6
             # A slice that nobody owns is lost once the shares are final.
@@ -60,5 +59,5 @@ def pies(size: int, rows: Sequence[Shared], caption: str) -> Picture:
                 Block(left + 1, top + 28, step - 2, 42, colour=colour, corner=min(8, step / 3), opacity=opacity)
             )
     height = 14 + len(rows) * ROW + 44
-    shapes += lettered(caption, WIDTH / 2, height - 24, 12, LIGHT)
+    shapes.append(Text(caption, WIDTH / 2, height - 24, 12, colour=LIGHT))
     return Picture(WIDTH, height, PAPER, tuple(shapes))

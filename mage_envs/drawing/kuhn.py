@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mage_envs.drawing.lettering import lettered
-from mage_envs.drawing.picture import Block, Colour, Disc, Picture, Shape, Stroke
+from mage_envs.drawing.picture import Block, Colour, Disc, Picture, Shape, Stroke, Text
 
 WIDTH, HEIGHT = 480, 448
 CARD_WIDTH, CARD_HEIGHT = 88, 124
@@ -61,15 +60,15 @@ def hand(
             shapes.append(
                 Block(MIDDLE - CARD_WIDTH / 2, top, CARD_WIDTH, CARD_HEIGHT, colour=FELT, corner=10, opacity=0.55)
             )
-        shapes += lettered("You" if mine else "Opponent", 100, top + CARD_HEIGHT / 2 - 9, 13, CREAM)
+        shapes.append(Text("You" if mine else "Opponent", 100, top + CARD_HEIGHT / 2 - 9, 13, colour=CREAM))
         order = "first to act" if first is mine else "second to act"
-        shapes += lettered(order, 100, top + CARD_HEIGHT / 2 + 13, 9.5, SAND)
+        shapes.append(Text(order, 100, top + CARD_HEIGHT / 2 + 13, 9.5, colour=SAND))
         if mine in said:
             shapes += _label(said[mine], top + CARD_HEIGHT / 2)
     for chip in range(pot):
         shapes += _chip(MIDDLE - 12 + 32 * chip, POT)
-    shapes += lettered(f"Pot {pot}", MIDDLE - 66, POT, 12, CREAM)
-    shapes += lettered(caption, MIDDLE, HEIGHT - 34, 14, GOLD if winner else CREAM)
+    shapes.append(Text(f"Pot {pot}", MIDDLE - 66, POT, 12, colour=CREAM))
+    shapes.append(Text(caption, MIDDLE, HEIGHT - 34, 14, colour=GOLD if winner else CREAM))
     return Picture(WIDTH, HEIGHT, RAIL, tuple(shapes))
 
 
@@ -82,10 +81,10 @@ def _card(top: float, rank: str | None, shines: bool) -> Iterator[Shape]:
     if rank is None:
         yield from _back(left + 6, top + 6, CARD_WIDTH - 12, CARD_HEIGHT - 12)
         return
-    yield from lettered(rank, MIDDLE, top + CARD_HEIGHT / 2, 48, RANKS[rank])
+    yield Text(rank, MIDDLE, top + CARD_HEIGHT / 2, 48, colour=RANKS[rank])
     for side in (-1, 1):
         across, down = CARD_WIDTH / 2 - 15, CARD_HEIGHT / 2 - 18
-        yield from lettered(rank, MIDDLE + side * across, top + CARD_HEIGHT / 2 + side * down, 13, RANKS[rank], 0.18)
+        yield Text(rank, MIDDLE + side * across, top + CARD_HEIGHT / 2 + side * down, 13, colour=RANKS[rank])
 
 
 def _back(left: float, top: float, width: float, height: float) -> Iterator[Shape]:
@@ -103,7 +102,7 @@ def _label(word: str, y: float) -> Iterator[Shape]:
     """Yield a player's last move in a bubble to the right of its card."""
     x = MIDDLE + 122
     yield Block(x - 46, y - 17, 92, 34, colour=CREAM, corner=17)
-    yield from lettered(word, x, y, 13, INK)
+    yield Text(word, x, y, 13, colour=INK)
 
 
 def _chip(x: float, y: float) -> Iterator[Shape]:

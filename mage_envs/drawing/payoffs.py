@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.drawing.lettering import lettered
-from mage_envs.drawing.picture import Block, Colour, Picture, Shape
+from mage_envs.drawing.picture import Block, Colour, Picture, Shape, Text
 
 CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 150, 96, 8, 130, 92
 WIDTH, HEIGHT = LEFT + 2 * CELL_WIDTH + GAP + 20, TOP + 2 * CELL_HEIGHT + GAP + 128
@@ -37,23 +36,23 @@ def table(
     Returns:
         The picture.
     """
-    shapes: list[Shape] = [*lettered("The other player", LEFT + CELL_WIDTH + GAP / 2, 24, 13, OTHER)]
-    shapes += lettered("You", LEFT / 2, 24, 13, OWN)
+    shapes: list[Shape] = [Text("The other player", LEFT + CELL_WIDTH + GAP / 2, 24, 13, colour=OTHER)]
+    shapes.append(Text("You", LEFT / 2, 24, 13, colour=OWN))
     for column, choice in enumerate(choices):
-        shapes += lettered(choice, _left(column) + CELL_WIDTH / 2, 60, 12, LIGHT)
+        shapes.append(Text(choice, _left(column) + CELL_WIDTH / 2, 60, 12, colour=LIGHT))
     for row, choice in enumerate(choices):
         top = TOP + row * (CELL_HEIGHT + GAP)
-        shapes += lettered(choice, LEFT / 2, top + CELL_HEIGHT / 2, 12, LIGHT)
+        shapes.append(Text(choice, LEFT / 2, top + CELL_HEIGHT / 2, 12, colour=LIGHT))
         for column, (mine, theirs) in enumerate(points[row]):
             colour = CELL_LAST if last == (row, column) else CELL
             shapes.append(Block(_left(column), top, CELL_WIDTH, CELL_HEIGHT, colour=colour, corner=12))
-            shapes += lettered(f"{mine:g}", _left(column) + 45, top + CELL_HEIGHT / 2, 30, OWN)
-            shapes += lettered(f"{theirs:g}", _left(column) + 105, top + CELL_HEIGHT / 2, 30, OTHER)
+            shapes.append(Text(f"{mine:g}", _left(column) + 45, top + CELL_HEIGHT / 2, 30, colour=OWN))
+            shapes.append(Text(f"{theirs:g}", _left(column) + 105, top + CELL_HEIGHT / 2, 30, colour=OTHER))
     # More than the last 12 rounds would not fit beside each other.
     for number, (own, other) in enumerate(history[-12:]):
-        shapes += lettered(own, 40 + 34 * number, HEIGHT - 96, 14, CELL)
-        shapes += lettered(other, 40 + 34 * number, HEIGHT - 70, 14, CELL_LAST)
-    shapes += lettered(caption, WIDTH / 2, HEIGHT - 28, 13, LIGHT)
+        shapes.append(Text(own.upper(), 40 + 34 * number, HEIGHT - 96, 14, colour=CELL))
+        shapes.append(Text(other.upper(), 40 + 34 * number, HEIGHT - 70, 14, colour=CELL_LAST))
+    shapes.append(Text(caption, WIDTH / 2, HEIGHT - 28, 13, colour=LIGHT))
     return Picture(WIDTH, HEIGHT, PAPER, tuple(shapes))
 
 

@@ -1,11 +1,13 @@
-"""A picture as a tuple of shapes, and `paint`, which turns it into an image with NumPy alone.
+"""A picture as a tuple of shapes, and `paint`, which draws it with pygame-ce.
 
-Every shape returns the distance of a point to its edge (negative inside). A pixel's share of the colour follows from
-that distance, so that all edges are smooth. Units are pixels, from the top left corner.
+Units are pixels, from the top left corner.
 """
 
 from __future__ import annotations
 
+import math
+import os
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,12 @@ from numpy.typing import NDArray
 Colour = tuple[int, int, int]
 """Red, green and blue, each from 0 to 255."""
 Point = tuple[float, float]
-Pixels = NDArray[np.float64]
+Bounds = tuple[float, float, float, float]
+"""Left, top, right and bottom in pixels."""
+SCALE = 4
+"""Factor by which a shape is drawn larger. Reducing it to its size makes its edges smooth."""
+FONT_SIZE = 2.05
+"""Size of pygame's own font as a multiple of the height of its capitals."""
 
 
 class Disc(NamedTuple):
@@ -25,16 +32,12 @@ class Disc(NamedTuple):
     radius: float
     colour: Colour
     opacity: float = 1.0
-    blur: float = 1.0
+    blur: float = 0.0
     """Width of the fading edge in pixels."""
 
-    def bounds(self) -> tuple[float, float, float, float]:
-        """Return the left, top, right and bottom bounds in pixels, without the fading edge."""
+    def bounds(self) -> Bounds:
+        """Return the bounds without the fading edge."""
         return self.x - self.radius, self.y - self.radius, self.x + self.radius, self.y + self.radius
-
-    def distance(self, x: Pixels, y: Pixels) -> Pixels:
-        """Return the distances of points to the edge in pixels, negative inside."""
-        return _length(x - self.x, y - self.y) - self.radius
 
 
 class Block(NamedTuple):
@@ -48,19 +51,11 @@ class Block(NamedTuple):
     corner: float = 0.0
     """Radius of the corners in pixels."""
     opacity: float = 1.0
-    blur: float = 1.0
+    blur: float = 0.0
 
-    def bounds(self) -> tuple[float, float, float, float]:
-        """Return the left, top, right and bottom bounds in pixels, without the fading edge."""
+    def bounds(self) -> Bounds:
+        """Return the bounds without the fading edge."""
         return self.left, self.top, self.left + self.width, self.top + self.height
-
-    def distance(self, x: Pixels, y: Pixels) -> Pixels:
-        """Return the distances of points to the edge in pixels, negative inside."""
-        # The usual distance to a rounded box: to a box that is smaller by the radius, minus the radius.
-        across = np.abs(x - (self.left + self.width / 2)) - (self.width / 2 - self.corner)
-        down = np.abs(y - (self.top + self.height / 2)) - (self.height / 2 - self.corner)
-        inside = np.minimum(np.maximum(across, down), 0.0)
-        return _length(np.maximum(across, 0.0), np.maximum(down, 0.0)) + inside - self.corner
 
 
 class Stroke(NamedTuple):
@@ -71,27 +66,29 @@ class Stroke(NamedTuple):
     width: float
     colour: Colour
     opacity: float = 1.0
-    blur: float = 1.0
+    blur: float = 0.0
 
-    def bounds(self) -> tuple[float, float, float, float]:
-        """Return the left, top, right and bottom bounds in pixels, without the fading edge."""
+    def bounds(self) -> Bounds:
+        """Return the bounds without the fading edge."""
         across, down = zip(*self.points)
         half = self.width / 2
         return min(across) - half, min(down) - half, max(across) + half, max(down) + half
 
-    def distance(self, x: Pixels, y: Pixels) -> Pixels:
-        """Return the distances of points to the edge in pixels, negative inside."""
-        nearest = np.full(np.broadcast_shapes(x.shape, y.shape), np.inf)
-        for (x0, y0), (x1, y1) in zip(self.points, self.points[1:]):
-            across, down = x1 - x0, y1 - y0
-            squared = across * across + down * down
-            # Two equal points have no direction. Then the stroke is a dot.
-            along = np.clip(((x - x0) * across + (y - y0) * down) / squared, 0, 1) if squared else 0.0
-            np.minimum(nearest, _length(x - x0 - along * across, y - y0 - along * down), out=nearest)
-        return nearest - self.width / 2
+
+class Text(NamedTuple):
+    """A line of text."""
+
+    text: str
+    x: float
+    """Horizontal position of its centre."""
+    y: float
+    """Vertical position of the centre of its capitals."""
+    height: float
+    """Height of a capital in pixels."""
+    colour: Colour
 
 
-Shape = Disc | Block | Stroke
+Shape = Disc | Block | Stroke | Text
 
 
 class Picture(NamedTuple):
@@ -103,29 +100,75 @@ class Picture(NamedTuple):
     shapes: tuple[Shape, ...]
 
 
+def load_pygame() -> Any:
+    """Return the module pygame. Raises ImportError with a hint if pygame-ce is not installed."""
+    # pygame prints a greeting when it is imported, into the output of whatever command runs.
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        import pygame
+    except ImportError as error:
+        raise ImportError('Pictures need pygame-ce. Install it with: pip install "mage-envs[render]"') from error
+    # pygame has the same module name, and lacks functions that `paint` uses.
+    if not getattr(pygame, "IS_CE", False):
+        raise ImportError(
+            "Pictures need pygame-ce, but pygame is installed in its place. Replace it with: "
+            "pip uninstall -y pygame pygame-ce && pip install pygame-ce"
+        )
+    return pygame
+
+
 def paint(picture: Picture) -> NDArray[np.uint8]:
-    """Return the image, shape (height, width, 3). Equal pictures give equal bytes."""
-    image = np.empty((picture.height, picture.width, 3))
-    image[:] = picture.background
+    """Return the image, shape (height, width, 3). Equal pictures give equal bytes, with and without a display."""
+    pygame = load_pygame()
+    # Only the font module: `pygame.init` would also start a display and sound. Other code may have stopped it.
+    pygame.font.init()
+    image = pygame.Surface((picture.width, picture.height), depth=24)
+    image.fill(picture.background)
     for shape in picture.shapes:
-        left, top, right, bottom = shape.bounds()
-        x0, x1 = _reach(left, right, shape.blur, picture.width)
-        y0, y1 = _reach(top, bottom, shape.blur, picture.height)
-        # Only the region of the shape is computed. Distances are measured at the centres of the pixels.
-        x: Pixels = np.arange(x0, x1, dtype=np.float64)[None, :] + 0.5
-        y: Pixels = np.arange(y0, y1, dtype=np.float64)[:, None] + 0.5
-        share = np.clip(0.5 - shape.distance(x, y) / shape.blur, 0.0, 1.0) * shape.opacity
-        region = image[y0:y1, x0:x1]
-        region += share[:, :, None] * (np.array(shape.colour, np.float64) - region)
-    return np.rint(image).astype(np.uint8)
+        if isinstance(shape, Text):
+            _write(pygame, image, shape)
+        else:
+            _draw(pygame, image, shape)
+    # pygame's arrays have the shape (width, height, 3).
+    pixels: NDArray[np.uint8] = pygame.surfarray.array3d(image).swapaxes(0, 1)
+    return np.ascontiguousarray(pixels)
 
 
-def _reach(low: float, high: float, blur: float, size: int) -> tuple[int, int]:
-    """Return the range of pixels from `low` to `high` with the fading edge, inside the image."""
-    start = min(max(int(np.floor(low - blur)), 0), size)
-    return start, max(min(int(np.ceil(high + blur)), size), start)
+def _write(pygame: Any, image: Any, text: Text) -> None:
+    font = pygame.font.Font(None, round(FONT_SIZE * text.height))
+    written = font.render(text.text, True, text.colour)
+    # Without the letters' feet, which would move a text upwards.
+    top = text.y + text.height / 2 - font.get_ascent()
+    image.blit(written, (round(text.x - written.get_width() / 2), round(top)))
 
 
-def _length(across: Any, down: Any) -> Pixels:
-    length: Pixels = np.sqrt(across * across + down * down)
-    return length
+def _draw(pygame: Any, image: Any, shape: Disc | Block | Stroke) -> None:
+    """Draw a shape on a layer of its size, which is then reduced, blurred and laid on the image."""
+    left, top, right, bottom = shape.bounds()
+    x, y = math.floor(left - shape.blur), math.floor(top - shape.blur)
+    size = math.ceil(right + shape.blur) - x, math.ceil(bottom + shape.blur) - y
+    layer = pygame.Surface((size[0] * SCALE, size[1] * SCALE), pygame.SRCALPHA)
+    # Transparent pixels of the same colour, or the edges would mix with black.
+    layer.fill((*shape.colour, 0))
+    match shape:
+        case Disc():
+            middle = SCALE * (shape.x - x), SCALE * (shape.y - y)
+            pygame.draw.circle(layer, shape.colour, middle, SCALE * shape.radius)
+        case Block():
+            area = [round(SCALE * side) for side in (left - x, top - y, shape.width, shape.height)]
+            pygame.draw.rect(layer, shape.colour, area, border_radius=round(SCALE * shape.corner))
+        case Stroke():
+            half = SCALE * shape.width / 2
+            points = [pygame.Vector2(SCALE * (across - x), SCALE * (down - y)) for across, down in shape.points]
+            for start, end in pairwise(points):
+                # A polygon, because `pygame.draw.line` draws diagonals too thin. Two equal points make a dot.
+                if start != end:
+                    side = half * (end - start).normalize().rotate(90)
+                    pygame.draw.polygon(layer, shape.colour, (start - side, start + side, end + side, end - side))
+            for point in points:
+                pygame.draw.circle(layer, shape.colour, point, half)
+    layer = pygame.transform.smoothscale(layer, size)
+    if shape.blur:
+        layer = pygame.transform.box_blur(layer, round(shape.blur / 2))
+    layer.set_alpha(round(255 * shape.opacity))
+    image.blit(layer, (x, y))

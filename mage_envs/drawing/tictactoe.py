@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mage_envs.drawing.lettering import lettered
-from mage_envs.drawing.picture import Block, Colour, Disc, Picture, Shape, Stroke
+from mage_envs.drawing.picture import Block, Colour, Disc, Picture, Shape, Stroke, Text
 
 CELL, GAP, EDGE, CAPTION = 112, 8, 20, 44
 PAPER: Colour = (52, 58, 76)
@@ -42,7 +41,7 @@ def board(cells: str, line: Sequence[int], caption: str) -> Picture:
             shapes += (Disc(left + CELL / 2, top + CELL / 2, 20, tile),)
     if line:
         shapes.append(_through(line))
-    shapes += lettered(caption, SIZE / 2, SIZE + CAPTION / 2 - 10, 14, INK)
+    shapes.append(Text(caption, SIZE / 2, SIZE + CAPTION / 2 - 10, 14, colour=INK))
     return Picture(SIZE, SIZE + CAPTION, PAPER, tuple(shapes))
 
 

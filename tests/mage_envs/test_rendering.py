@@ -17,14 +17,15 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import HumanRendering, RenderCollection
 
 from mage_envs import Game, GameSpec, State, list_games, load_game, make_game
-from mage_envs.drawing import Block, Disc, Picture, Stroke, kuhn, paint, sokoban, tictactoe
-from mage_envs.drawing.lettering import _GLYPHS, lettered
+from mage_envs.drawing import Block, Disc, Picture, Stroke, Text, kuhn, paint, sokoban, tictactoe
+from mage_envs.drawing.picture import load_pygame
 from mage_envs.env import TextGameEnv
 from mage_envs.games.kuhn_poker import deals
 from mage_envs.games.sokoban import parse_board
 from mage_envs.games.tictactoe import board, winner
 from mage_envs.testing import bare
 
+pygame = load_pygame()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's own tests import its old registry
     from pettingzoo.test import render_test
@@ -55,12 +56,12 @@ def test_a_shape_covers_its_area(shape, area):
     image = paint(Picture(60, 60, BLACK, (shape,)))
     assert image.shape == (60, 60, 3)
     assert image.dtype == np.uint8
-    assert image[..., 0].sum() / 255 == pytest.approx(area, rel=0.02)
+    assert image[..., 0].sum() / 255 == pytest.approx(area, rel=0.04)
 
 
 def test_opacity_mixes_and_edges_fade():
     half = paint(Picture(20, 20, (100, 0, 0), (Block(0, 0, 20, 20, colour=(200, 100, 50), opacity=0.5),)))
-    assert half[10, 10].tolist() == [150, 50, 25]
+    assert half[10, 10].tolist() == pytest.approx([150, 50, 25], abs=1)
     row = paint(Picture(60, 9, BLACK, (Block(-40, -40, 70, 90, colour=WHITE, blur=20),)))[4, :, 0].astype(int)
     assert (row[0], row[59]) == (255, 0)
     assert all(left >= right for left, right in pairwise(row))
@@ -75,21 +76,20 @@ def test_shapes_outside_of_the_picture_are_cut():
     assert paint(Picture(10, 10, BLACK, (Disc(0, 0, 30, WHITE),))).all()
 
 
-@pytest.mark.parametrize("character", sorted(_GLYPHS))
-def test_each_glyph_is_drawn_in_its_box(character):
-    strokes = tuple(lettered(character.lower(), 30, 30, 36, WHITE))
-    image = paint(Picture(60, 60, BLACK, strokes))[..., 0]
-    rows, columns = np.nonzero(image)
+@pytest.mark.parametrize(("text", "height"), [("H", 36), ("E", 12), ("KL", 24)])
+def test_a_text_is_centred_and_its_capitals_have_their_height(text, height):
+    image = paint(Picture(90, 80, BLACK, (Text(text, 45, 40, height, colour=WHITE),)))[..., 0]
+    rows, columns = np.nonzero(image > 100)
     assert image.max() == 255
-    assert 8 <= rows.min() <= rows.max() < 59
-    assert abs((columns.min() + columns.max() + 1) / 2 - 30) <= 1
+    assert rows.max() + 1 - rows.min() == pytest.approx(height, abs=2)
+    assert (rows.min() + rows.max() + 1) / 2 == pytest.approx(40, abs=1.5)
+    assert (columns.min() + columns.max() + 1) / 2 == pytest.approx(45, abs=2)
 
 
-def test_glyphs_differ_and_an_unknown_one_is_told():
-    images = {paint(Picture(60, 60, BLACK, tuple(lettered(c, 30, 30, 36, WHITE)))).tobytes() for c in _GLYPHS}
-    assert len(images) == len(_GLYPHS)
-    with pytest.raises(ValueError, match="There is no glyph for '√'"):
-        list(lettered("√", 0, 0, 10, WHITE))
+def test_other_texts_look_otherwise():
+    texts = ("You", "you", "You!", "√", "")
+    images = {paint(Picture(90, 60, BLACK, (Text(text, 45, 30, 20, colour=WHITE),))).tobytes() for text in texts}
+    assert len(images) == len(texts)
 
 
 # -- games -----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_a_picture_shows_what_the_text_tells(name, options, count):
 
 def test_kuhn_counts_the_chips():
     def chips(picture):
-        return sum(1 for shape in picture.shapes if isinstance(shape, Disc) and shape.radius == 14 and shape.blur == 1)
+        return sum(1 for shape in picture.shapes if isinstance(shape, Disc) and shape.radius == 14 and not shape.blur)
 
     assert chips(kuhn.hand("Q", None, (), None, "", first=True)) == 2
     assert chips(kuhn.hand("Q", None, ((True, "check"), (False, "bet")), None, "", first=True)) == 3
@@ -225,14 +225,11 @@ def test_the_same_seed_draws_the_same_bytes_in_any_process(game):
 
 
 def surface():
-    pygame = pytest.importorskip("pygame")
     return pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
 
 
 @pytest.mark.parametrize("env_id", ["mage/KuhnPoker-v0", "mage/KuhnPoker-Meta-v0", "mage/Sokoban-v0"])
 def test_the_window_follows_reset_and_step_and_closes(env_id):
-    import pygame
-
     seen, drawn = gym.make(env_id, render_mode="human"), gym.make(env_id, render_mode="rgb_array")
     for env in (seen, drawn):
         env.reset(seed=3)
@@ -253,7 +250,6 @@ def test_the_window_follows_reset_and_step_and_closes(env_id):
 
 
 def test_human_and_image_modes_play_the_same_hands():
-    pytest.importorskip("pygame")
     texts = []
     for mode in ("human", "rgb_array"):
         env = gym.make("mage/KuhnPoker-v0", render_mode=mode)
@@ -322,12 +318,29 @@ def test_a_game_without_a_picture_does_not_pretend():
         Count().picture(0)
 
 
-def test_without_pygame_the_error_names_the_extra(monkeypatch):
+@pytest.mark.parametrize("mode", ["human", "rgb_array"])
+def test_without_pygame_the_error_names_the_extra(monkeypatch, mode):
     monkeypatch.setitem(sys.modules, "pygame", None)
     for env_id in ("mage/Sokoban-v0", "mage/Sokoban-Meta-v0"):
-        with pytest.raises(ImportError, match=r'pip install "mage-envs\[render\]"'):
-            gym.make(env_id, render_mode="human")
-    assert gym.make("mage/Sokoban-v0", render_mode="rgb_array").reset(seed=0)
+        with pytest.raises(ImportError, match=r'^Pictures need pygame-ce\. .* pip install "mage-envs\[render\]"$'):
+            gym.make(env_id, render_mode=mode)
+    assert gym.make("mage/Sokoban-v0", render_mode="ansi").reset(seed=0)
+
+
+def test_pygame_in_place_of_pygame_ce_is_named(monkeypatch):
+    monkeypatch.delattr(pygame, "IS_CE")
+    with pytest.raises(ImportError, match="but pygame is installed in its place"):
+        gym.make("mage/Sokoban-v0", render_mode="rgb_array")
+
+
+def test_images_need_no_display_and_survive_the_end_of_pygame(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "none such")
+    env = gym.make("mage/KuhnPoker-v0", render_mode="rgb_array")
+    env.reset(seed=3)
+    first = env.render()
+    # Gymnasium's HumanRendering quits all of pygame when it closes.
+    pygame.quit()
+    assert (env.render() == first).all()
 
 
 def test_gymnasiums_wrappers_take_the_images():

@@ -4,21 +4,34 @@
 
     check_id("mage/WaterFireWood-Meta-v0", opponent="wfw/cycle")
 
-A broken rule raises an AssertionError that names it.
+A broken rule raises an AssertionError that names it. `mage chaos` runs the same checks with many seeds, in
+processes that may hang or die.
 """
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from itertools import cycle, zip_longest
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics
 
+from mage_envs.core import BY_THE_RULES, GameSpec
+
+Env = gym.Env[Any, Any]
+Make = Callable[[], Env]
+"""Function that makes a new environment."""
+Check = Callable[[Make, int], None]
+"""Function of (make, seed) that raises `Finding` if a rule is broken."""
+Reply = Callable[[dict[str, Any], np.random.Generator], str]
+"""Function from `info` and a random generator to the reply to a prompt."""
 GARBAGE = (
     "",
     " ",
@@ -43,11 +56,23 @@ GARBAGE = (
     "(0, 0)",
     "(9, 9)",
 )
-"""Possible answers of a model, none of which may raise."""
+"""Possible replies of a model, none of which may raise."""
+ODD = (
+    *("²", "٣", "ﬁ", "1_0", "nan", "inf", "-1", "1e999", "9" * 40, "0x1"),
+    *("None", "[]", "(" * 3000, "(0, 0, 0)", "\u0000"),
+)
+"""Replies that parsers often accept by mistake: odd numbers, Python literals, deep brackets and a NUL."""
+ALONE, SPOILING = "alone", "spoiling"
 LONGEST = 1000
-"""Limit of answers within which an episode must end."""
-Seen = tuple[str, float, bool, bool, dict[str, Any]]
-"""Return value of one step."""
+"""Limit of replies within which an episode must end."""
+MAX_FUZZED = 100
+"""Limit of episodes per seed in the fuzz check."""
+SEED = 7
+"""Seed of `check_id`."""
+
+
+class Finding(AssertionError):
+    """A broken rule; the message is one line."""
 
 
 def check_id(env_id: str, **options: Any) -> None:
@@ -60,23 +85,60 @@ def check_id(env_id: str, **options: Any) -> None:
         # A meta-episode is a wrapper by design.
         warnings.filterwarnings("ignore", message=".*is different from the unwrapped version.*")
         check_env(bare(env), skip_render_check=True)
-    expected = transcript(env, 7)
-    _require(transcript(gym.make(env_id, **options), 7) == expected, "the same seeds and answers gave another episode")
     _check_spec(env)
-    _check_copies(env)
     _check_statistics(env)
-    _check_garbage(env)
+    for check in CHECKS.values():
+        check(lambda: CheckedValues(gym.make(env_id, disable_env_checker=True, **options)), SEED)
 
 
-def bare(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+def bare(env: Env) -> Env:
     """Return the environment without the checkers that `gym.make` adds."""
     while isinstance(env, OrderEnforcing | PassiveEnvChecker):
         env = env.env
     return env
 
 
+class CheckedValues(gym.Wrapper[Any, Any, Any, Any]):
+    """Wrapper that checks the values that `reset` and `step` return. They raise Finding if a check fails."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self._spec: GameSpec | None = env.get_wrapper_attr("game_spec") if env.has_wrapper_attr("game_spec") else None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and check the observation and the info."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._check(observation, info)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment and check all returned values."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._check(observation, info)
+        if not math.isfinite(float(reward)):
+            raise Finding(f"the reward is {reward}")
+        if not isinstance(terminated, bool) or not isinstance(truncated, bool):
+            raise Finding(f"terminated and truncated must be bools, got {terminated!r} and {truncated!r}")
+        return observation, reward, terminated, truncated, info
+
+    def _check(self, observation: Any, info: Mapping[str, Any]) -> None:
+        if not self.observation_space.contains(observation):
+            raise Finding(f"the observation {_shortened(observation)} is not in the observation space")
+        for result in info.get("hand_results", ()):
+            value = result["value"]
+            if not math.isfinite(value):
+                raise Finding(f"the return of a hand is {value}")
+            spec = self._spec
+            # The spec bounds only the returns that the rules produce, not those of hands that were cut off.
+            if spec and result["ended_by"] == BY_THE_RULES and not spec.min_return <= value <= spec.max_return:
+                raise Finding(f"the return of a hand is {value}; the facts say {spec.min_return} to {spec.max_return}")
+
+
+# -- seeded episodes -------------------------------------------------------------------------------------------
+
+
 def scripted_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
-    """Return a reflection in phase `reflect`, else a legal answer, or an illegal one with probability 0.1."""
+    """Return a reflection in phase `reflect`, else a legal action, or an illegal one with probability 0.1."""
     legal = info.get("legal_actions", ())
     if info.get("phase") == "reflect":
         text = "watch the bets"
@@ -86,92 +148,233 @@ def scripted_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
     return f"<{tag}>{text}</{tag}>" if tag else text
 
 
-def transcript(env: gym.Env[str, str], seed: int, episodes: int = 2) -> list[Any]:
-    """Return everything that a scripted learner sees in some episodes.
+class FuzzedReplies:
+    """Replies that alternate at random between legal actions and odd texts, alone or mixed into a legal action.
+
+    Half of the replies are legal, so that the episode makes progress. `left` is empty when every text was sent.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        texts = (*GARBAGE, *ODD)
+        self.left = [(texts[index], way) for index in rng.permutation(len(texts)) for way in (ALONE, SPOILING)]
+
+    def __call__(self, info: dict[str, Any], rng: np.random.Generator) -> str:
+        if not self.left or rng.random() < 0.5:
+            return scripted_reply(info, rng)
+        text, way = self.left.pop()
+        if way == SPOILING:
+            legal = info.get("legal_actions") or ("x",)
+            one = legal[int(rng.integers(len(legal)))]
+            cut = int(rng.integers(len(one) + 1))
+            ways = (
+                one.upper(),
+                one[::-1],
+                one * 50,
+                one + text[:50],
+                text[:50] + one,
+                one[:cut] + text[:9] + one[cut:],
+            )
+            text = ways[int(rng.integers(len(ways)))]
+        tag = info.get("answer_tag")
+        return f"<{tag}>{text}</{tag}>" if tag and rng.random() < 0.7 else text
+
+
+def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]:
+    """Play an episode and yield one comparable text for `reset` and for each step.
+
+    Args:
+        env: The environment to play in.
+        seed: Seed of the environment and of the replies.
+        reply: Function that returns the reply to a prompt.
+
+    Raises:
+        Finding: If the episode does not end within `LONGEST` replies.
+    """
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    yield text_of((observation, info))
+    yield from rest_of(env, info, rng, reply)
+
+
+def rest_of(env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = scripted_reply) -> Iterator[str]:
+    """Play the rest of an episode that was already reset, and yield one comparable text per step.
+
+    Args:
+        env: The environment, after `reset` or some steps.
+        info: The last `info` that the environment returned.
+        rng: Source of randomness of the replies.
+        reply: Function that returns the reply to a prompt.
+
+    Raises:
+        Finding: If the episode does not end within `LONGEST` replies.
+    """
+    for _ in range(LONGEST):
+        observation, reward, terminated, truncated, info = env.step(reply(info, rng))
+        yield text_of((observation, float(reward), terminated, truncated, info))
+        if terminated or truncated:
+            return
+    raise Finding(f"an episode did not end within {LONGEST} replies")
+
+
+def transcript(env: Env, seed: int, episodes: int = 2) -> list[str]:
+    """Return the rows of consecutive episodes. The second one shows if the first one left any state behind.
 
     Args:
         env: Environment to play.
-        seed: Seed of the learner, and of the first episode. Each later episode adds 1.
+        seed: Seed of the first episode and of its replies. Each later episode adds 1.
         episodes: Number of episodes.
     """
-    rng = np.random.default_rng(seed)
-    seen: list[Any] = []
-    for episode in range(episodes):
-        observation, info = env.reset(seed=seed + episode)
-        seen += [(observation, info), *_played(env, info, rng)]
-    return seen
+    return [row for episode in range(episodes) for row in rows_of(env, seed + episode)]
 
 
-def _played(env: gym.Env[str, str], info: dict[str, Any], rng: np.random.Generator, most: int = LONGEST) -> list[Seen]:
-    """Return the results of at most `most` scripted answers."""
-    seen: list[Seen] = []
-    done = False
-    while not done and len(seen) < most:
-        observation, reward, terminated, truncated, info = env.step(scripted_reply(info, rng))
-        _require(isinstance(terminated, bool) and isinstance(truncated, bool), "terminated and truncated are no bools")
-        _require(env.observation_space.contains(observation), f"{observation!r} is not in the observation space")
-        seen.append((observation, float(reward), terminated, truncated, info))
-        done = terminated or truncated
-    return seen
+def require_equal(rows: Sequence[str], expected: Sequence[str], what: str) -> None:
+    """Raise Finding if the rows differ from the expected ones.
+
+    Args:
+        rows: The rows to check.
+        expected: The rows that they must equal.
+        what: Beginning of the message, which then shows the first difference.
+    """
+    if list(rows) == list(expected):
+        return
+    # A row after the last one, so that a shorter transcript differs at its end.
+    found, wanted = [*rows, "the end"], [*expected, "the end"]
+    first = next(index for index, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
+    one, other = found[first], wanted[first]
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    # Rows may have thousands of characters, so only the surroundings of the first difference are shown.
+    begin = max(0, same - 20)
+    raise Finding(f"{what}: row {first} has {_shortened(one[begin:])} instead of {_shortened(other[begin:])}")
 
 
-def _check_spec(env: gym.Env[str, str]) -> None:
+def _shortened(value: Any, most: int = 60) -> str:
+    """Return the repr of a value, cut to `most` characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def text_of(value: Any) -> str:
+    """Return a text that is equal if the values are equal, in any process: no addresses, no order of sets."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {text_of(held)}" for key, held in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "(" + ", ".join(map(text_of, value)) + ")"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(map(text_of, value))) + "}"
+    if isinstance(value, np.ndarray | np.generic):
+        return text_of(value.tolist())
+    if value is None or isinstance(value, str | bytes | bool | int | float):
+        return repr(value)
+    return type(value).__name__
+
+
+# -- checks ----------------------------------------------------------------------------------------------------
+
+
+def _check_spec(env: Env) -> None:
     """Check that the spec rebuilds the same environment, as an object and through JSON."""
     spec = env.spec
     if spec is None:
-        raise AssertionError("the environment has no spec")
+        raise Finding("the environment has no spec")
     expected = transcript(env, 3, 1)
-    _require(transcript(gym.make(spec), 3, 1) == expected, "gym.make(env.spec) made another environment")
+    require_equal(transcript(gym.make(spec), 3, 1), expected, "gym.make(env.spec) made another environment")
     again = gym.envs.registration.EnvSpec.from_json(spec.to_json())
-    _require(transcript(gym.make(again), 3, 1) == expected, "the spec's JSON form made another environment")
+    require_equal(transcript(gym.make(again), 3, 1), expected, "the spec's JSON form made another environment")
 
 
-def _check_copies(env: gym.Env[str, str]) -> None:
-    """Check that a copy made in the middle of an episode continues like the original."""
-    # Copies before the first answer and after each of the next ones: a bad copy may not show at the start.
-    for answers in range(4):
-        for how, copied in (("deepcopy", deepcopy), ("pickle", _pickled)):
-            _, info = env.reset(seed=5)
-            before = _played(env, info, np.random.default_rng(1), answers)
-            if before and (before[-1][2] or before[-1][3]):
-                return
-            info = before[-1][4] if before else info
-            # The original plays on after the copy is made, and must not change anything that the copy holds.
-            copy = copied(bare(env))
-            goes_on = _played(bare(env), info, np.random.default_rng(2))
-            _require(
-                _played(copy, info, np.random.default_rng(2)) == goes_on,
-                f"a {how} after {answers} answers continued differently",
-            )
+def _check_statistics(env: Env) -> None:
+    """Check that the environment does not write Gymnasium's own key of `info`, `episode`."""
+    counted, rng = RecordEpisodeStatistics(env), np.random.default_rng(1)
+    rewards: list[float] = []
+    terminated = truncated = False
+    _, info = counted.reset(seed=1)
+    while not terminated and not truncated:
+        if len(rewards) == LONGEST:
+            raise Finding(f"an episode did not end within {LONGEST} replies")
+        _, reward, terminated, truncated, info = counted.step(scripted_reply(info, rng))
+        rewards.append(float(reward))
+    if info["episode"]["l"] != len(rewards):
+        raise Finding("RecordEpisodeStatistics counts other steps")
+    if not np.isclose(info["episode"]["r"], sum(rewards)):
+        raise Finding("RecordEpisodeStatistics counts another return")
 
 
-def _pickled(env: gym.Env[str, str]) -> gym.Env[str, str]:
-    copy: gym.Env[str, str] = pickle.loads(pickle.dumps(env))
+def plays(make: Make, seed: int) -> None:
+    """Play legal and occasional illegal replies. Raise if a call raises, a return is not finite or no episode ends."""
+    transcript(make(), seed)
+
+
+def is_fuzzed(make: Make, seed: int) -> None:
+    """Send garbage alone for an episode, then each text once, alone and inside a legal action, beside legal actions."""
+    texts = cycle(GARBAGE)
+    for _ in rows_of(make(), seed, lambda info, rng: next(texts)):
+        pass
+    env, reply = make(), FuzzedReplies(np.random.default_rng(seed))
+    # Half of the replies are legal, so one episode rarely has room for all texts.
+    for episode in range(MAX_FUZZED):
+        for _ in rows_of(env, seed + episode, reply):
+            pass
+        if not reply.left:
+            return
+
+
+def forgets(make: Make, seed: int) -> None:
+    """Raise Finding if an earlier episode, of this environment or another one, changes the episode of a seed."""
+    expected = list(rows_of(make(), seed))
+    used = make()
+    # State that survives in globals shows after `make()`, state that survives in the object after `used`.
+    for other in (make(), used):
+        list(rows_of(other, seed + 1))
+    require_equal(
+        list(rows_of(used, seed)), expected, "after another episode, the same seed and replies gave a different one"
+    )
+
+
+def interleaves(make: Make, seed: int) -> None:
+    """Raise Finding if two environments that step alternately play differently than each one alone."""
+    expected = [list(rows_of(make(), seed)), list(rows_of(make(), seed + 1))]
+    # rows_of is a generator that steps once per row, so zipping two of them alternates their steps.
+    pairs = list(zip_longest(rows_of(make(), seed), rows_of(make(), seed + 1)))
+    for alone, both in zip(expected, zip(*pairs, strict=True), strict=True):
+        rows = [row for row in both if row is not None]
+        require_equal(rows, alone, "beside a second environment, the same seed and replies gave a different episode")
+
+
+def _pickled(env: Env) -> Env:
+    copy: Env = pickle.loads(pickle.dumps(env))
     return copy
 
 
-def _check_statistics(env: gym.Env[str, str]) -> None:
-    """Check that the environment does not write Gymnasium's own key of `info`, `episode`."""
-    counted = RecordEpisodeStatistics(env)
-    _, info = counted.reset(seed=1)
-    seen = _played(counted, info, np.random.default_rng(1))
-    _require("episode" in seen[-1][4], f"no end within {LONGEST} answers")
-    stats = seen[-1][4]["episode"]
-    _require(stats["l"] == len(seen), "RecordEpisodeStatistics counts other steps")
-    _require(bool(np.isclose(stats["r"], sum(row[1] for row in seen))), "RecordEpisodeStatistics counts another return")
+def copies(make: Make, seed: int) -> None:
+    """Raise Finding if a copy made after 0 to 3 replies continues differently, or disturbs the original."""
+    for how, copied in (("deepcopy", deepcopy), ("pickle", _pickled)):
+        # A bad copy may not show at the start.
+        for answers in range(4):
+            env, alone = make(), make()
+            _, info = env.reset(seed=seed)
+            alone.reset(seed=seed)
+            rng = np.random.default_rng(seed)
+            for _ in range(answers):
+                reply = scripted_reply(info, rng)
+                _, _, terminated, truncated, info = env.step(reply)
+                alone.step(reply)
+                if terminated or truncated:
+                    break
+            # A for loop's else: an episode that ended within these replies leaves nothing to compare.
+            else:
+                expected = list(rest_of(alone, info, np.random.default_rng(seed)))
+                copy: Env = copied(env)
+                # The copy plays first, so that state it shares with the original shows in the original's rows.
+                for name, one in ((f"a {how}", copy), (f"the original beside its {how}", env)):
+                    rows = list(rest_of(one, info, np.random.default_rng(seed)))
+                    require_equal(rows, expected, f"{name}, after {answers} replies, continued differently")
 
 
-def _check_garbage(env: gym.Env[str, str]) -> None:
-    """Check that no text raises an exception, and that an episode of garbage ends."""
-    env.reset(seed=0)
-    for count in range(LONGEST):
-        _, reward, terminated, truncated, _ = env.step(GARBAGE[count % len(GARBAGE)])
-        _require(bool(np.isfinite(float(reward))), f"the reward is {reward}")
-        if terminated or truncated:
-            return
-    raise AssertionError(f"an episode of garbage did not end within {LONGEST} answers")
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise AssertionError(otherwise)
+CHECKS: Mapping[str, Check] = {
+    "play": plays,
+    "fuzz": is_fuzzed,
+    "order": forgets,
+    "interleaving": interleaves,
+    "copies": copies,
+}
+"""Checks of seeded episodes by their name in `mage chaos --check`."""

@@ -6,21 +6,25 @@ to `records.jsonl`, so the events survive if this process dies.
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import pickle
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 
 from benchmarks.chaos.checks import CHECKS, ONCE
 from benchmarks.chaos.places import place_of
-from benchmarks.chaos.playing import Env, Finding, Make, Watched, episodes_of, watch
 from mage_envs.loading import imports
+from mage_envs.testing import CheckedValues, Env, Finding, Make, transcript
 
 TRANSCRIPTS = "processes"
 """Name of the check that compares transcripts of several processes. The command itself compares them."""
@@ -45,6 +49,49 @@ class CheckRequest:
     def write(self, folder: Path) -> None:
         """Write the request to `request.json` in a folder."""
         (folder / "request.json").write_text(json.dumps(asdict(self)))
+
+
+@contextmanager
+def watch(seconds: float) -> Iterator[None]:
+    """End the process and dump its stack to stderr if the block takes longer than `seconds`."""
+    # faulthandler's timer runs in a C thread, so that it also ends a loop of compiled code.
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+class Watched(gym.Wrapper[Any, Any, Any, Any]):
+    """Wrapper that limits the time of each `reset`, `step`, copy and pickle."""
+
+    def __init__(self, env: Env, deadline: float) -> None:
+        super().__init__(env)
+        self._deadline = deadline
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment."""
+        with watch(self._deadline):
+            return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment."""
+        with watch(self._deadline):
+            return self.env.step(action)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Watched:
+        with watch(self._deadline):
+            return Watched(deepcopy(self.env, memo), self._deadline)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickle of its own, because the outer one is written after this method returns.
+        with watch(self._deadline):
+            return _unpickled, (pickle.dumps(self.env), self._deadline)
+
+
+def _unpickled(env: bytes, deadline: float) -> Watched:
+    with watch(deadline):
+        return Watched(pickle.loads(env), deadline)
 
 
 Say = Callable[..., None]
@@ -83,7 +130,7 @@ def run(folder: Path) -> None:
 
 def _tried(name: str, make: Make, seed: int, say: Say) -> None:
     if name == TRANSCRIPTS:
-        say(rows=episodes_of(make, seed), seed=seed)
+        say(rows=transcript(make(), seed), seed=seed)
     else:
         CHECKS[name](make, seed)
 
@@ -112,7 +159,7 @@ def _holds(check: Callable[[], None], say: Say) -> bool:
 def _make(request: CheckRequest) -> Env:
     with watch(request.deadline * MAKING):
         env: Env = gym.make(request.env_id, disable_env_checker=True, **request.env_kwargs)
-    return Watched(env, request.deadline)
+    return CheckedValues(Watched(env, request.deadline))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from benchmarks.chaos.places import place_of_dump
-from benchmarks.chaos.playing import Finding, require_equal
+from mage_envs.testing import Finding, require_equal
 
 HASH_SEEDS = ("0", "1", "2")
 """Values of `PYTHONHASHSEED`, one per process. The transcripts of these processes must be equal."""
@@ -100,7 +100,7 @@ class CheckingChild:
                     return
                 if lines:
                     last = time.monotonic()
-                # The child limits only the environment's calls; a copy or a pickle may hang outside of them.
+                # The child limits only the environment's calls and copies; its spaces may hang outside of them.
                 elif time.monotonic() - last > SILENCE * self._request.deadline:
                     self._process.kill()
                 time.sleep(0.02)

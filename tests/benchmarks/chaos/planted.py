@@ -6,6 +6,7 @@ import ctypes
 import os
 import random
 import time
+from copy import deepcopy
 from dataclasses import dataclass
 
 import gymnasium as gym
@@ -90,6 +91,21 @@ class Shares(Sound):
 class Uncopied(Sound):
     def __deepcopy__(self, memo):
         return self
+
+
+class CopiesForEver(Sound):
+    def __deepcopy__(self, memo):
+        time.sleep(10_000)
+
+
+class PicklesForEver(Sound):
+    def __deepcopy__(self, memo):
+        copy = PicklesForEver()
+        copy.rng = deepcopy(self.rng, memo)
+        return copy
+
+    def __reduce__(self):
+        time.sleep(10_000)
 
 
 class Unpickled(Sound):

@@ -74,6 +74,8 @@ def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.Capture
         ("Shares", "interleaving", r"beside a second environment, the same seed and replies gave a different episode"),
         ("Uncopied", "copies", r"(a|the original beside its) deepcopy.*, after \d replies, continued differently: row"),
         ("Unpickled", "copies", r"(Attribute|Pickling)Error: Can't (pickle|get) local object.*"),
+        ("CopiesForEver", "copies", r"no answer within 2 s \(planted\.py:\d+ in __deepcopy__\)"),
+        ("PicklesForEver", "copies", r"no answer within 2 s \(planted\.py:\d+ in __reduce__\)"),
         ("Shares", "batch", r"with \d environments the rollout loop gave other trajectories than with one: row"),
         ("Raises", "batch", r"a rollout failed: opponent: "),
         ("Keeps", "memory", r"memory grows by \d+ bytes per episode, mostly in planted\.py:\d+"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mage_envs.files.atomic import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +37,7 @@ def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figur
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure, and create the folders above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    """Write the figure atomically, in the format of the path's suffix, and create the folders above it."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower() or "png")
+    write_atomically(path, drawn.getvalue())

@@ -23,7 +23,7 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics
 
-from mage_envs.core import BY_THE_RULES, GameSpec
+from mage_envs.core import BY_THE_RULES, GameSpec, hand_results
 
 Env = gym.Env[Any, Any]
 Make = Callable[[], Env]
@@ -124,13 +124,13 @@ class CheckedValues(gym.Wrapper[Any, Any, Any, Any]):
     def _check(self, observation: Any, info: Mapping[str, Any]) -> None:
         if not self.observation_space.contains(observation):
             raise Finding(f"the observation {_shortened(observation)} is not in the observation space")
-        for result in info.get("hand_results", ()):
-            value = result["value"]
+        for result in hand_results(info):
+            value = result.value
             if not math.isfinite(value):
                 raise Finding(f"the return of a hand is {value}")
             spec = self._spec
             # The spec bounds only the returns that the rules produce, not those of hands that were cut off.
-            if spec and result["ended_by"] == BY_THE_RULES and not spec.min_return <= value <= spec.max_return:
+            if spec and result.ended_by == BY_THE_RULES and not spec.min_return <= value <= spec.max_return:
                 raise Finding(f"the return of a hand is {value}; the facts say {spec.min_return} to {spec.max_return}")
 
 

@@ -100,9 +100,8 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
 def _cell(estimate: Estimate | None) -> str:
     if estimate is None:
         return "n/a"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.mean:+.3f}"
-    return f"{estimate.mean:+.3f} ±{(estimate.high - estimate.low) / 2:.3f}"
+    spread = "" if estimate.half is None else f" ±{estimate.half:.3f}"
+    return f"{estimate.mean:+.3f}{spread}"
 
 
 def _number(value: float | None, form: str = "+.3f") -> str:

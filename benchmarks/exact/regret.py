@@ -43,7 +43,7 @@ class EpisodeRegret:
     @property
     def narrower(self) -> float | None:
         """Return the ratio of the interval widths of `value` and `adjusted`, or None if one of them has no width."""
-        wide, narrow = (None if one is None else _width(one) for one in (self.value, self.adjusted))
+        wide, narrow = self.value.half, None if self.adjusted is None else self.adjusted.half
         # An interval that is narrower than rounding errors is a point, and the ratio would be arbitrary.
         return wide / narrow if wide and narrow and narrow > 1e-9 * wide else None
 
@@ -377,7 +377,3 @@ def _estimate(judged: Sequence[_Judged], values: Sequence[float], weights: Mappi
     """Return the mean of one value per meta-episode, clustered by seed and weighted by opponent."""
     met = [one.trajectory for one in judged]
     return estimate(values, [t.task.seed for t in met], [t.opponent for t in met], weights)
-
-
-def _width(one: Estimate) -> float | None:
-    return None if one.low is None or one.high is None else one.high - one.low

@@ -215,7 +215,4 @@ def _state(one: StateRegret) -> list[str]:
 
 
 def _shown(one: Estimate) -> str:
-    if one.low is None or one.high is None:
-        return number(one.mean)
-    half = (one.high - one.low) / 2
-    return f"{number(one.mean)} ± {half:.4f}"
+    return number(one.mean) if one.half is None else f"{number(one.mean)} ± {one.half:.4f}"

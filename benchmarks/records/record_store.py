@@ -22,7 +22,7 @@ import gymnasium as gym
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import VERSION, Encoded, digest, encoded
 from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
-from mage_envs.files.atomic import drafts_of, write_atomically
+from mage_envs.files.atomic import drafts_of, write_atomically, write_json
 from mage_envs.files.bounded import (
     MAX_FILE_BYTES,
     MAX_UNPACKED_BYTES,
@@ -291,7 +291,7 @@ class Writer:
             self._start()
             self.flush()
             root = root_json(self.kept, self.planned)
-            write_atomically(self.folder / ROOT, json.dumps(root, indent=2, sort_keys=True) + "\n")
+            write_json(self.folder / ROOT, root, sort_keys=True)
         finally:
             self._lock.release()
 
@@ -305,7 +305,7 @@ class Writer:
     def _start(self) -> None:
         """Write run.json if it does not exist."""
         if not (self.folder / RUN).exists():
-            write_atomically(self.folder / RUN, json.dumps(self._about, indent=2, sort_keys=True) + "\n")
+            write_json(self.folder / RUN, self._about, sort_keys=True)
         (self.folder / EPISODES).mkdir(exist_ok=True)
 
 

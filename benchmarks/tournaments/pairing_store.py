@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.tournaments.pairing import Pairing
 from benchmarks.tournaments.tournament_settings import Settings
-from mage_envs.files.atomic import write_atomically
+from mage_envs.files.atomic import write_atomically, write_json
 
 
 class OtherTournament(ValueError):
@@ -32,7 +32,7 @@ class Store:
         if path.exists():
             self._compare(path, settings)
         told = self._rules | {"policies": settings.policies, "imports": settings.imports}
-        write_atomically(path, json.dumps(told, indent=2, sort_keys=True) + "\n")
+        write_json(path, told, sort_keys=True)
 
     def _compare(self, path: Path, settings: Settings) -> None:
         try:

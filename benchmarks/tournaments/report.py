@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import io
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from benchmarks import figures
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, number
 from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
-from mage_envs.files.atomic import write_atomically
+from mage_envs.files.atomic import write_atomically, write_json
 
 EXACT = "*"
 """Mark after an exact value."""
@@ -96,7 +94,7 @@ def _cell(cell: Cell | None) -> str:
 def save(folder: Path, results: Results) -> list[Path]:
     """Write tournament.json, payoffs.csv and ranking.csv, and payoffs.png if matplotlib is installed."""
     written = [folder / "tournament.json", folder / "payoffs.csv", folder / "ranking.csv"]
-    write_atomically(written[0], json.dumps(results.to_json(), indent=2) + "\n")
+    write_json(written[0], results.to_json())
     write_atomically(written[1], payoffs_csv(results))
     write_atomically(written[2], ranking_csv(results))
     if importlib.util.find_spec("matplotlib") is not None and results.cells:
@@ -156,9 +154,7 @@ def heat_map(path: Path, results: Results) -> None:
     settings = results.settings
     about = f"{settings.game}, {settings.games} matches per pairing; ± half the 95% interval, {EXACT} exact"
     figure.text(0.5, 1 - 0.25 / height, about, ha="center", va="center", fontsize=10)
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png")
-    write_atomically(path, drawn.getvalue())
+    figures.save(figure, path)
 
 
 def _limits(results: Results) -> tuple[float, float]:

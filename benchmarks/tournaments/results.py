@@ -42,9 +42,7 @@ class Cell:
     @property
     def half(self) -> float | None:
         """Half the width of the confidence interval, or None for an exact value or a single deal."""
-        if self.exact is not None or self.played.low is None or self.played.high is None:
-            return None
-        return (self.played.high - self.played.low) / 2
+        return None if self.exact is not None else self.played.half
 
     @property
     def agrees(self) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -76,6 +77,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise
     # The rename itself is an entry of the folder.
     sync(path.parent)
+
+
+def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
+    """Write a file of indented JSON for people and programs, like `write_atomically`."""
+    write_atomically(path, json.dumps(content, indent=2, sort_keys=sort_keys) + "\n")
 
 
 def sync(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from mage_envs.files.atomic import write_atomically
+from mage_envs.files.atomic import write_json
 from mage_envs.files.bounded import parse_json, read_inside
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.imports import load_modules, names_from
@@ -45,7 +44,7 @@ class PlaySettings:
     def save(self, folder: str | Path) -> None:
         """Write `mage.json` atomically."""
         path = Path(folder) / FILE
-        write_atomically(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
+        write_json(path, asdict(self), sort_keys=True)
 
     @classmethod
     def load(cls, folder: str | Path) -> PlaySettings:

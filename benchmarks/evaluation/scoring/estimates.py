@@ -44,6 +44,11 @@ class Estimate:
     n: int
     """Number of meta-episodes in the mean."""
 
+    @property
+    def half(self) -> float | None:
+        """Half the width of the interval, or None without one."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
 
 def way(value: Estimate, start: float | None, end: float | None) -> Estimate | None:
     """Return the position of a value between two exact values, or None if these are equal.

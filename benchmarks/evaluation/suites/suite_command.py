@@ -33,7 +33,7 @@ from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_sui
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.files.atomic import output_path, write_atomically, write_json
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
 
@@ -249,7 +249,7 @@ def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     elif {*out.iterdir()} - {out / LOCK}:
         raise OtherRun(f"{out} is not empty and holds no suite. Use another folder.")
     else:
-        write_atomically(path, json.dumps(plan, indent=2) + "\n")
+        write_json(path, plan)
 
 
 def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,4 +262,4 @@ def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> No
     """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
-    write_atomically(out / SUITE, json.dumps({**plan, "runs": runs, "root": digest_of(roots)}, indent=2) + "\n")
+    write_json(out / SUITE, {**plan, "runs": runs, "root": digest_of(roots)})

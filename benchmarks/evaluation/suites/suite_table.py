@@ -179,10 +179,8 @@ def _gain(row: ScoreRow, objective: Objective) -> str:
 
 
 def _signed(estimate: Estimate, times: int = 1, form: str = ".2f") -> str:
-    mean = f"{times * estimate.mean:+{form}}"
-    if estimate.low is None or estimate.high is None:
-        return mean
-    return f"{mean}±{times * (estimate.high - estimate.low) / 2:{form}}"
+    spread = "" if estimate.half is None else f"±{times * estimate.half:{form}}"
+    return f"{times * estimate.mean:+{form}}{spread}"
 
 
 def tsv(cells: Sequence[SuiteCell]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import Measure, ScoreRow, Summary, read_scores
-from mage_envs.files.atomic import write_atomically
+from mage_envs.files.atomic import write_atomically, write_json
 from mage_envs.files.bounded import read_inside
 from mage_envs.text.visible import one_line, visible
 
@@ -192,7 +191,7 @@ def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
         figure: False to omit the figure. It is also omitted if matplotlib is not installed.
     """
     written = [folder / SUMMARY, folder / "scores.csv"]
-    write_atomically(written[0], json.dumps(summary.to_json(), indent=2) + "\n")
+    write_json(written[0], summary.to_json())
     write_atomically(written[1], csv_text(summary))
     if figure and importlib.util.find_spec("matplotlib") is not None:
         written.append(folder / "adaptation.png")

@@ -19,30 +19,26 @@ from tests.benchmarks.results import played
 KUHN = KuhnPoker()
 
 
-def half(e) -> float:
-    return (e.high - e.low) / 2
-
-
 def test_interval_of_independent_values_is_the_textbooks():
     values = [1.0, 2.0, 3.0, 4.0]
     e = estimate(values, [5, 6, 7, 8])
     assert (e.mean, e.n) == (2.5, 4)
-    assert half(e) == pytest.approx(3.182446 * (5 / 3 / 4) ** 0.5, rel=1e-6)
+    assert e.half == pytest.approx(3.182446 * (5 / 3 / 4) ** 0.5, rel=1e-6)
     assert (e.low + e.high) / 2 == pytest.approx(2.5)
 
 
 def test_clusters_add_up_before_they_are_squared():
     # sums of (x - 2.5) / 4: -0.5 and +0.5; variance 2 / 1 * (0.25 + 0.25) = 1
-    assert half(estimate([1, 2, 3, 4], [0, 0, 1, 1])) == pytest.approx(quantile(1))
+    assert estimate([1, 2, 3, 4], [0, 0, 1, 1]).half == pytest.approx(quantile(1))
     # luck that cancels within a cluster counts for nothing
-    assert half(estimate([1, 4, 3, 2], [0, 0, 1, 1])) == 0
+    assert estimate([1, 4, 3, 2], [0, 0, 1, 1]).half == 0
 
 
 def test_strata_are_weighed():
     # 0.25 * 1 + 0.75 * 12; terms -+0.125 and -+0.75; variance 4 / 3 * 2 * (0.125**2 + 0.75**2)
     e = estimate([0, 2, 10, 14], [0, 1, 2, 3], ["a", "a", "b", "b"], {"a": 1, "b": 3})
     assert e.mean == pytest.approx(9.25)
-    assert half(e) == pytest.approx(quantile(3) * (4 / 3 * 2 * (0.125**2 + 0.75**2)) ** 0.5)
+    assert e.half == pytest.approx(quantile(3) * (4 / 3 * 2 * (0.125**2 + 0.75**2)) ** 0.5)
     equal = estimate([0, 2, 10, 14, 12], [0, 1, 2, 3, 4], ["a", "a", "b", "b", "b"])
     assert equal.mean == pytest.approx((1 + 12) / 2)
 
@@ -107,7 +103,7 @@ def test_a_goals_family_is_its_cluster():
 
 
 def test_one_cluster_has_no_interval_and_nothing_no_mean():
-    assert (estimate([1, 3], [4, 4]).low, estimate([1, 3], [4, 4]).mean) == (None, 2.0)
+    assert (estimate([1, 3], [4, 4]).half, estimate([1, 3], [4, 4]).mean) == (None, 2.0)
     with pytest.raises(ValueError, match="requires values"):
         estimate([], [])
 
@@ -116,8 +112,8 @@ def test_gain_is_paired_within_the_meta_episode():
     rows = [played([v, 0, v + 1], seed=i) for i, v in enumerate([-2, 1, 2, -1])]
     row = summarise(rows, KUHN).rows[0]
     assert row.gain.mean == 1
-    assert half(row.gain) == 0  # all of them gained exactly 1, however different they were
-    assert half(row.episodes[0].returns.estimate) > 1
+    assert row.gain.half == 0  # all of them gained exactly 1, however different they were
+    assert row.episodes[0].returns.estimate.half > 1
     assert row.success_gain.mean == pytest.approx((0 + 0 + 0 + 0) / 4)
 
 

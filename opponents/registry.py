@@ -1,22 +1,18 @@
 """Registry of opponents: registration, listing, and policies from specifications.
 
-A specification has one of three forms:
-
-* A registered name with optional arguments after a colon: `"uniform"`, `"mcts:1000"`, `"kuhn/nash:0.2"`.
-* An importable class, `"module:Class"`, with optional arguments after a second colon.
-* A policy.
+A specification is a policy, or a name with arguments (`mage_envs.loading.arguments`): `"uniform"`, `"kuhn/nash:0.2"`,
+`"mcts:1000"`, `"module:Class"`.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
 from mage_envs.core import Game, Policy
-from mage_envs.loading.arguments import convert, nearest_name
+from mage_envs.loading.arguments import call, lacks_arguments, nearest_name, parse
 from mage_envs.loading.imports import NoSuchModule, NoSuchName, import_path, load_class, load_entry, searched
 from mage_envs.loading.plugins import load_announced
 from mage_envs.registry import opponent_modules
@@ -82,8 +78,8 @@ def register_opponent(
 ) -> Callable[[B], B] | None:
     """Register an opponent, as a decorator of a class or function, or with `entry_point` or `alias_of`.
 
-    `make_opponent` calls the builder with the arguments after the colon. An argument is converted if its parameter is
-    annotated `int`, `float` or `bool`.
+    `make_opponent` calls the builder with the arguments after the colon. `mage_envs.loading.arguments` describes how
+    they are converted.
 
     Args:
         name: Name of the opponent; without colons, commas and spaces.
@@ -174,22 +170,17 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
         return _checked(spec, type(spec).__name__)
     if spec.startswith("pool:"):
         raise ValueError(f"{spec!r} is a pool, not one opponent. Draw one with as_pool({spec!r}).draw(rng).")
-    name, colon, rest = spec.partition(":")
-    info = _find(name)
-    # Registered names have priority over modules of the same name.
+    parsed = parse(spec, lambda name: _find(name) is not None)
+    info = _find(parsed.name) or _imported(parsed.name)
     if info is None:
-        attribute, colon, rest = rest.partition(":")
-        info = _imported(name, attribute)
-        if info is None:
-            raise _unknown(name, game.spec.name, module=attribute.isidentifier())
+        raise _unknown(parsed.name, game.spec.name)
     if not info.plays(game.spec.name):
         raise ValueError(
             f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.spec.name}. "
             f'list_opponents("{game.spec.name}") returns the names that fit.'
         )
-    builder = _load(info)
-    values = convert(spec, builder, rest.split(",") if colon else (), skip=int(info.needs_game))
-    return _checked(builder(game, *values) if info.needs_game else builder(*values), spec)
+    first = (game,) if info.needs_game else ()
+    return _checked(call(f"Opponent {spec!r}", parsed, _load(info), *first), spec)
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -203,8 +194,8 @@ def split_names(text: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in text.split(";") if part.strip())
     names: list[str] = []
     for part in (part.strip() for part in text.split(",")):
-        head = part.partition(":")[0]
-        own = "/" in head or ":" in part or _find(head) is not None
+        name = parse(part).name
+        own = "/" in name or ":" in part or _find(name) is not None
         if names and part and (_lacks_arguments(names[-1]) or (":" in names[-1] and not own)):
             names[-1] += f",{part}"
         elif part:
@@ -214,13 +205,11 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def _lacks_arguments(spec: str) -> bool:
     """Return True if a registered opponent needs more arguments than `spec` has."""
-    head, colon, rest = spec.partition(":")
-    info = _find(head)
-    if info is None or not colon:
+    parsed = parse(spec)
+    info = _find(parsed.name)
+    if info is None or parsed.arguments is None:
         return False
-    parameters = list(inspect.signature(_load(info)).parameters.values())[int(info.needs_game) :]
-    required = [one for one in parameters if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
-    return len(rest.split(",")) < len(required)
+    return lacks_arguments(parsed, _load(info), skip=int(info.needs_game))
 
 
 def _find(name: str) -> OpponentInfo | None:
@@ -232,7 +221,8 @@ def _find(name: str) -> OpponentInfo | None:
     return _REGISTRY.get(name)
 
 
-def _unknown(name: str, game_name: str | None, module: bool = False) -> UnknownOpponent:
+def _unknown(name: str, game_name: str | None) -> UnknownOpponent:
+    name, module, _ = name.partition(":")
     # Prefer names that play this game; a hint from another game still helps against a typing error.
     hint = nearest_name(name, list_opponents(game_name)) or nearest_name(name, _REGISTRY)
     shown = f'"{game_name}"' if game_name is not None else ""
@@ -240,8 +230,8 @@ def _unknown(name: str, game_name: str | None, module: bool = False) -> UnknownO
     return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({shown}) returns all names.{missing}")
 
 
-def _imported(module: str, attribute: str) -> OpponentInfo | None:
-    """Return the opponent class that `"module:attribute"` refers to, or None if the text is not of that form.
+def _imported(name: str) -> OpponentInfo | None:
+    """Return the opponent class that `"module:Class"` refers to, or None if the text is not of that form.
 
     If the class is registered, its registration is returned, so that `games` and `needs_game` apply.
 
@@ -251,9 +241,8 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
             arbitrary function could do anything.
         UntrustedName: If the name comes from a file and the user did not import the module.
     """
-    if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+    if ":" not in name:
         return None
-    name = f"{module}:{attribute}"
     registered = [info for info in _REGISTRY.values() if import_path(info.builder) == name]
     if registered:
         return replace(registered[0], name=name)
@@ -263,7 +252,7 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
         return None
     except NoSuchName as error:
         raise UnknownOpponent(
-            f"Unknown opponent {name!r}: the module has no {attribute!r}; name a class in it."
+            f"Unknown opponent {name!r}: the module has no {name.partition(':')[2]!r}; name a class in it."
         ) from error
     known = [info for info in _REGISTRY.values() if import_path(info.builder) == import_path(builder)]
     return replace(known[0], name=name, builder=builder) if known else OpponentInfo(name, builder)

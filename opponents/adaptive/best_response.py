@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.loading.arguments import Rest
 from opponents.adaptive.bayes import BlindPolicy
 from opponents.exact import best_response
 from opponents.exact.tree import BySeat, exact_policy
 from opponents.tabular import RulePolicy
 
 
-def best_response_to(game: Game, name: str, *more: str) -> ExactPolicy:
+def best_response_to(game: Game, name: Rest) -> ExactPolicy:
     """Return the best response to an opponent, for any seat: `best-response-to:kuhn/nash:0.2`.
 
     Among equally good actions it plays the first. If the opponent changes between episodes, it responds to each
@@ -17,17 +18,14 @@ def best_response_to(game: Game, name: str, *more: str) -> ExactPolicy:
 
     Args:
         game: Game that is played.
-        name: Specification of the opponent up to its first comma.
-        more: Further arguments of that specification.
+        name: Specification of the opponent.
 
     Raises:
         ValueError: If the opponent has no exact probabilities.
         NotEnumerable: If the game has no enumerable tree.
     """
-    # The registry splits arguments at commas; the opponent's own arguments are joined again.
-    opponent = ",".join((name, *more))
-    if not is_state_policy(exact_policy(opponent, game)):
+    if not is_state_policy(exact_policy(name, game)):
         # With a pool of one, the blind policy is the best response, solved for each episode separately.
-        return BlindPolicy(game, opponent)
-    policies = [best_response(game, opponent, seat).policy for seat in range(game.spec.players)]
+        return BlindPolicy(game, name)
+    policies = [best_response(game, name, seat).policy for seat in range(game.spec.players)]
     return RulePolicy(BySeat(policies).distribution)

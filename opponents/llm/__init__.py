@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from opponents.llm.budget import Budget
     from opponents.llm.cache import AnswerCache
     from opponents.llm.endpoint import AnswerStream, EndpointGenerator
-    from opponents.llm.endpoint_spec import language_model, shared_endpoint
+    from opponents.llm.endpoint_spec import language_model, shared_endpoints
 
-__all__ = ["AnswerCache", "AnswerStream", "Budget", "EndpointGenerator", "language_model", "shared_endpoint"]
+__all__ = ["AnswerCache", "AnswerStream", "Budget", "EndpointGenerator", "language_model", "shared_endpoints"]
 
 _MODULES = {
     "AnswerCache": "cache",
@@ -23,7 +23,7 @@ _MODULES = {
     "Budget": "budget",
     "EndpointGenerator": "endpoint",
     "language_model": "endpoint_spec",
-    "shared_endpoint": "endpoint_spec",
+    "shared_endpoints": "endpoint_spec",
 }
 
 

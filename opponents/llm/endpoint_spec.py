@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+import re
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from mage_envs.core import Game
+from mage_envs.loading.arguments import Rest, Spec, call
 from mage_envs.text.prompts import Prose
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, cache_path
@@ -19,125 +19,112 @@ from opponents.llm.opponent import LanguageModelPolicy, settings_for
 
 FORM = "llm:model@url"
 EXAMPLE = "llm:qwen3:4b@http://localhost:11434/v1,max_tokens=512"
-
-
-def _number(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError
-    return value
-
-
-def _switch(text: str) -> bool:
-    return {"on": True, "off": False}[text]
-
-
-NUMBER = (_number, "a number")
-WHOLE = (int, "a whole number")
-SWITCH = (_switch, "on or off")
-TEXT = (str, "a text")
-
-OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "temperature": NUMBER,
-    "top_p": NUMBER,
-    "top_k": WHOLE,
-    "max_tokens": WHOLE,
-    "max_completion_tokens": WHOLE,
-    "reasoning_effort": TEXT,
-    "thinking": SWITCH,
-    "seed": SWITCH,
-    "deadline": NUMBER,
-    "attempts": WHOLE,
-    "concurrency": WHOLE,
-    "max_calls": WHOLE,
-    "max_total_tokens": WHOLE,
-    "cache": SWITCH,
-    "namespace": TEXT,
-    "key_variable": TEXT,
-}
-"""Map from the name of an option to its reader and the description of its type in messages."""
 _SENT = ("top_p", "top_k", "max_completion_tokens", "reasoning_effort")
 """Options that are sent to the server unchanged."""
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options that are arguments of EndpointGenerator."""
-_PER_GAME = ("max_tokens", "deadline")
-"""Options that an evaluation sets for each game, unless the specification contains them."""
 _LOCK = Lock()
 
 
-def read_spec(endpoint: str, options: tuple[str, ...]) -> tuple[str, str, dict[str, Any]]:
-    """Return model, URL and options of `llm:<endpoint>,<options>`; raise ValueError if it is invalid."""
-    # The last match, because a model's name may contain an @.
-    at = max(endpoint.rfind("@http://"), endpoint.rfind("@https://"))
-    if at < 1:
-        raise ValueError(f"Model 'llm:{endpoint}' must have the form {FORM}, as in {EXAMPLE}.")
-    model, url = endpoint[:at], endpoint[at + 1 :]
-    values: dict[str, Any] = {}
-    for option in options:
-        name, equals, text = option.partition("=")
-        if name not in OPTIONS or not equals:
-            near = get_close_matches(name, OPTIONS, n=1)
-            hint = f"Did you mean {near[0]}? " if near else ""
-            raise ValueError(f"Model 'llm:{model}' has no option {option!r}. {hint}Options: {', '.join(OPTIONS)}.")
-        if name in values:
-            raise ValueError(f"Model 'llm:{model}' has the option {name} twice. Remove one.")
-        reader, kind = OPTIONS[name]
-        try:
-            values[name] = reader(text)
-        except (ValueError, KeyError):
-            raise ValueError(f"Model 'llm:{model}': {name} must be {kind}, got {text!r}.") from None
-    if "max_tokens" in values and "max_completion_tokens" in values:
-        raise ValueError(f"Model 'llm:{model}': max_tokens and max_completion_tokens are the same limit. Set one.")
-    return model, url, values
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions:
+    """Options of `llm:model@url,option=value,...`. None means the default of `EndpointGenerator`."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    reasoning_effort: str | None = None
+    thinking: bool | None = None
+    seed: bool = True
+    deadline: float | None = None
+    attempts: int | None = None
+    concurrency: int | None = None
+    max_calls: int | None = None
+    max_total_tokens: int | None = None
+    cache: bool = True
+    namespace: str | None = None
+    key_variable: str | None = None
+
+
+def read_endpoint(endpoint: str) -> tuple[str, list[str], EndpointOptions]:
+    """Return the model, its URLs and the options of `model@url@url,option=value,...`.
+
+    Raises:
+        ValueError: If the text is invalid.
+    """
+    place, comma, rest = endpoint.partition(",")
+    # A model's name may contain an @, so only one in front of a URL separates.
+    model, *urls = re.split(r"@(?=https?://)", place)
+    if not model or not urls:
+        raise ValueError(f"Model 'llm:{place}' must have the form {FORM}, as in {EXAMPLE}.")
+    # The label has no URL, which could contain a password.
+    label = f"Model 'llm:{model}'"
+    options = call(label, Spec(place, rest if comma else None), EndpointOptions)
+    if options.max_tokens is not None and options.max_completion_tokens is not None:
+        raise ValueError(f"{label}: max_tokens and max_completion_tokens are the same limit. Set one.")
+    return model, urls, options
 
 
 class SharedEndpoint(EndpointGenerator):
     """An endpoint that is pickled as its specification, so that a copy is the process's shared endpoint."""
 
-    named: tuple[str, ...]
-    """Arguments of `shared_endpoint`."""
+    named: tuple[str, str, EndpointOptions]
+    """Model, URL and options."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return shared_endpoint, self.named
+        return _endpoint, self.named
 
 
-def shared_endpoint(endpoint: str, *options: str) -> SharedEndpoint:
-    """Return the endpoint of `llm:<endpoint>,<options>`, which is the same, with its budget, in the whole process."""
+def shared_endpoints(endpoint: str) -> list[SharedEndpoint]:
+    """Return the endpoint of each URL of `model@url@url,option=value,...`.
+
+    An endpoint is the same, with its budget, in the whole process.
+    """
+    model, urls, options = read_endpoint(endpoint)
+    return [_endpoint(model, url, options) for url in dict.fromkeys(urls)]
+
+
+def _endpoint(model: str, url: str, options: EndpointOptions) -> SharedEndpoint:
     # `functools.cache` may call a function twice from two threads, which would make two budgets.
     with _LOCK:
-        return _shared(endpoint, options, cache_path())
+        return _shared(model, url, options, cache_path())
 
 
 @cache
-def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> SharedEndpoint:
-    model, url, values = read_spec(endpoint, options)
-    own = {name: values[name] for name in _OWN if name in values}
-    parameters = {name: values[name] for name in _SENT if name in values}
-    if "max_completion_tokens" in values:
+def _shared(model: str, url: str, options: EndpointOptions, kept_in: Path) -> SharedEndpoint:
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    own = {name: given[name] for name in _OWN if name in given}
+    parameters = {name: given[name] for name in _SENT if name in given}
+    if options.max_completion_tokens is not None:
         own["max_tokens"] = None
-    if "thinking" in values:
-        parameters["chat_template_kwargs"] = {"enable_thinking": values["thinking"]}
+    if options.thinking is not None:
+        parameters["chat_template_kwargs"] = {"enable_thinking": options.thinking}
     made = SharedEndpoint(
         model,
         url,
         parameters=parameters,
-        send_seed=values.get("seed", True),
-        budget=_budget(endpoint, tuple(one for one in options if one.partition("=")[0] not in _PER_GAME)),
-        cache=AnswerCache(kept_in) if values.get("cache", True) else None,
+        send_seed=options.seed,
+        # An evaluation sets these two limits for each game, and the games share the budget.
+        budget=_budget(model, url, replace(options, max_tokens=None, deadline=None)),
+        cache=AnswerCache(kept_in) if options.cache else None,
         **own,
     )
-    made.named = (endpoint, *options)
+    made.named = (model, url, options)
     return made
 
 
 @cache
-def _budget(endpoint: str, options: tuple[str, ...]) -> Budget:
-    """Return the budget of a specification, shared by its endpoints for all games, which have different limits."""
-    _, _, values = read_spec(endpoint, options)
-    return Budget(values.get("max_calls"), values.get("max_total_tokens"))
+def _budget(model: str, url: str, options: EndpointOptions) -> Budget:
+    """Return the budget of a specification, shared by its endpoints for all games."""
+    return Budget(options.max_calls, options.max_total_tokens)
 
 
-def language_model(game: Game, endpoint: str, *options: str) -> LanguageModelPolicy:
+def language_model(game: Game, endpoint: Rest) -> LanguageModelPolicy:
     """Return the opponent `llm:model@url[,option=value]...`, with prompts in the style `prose`."""
-    model = shared_endpoint(endpoint, *options)
-    return LanguageModelPolicy(model, game.spec, Prose(), settings=settings_for(game.spec), name=endpoint)
+    shared, *others = shared_endpoints(endpoint)
+    name = endpoint.partition(",")[0]
+    if others:
+        raise ValueError(f"Opponent 'llm:{shared.model}' must name one URL, got {1 + len(others)}.")
+    return LanguageModelPolicy(shared, game.spec, Prose(), settings=settings_for(game.spec), name=name)

@@ -68,12 +68,12 @@ def test_options_follow_a_colon_and_are_converted():
         ),
         ("react:think_action=yes", "think_action must be true or false, got 'yes'"),
         ("amem:encoder=hsh", "encoder='hsh' is unknown; Did you mean 'hash'? choose one of: hash, bm25, minilm"),
-        ("amem:encoder=hash:3", "'hash' takes no argument after the colon"),
+        ("amem:encoder=hash:3", "encoder='hash:3' takes no arguments after the colon"),
         ("amem:granularity=hand", "granularity='hand' is unknown"),
         ("memento:scope=all", "scope='all' is unknown; choose one of: 'meta', 'run', 'fill'"),
         ("memento:scope=run", "scope=run and bank=FILE require each other. Create a bank with mage-bench fill"),
         ("memento_q:scope=meta", "memory=memento_q needs scope=run and bank=FILE"),
-        ("none:a=1", "'none' takes no options after the colon"),
+        ("none:a=1", "memory='none:a=1' takes no arguments after the colon, got 1."),
     ],
 )
 def test_a_mistake_is_one_line_with_the_nearest_name(spec, says):

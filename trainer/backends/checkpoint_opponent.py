@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import gymnasium as gym
 
 from mage_envs.core import Game
+from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
 from mage_envs.text.styles import as_style
 from opponents.llm.opponent import LanguageModelPolicy, settings_for
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
 
 
-def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
+def checkpoint(game: Game, folder: Rest) -> LanguageModelPolicy:
     """Return the opponent `checkpoint:<folder>`, a saved model with the prompt format that it was trained with.
 
     Each model is loaded once per process, and again if it was saved again.
@@ -26,7 +27,6 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
     Args:
         game: Game that the opponent plays.
         folder: Folder of the saved model.
-        more: Further parts of the folder's name, if it contains commas.
 
     Returns:
         A policy that plays the game with the model.
@@ -36,8 +36,7 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
         ValueError: If the model was trained on another game.
         ImportError: If a package of the extra `train` is missing.
     """
-    # Opponent names separate arguments by commas, so a comma in the folder's name arrives as several arguments.
-    path = Path(",".join((folder, *more)))
+    path = Path(folder)
     check_path(path, "opponent")
     if not path.is_dir():
         raise FileNotFoundError(f"Opponent 'checkpoint:{path}': no such folder. Pass the folder of a saved model.")

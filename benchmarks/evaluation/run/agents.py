@@ -5,7 +5,6 @@ An agent imports inside its methods what it alone needs: a policy needs neither 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 
 from mage_envs.core import BY_THE_RULES, Game, Policy, RemembersMetaEpisode, SeesResults, Turn, hand_results
 from mage_envs.exceptions import reason_of, stops
-from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.arguments import nearest_name, parse
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
@@ -78,13 +77,12 @@ class EndpointAgent:
     The game's presets limit the length of its replies, unless its name sets a limit.
     """
 
-    def __init__(self, name: str, endpoint: str, options: Sequence[str], sampling: Mapping[str, float] | None) -> None:
+    def __init__(self, name: str, endpoint: str, sampling: Mapping[str, float] | None) -> None:
         """Check the name of the endpoint, and prepare its options.
 
         Args:
             name: Name of the agent in records and tables.
-            endpoint: `MODEL@URL`, or `MODEL@URL@URL` for several servers of the model.
-            options: Options of the name as `KEY=VALUE`.
+            endpoint: `MODEL@URL[,KEY=VALUE]...`, or `MODEL@URL@URL` for several servers of the model.
             sampling: Sampling settings, which are added to the options.
 
         Raises:
@@ -92,30 +90,38 @@ class EndpointAgent:
         """
         self.name = name
         self.sampling = sampling
-        self._endpoint = endpoint
-        self._options = (*options, *(f"{key}={value:g}" for key, value in (sampling or {}).items()))
-        # Fail on a bad name before anything is played. The endpoint itself is created per game.
-        _endpoints(endpoint, *self._options)
+        self._endpoint = ",".join((endpoint, *(f"{key}={value:g}" for key, value in (sampling or {}).items())))
+        from opponents.llm import shared_endpoints
 
-    def generator(self, game: Game) -> Generator:
-        return _endpoints(self._endpoint, *self._options_for(game.spec.name))
+        # Fail on a bad name before anything is played. The endpoint itself is created per game.
+        shared_endpoints(self._endpoint)
+
+    def generator(self, game: Game) -> EndpointGenerator | AnswerStream:
+        from opponents.llm import AnswerStream, shared_endpoints
+
+        endpoints = shared_endpoints(self._for_game(game.spec.name))
+        # With several servers, a stream queries the least busy one.
+        return endpoints[0] if len(endpoints) == 1 else AnswerStream(endpoints)
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return the parameters of its requests in that game, limits and sampling included, for the records."""
-        from opponents.llm import shared_endpoint
+        from opponents.llm import shared_endpoints
 
-        model, *urls = _servers(self._endpoint)
-        return shared_endpoint(f"{model}@{urls[0]}", *self._options_for(game_name)).parameters
+        return shared_endpoints(self._for_game(game_name))[0].parameters
 
-    def _options_for(self, game_name: str) -> tuple[str, ...]:
+    def _for_game(self, game_name: str) -> str:
+        """Return the endpoint with the limits of a game, unless it has its own."""
+        from opponents.llm.endpoint_spec import read_endpoint
         from trainer.config.presets import reply_limit
 
-        given = {option.partition("=")[0] for option in self._options}
-        options = self._options
-        if given.isdisjoint(("max_tokens", "max_completion_tokens")):
-            options = (*options, f"max_tokens={reply_limit(game_name)}")
+        _, _, options = read_endpoint(self._endpoint)
+        limits = ""
+        if options.max_tokens is None and options.max_completion_tokens is None:
+            limits = f",max_tokens={reply_limit(game_name)}"
         # A local server takes minutes for thousands of tokens.
-        return options if "deadline" in given else (*options, f"deadline={REPLY_DEADLINE_S}")
+        if options.deadline is None:
+            limits += f",deadline={REPLY_DEADLINE_S}"
+        return self._endpoint + limits
 
 
 class SavedModelAgent:
@@ -277,22 +283,6 @@ _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
 }
 
 
-def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream:
-    """Return the endpoint of `MODEL@URL`, or for `MODEL@URL@URL` a stream that queries the least busy one."""
-    from opponents.llm import AnswerStream, shared_endpoint
-
-    model, *urls = _servers(endpoint)
-    if len(urls) < 2:
-        return shared_endpoint(endpoint, *options)
-    return AnswerStream([shared_endpoint(f"{model}@{url}", *options) for url in dict.fromkeys(urls)])
-
-
-def _servers(endpoint: str) -> list[str]:
-    """Return the model and the addresses of `MODEL@URL@URL`."""
-    # Names of models may contain an @ themselves, so only one in front of an address separates.
-    return re.split(r"@(?=https?://)", endpoint)
-
-
 def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
     """Return the agent that `spec` names in one of `FORMS`. `sampling` applies to models only.
 
@@ -300,14 +290,14 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
         FileNotFoundError: If the folder of a model does not exist.
         ValueError: If the name is unknown, or if `sampling` is set for an agent without sampling.
     """
-    kind, _, rest = spec.partition(":")
+    parsed = parse(spec)
+    kind, rest = parsed.name, parsed.arguments or ""
     saved = kind in ("model", "checkpoint")
     models = (saved and rest) or (kind not in ("policy", "scripted", "llm") and Path(spec).is_dir() and spec)
     if models:
         return SavedModelAgent(models, sampling)
     if kind == "llm" and rest:
-        endpoint, *options = rest.split(",")
-        return EndpointAgent(spec, endpoint, options, sampling)
+        return EndpointAgent(spec, rest, sampling)
     if sampling:
         raise ValueError(f"Agent {spec!r} is not a model, so sampling has no effect. Remove the sampling settings.")
     if kind == "policy" and rest:

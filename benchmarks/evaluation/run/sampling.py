@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.arguments import Spec, call
 
 PAPER: Mapping[str, float] = {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
 """Settings of the paper's evaluation."""
@@ -16,23 +16,24 @@ def read_sampling(text: str) -> dict[str, float]:
     """Return the settings that a text names. Raise ValueError, with the nearest name, if it is malformed."""
     if text == "paper":
         return dict(PAPER)
-    parts = [part.partition("=") for part in text.split(",")]
-    if len({name for name, _, _ in parts}) < len(parts):
-        raise ValueError(f"--sampling {text} sets one setting twice. Use {FORM}.")
-    return checked({name.strip(): value for name, _, value in parts})
+    # A list of settings is the part of a specification after its colon.
+    return call(f"Sampling {text!r}", Spec("sampling", text), _settings)
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, float]:
     """Return the settings as numbers. Raise ValueError if a name is unknown or a value is out of range."""
-    found: dict[str, float] = {}
-    for name, value in given.items():
-        if name not in PAPER:
-            raise ValueError(f"Unknown setting of sampling {name!r}.{nearest_name(name, PAPER)} Use {FORM}.")
-        try:
-            found[name] = int(value) if name == "top_k" else float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} of the sampling must be a number, got {value!r}. Use {FORM}.") from None
-        good = {"temperature": found[name] >= 0, "top_p": 0 < found[name] <= 1, "top_k": found[name] >= 0}[name]
-        if not good:
-            raise ValueError(f"{name}={value} is out of range. Use {FORM}.")
-    return found
+    return read_sampling(",".join(f"{name}={value}" for name, value in given.items())) if given else {}
+
+
+def _settings(
+    *, temperature: float | None = None, top_p: float | None = None, top_k: int | None = None
+) -> dict[str, float]:
+    """Return the settings that are not None. Raise ValueError if one is out of range."""
+    if temperature is not None and temperature < 0:
+        raise ValueError(f"temperature={temperature:g} is out of range. Use {FORM}.")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p:g} is out of range. Use {FORM}.")
+    if top_k is not None and top_k < 0:
+        raise ValueError(f"top_k={top_k} is out of range. Use {FORM}.")
+    given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    return {name: value for name, value in given.items() if value is not None}

@@ -201,7 +201,7 @@ def test_the_file_of_the_docs_is_read():
         ("- {name: a, agent: x, env_kwargs: {protocol: paper}}", "env_kwargs must not set protocol"),
         ("- {name: a, agent: x, env_kwargs: 3}", "env_kwargs must be a mapping"),
         ("- {name: a, agent: x, memory: [b]}", "memory must be a name"),
-        ("- {name: a, agent: x, sampling: {top_g: 1}}", "Unknown setting of sampling 'top_g'. Did you mean 'top_"),
+        ("- {name: a, agent: x, sampling: {top_g: 1}}", "there is no option 'top_g'. Did you mean 'top_"),
         ("- {name: a, agent: x, sampling: {top_p: 2}}", "top_p=2 is out of range"),
         ("- {name: a, agent: 'scripted:random', sampling: paper}", "is not a model, so sampling has no effect"),
         ("- {name: a, agent: 'scripted:rndom'}", "Unknown agent 'scripted:rndom'"),

@@ -273,7 +273,10 @@ def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
         (["KuhnPoker", "--policies", "uniform"], "at least two policies, got uniform"),
         (["KuhnPoker", "--policies", "uniform,cfr", "--games", "3"], "games=3 must be even"),
         (["KuhnPoker", "--policies", "uniform,cfr", "--episodes", "0"], "episodes=0 must be at least 1"),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--executor", "processes:0"], "Unknown executor 'processes:0'."),
+        (
+            ["KuhnPoker", "--policies", "uniform,cfr", "--executor", "processes:0"],
+            "processes=0 must be a whole number of at least 1",
+        ),
         (["KuhnPoker", "--policies", "uniform,cfr", "--seed", "-1"], "seed=-1 must not be negative"),
         (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "{"], "--game-kwargs is not JSON"),
         (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "[]"], "must be a JSON object"),

@@ -24,7 +24,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from opponents import LanguageModelPolicy, list_forms, make_opponent
-from opponents.llm import EndpointGenerator, shared_endpoint
+from opponents.llm import EndpointGenerator, shared_endpoints
 from tests.opponents.dealing import check_copies
 from tests.opponents.llm.server import Server, says, silence, status
 
@@ -190,21 +190,21 @@ URL = "http://127.0.0.1:9/v1"
     ("name", "says"),
     [
         ("llm", "needs endpoint"),
-        ("llm:", "must have the form llm:model@url, as in llm:qwen3"),
+        ("llm:", "has an empty argument"),
         ("llm:qwen3", "'llm:qwen3' must have the form llm:model@url"),
         (f"llm:@{URL}", "must have the form llm:model@url"),
         ("llm:qwen3@localhost:8000", "must have the form llm:model@url"),
         (
             f"llm:x@{URL},temprature=1",
-            r"'llm:x' has no option 'temprature=1'\. Did you mean temperature\? Options: temper",
+            r"'llm:x': there is no option 'temprature'\. Did you mean 'temperature'\? Options: temper",
         ),
-        (f"llm:x@{URL},greedy", "has no option 'greedy'"),
-        (f"llm:x@{URL},", "has no option ''"),
+        (f"llm:x@{URL},greedy", "there is no option 'greedy'"),
+        (f"llm:x@{URL},", "'llm:x' has an empty argument"),
         (f"llm:x@{URL},temperature=hot", "temperature must be a number, got 'hot'"),
         (f"llm:x@{URL},deadline=nan", "deadline must be a number, got 'nan'"),
         (f"llm:x@{URL},max_tokens=1.5", "max_tokens must be a whole number, got '1.5'"),
-        (f"llm:x@{URL},cache=no", "cache must be on or off, got 'no'"),
-        (f"llm:x@{URL},attempts=1,attempts=2", "has the option attempts twice"),
+        (f"llm:x@{URL},cache=no", "cache must be true or false, got 'no'"),
+        (f"llm:x@{URL},attempts=1,attempts=2", "attempts is given twice"),
         (f"llm:x@{URL},max_tokens=1,max_completion_tokens=2", "are the same limit. Set one"),
         (f"llm:x@{URL},max_calls=-1", "max_calls must be 0 or more"),
         (f"llm:x@{URL},attempts=0", "attempts >= 1"),
@@ -215,9 +215,20 @@ def test_names_that_say_too_little_or_too_much(name: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as told:
         make_opponent(name, KUHN)
     assert "\n" not in str(told.value)
-    if name != "llm" and name.startswith("llm:"):
+    if name not in ("llm", "llm:"):
         with pytest.raises(ValueError, match=says):
-            make_agent(name) if name != "llm:" else shared_endpoint("")
+            make_agent(name)
+
+
+def test_an_opponent_is_one_server_and_a_model_may_have_several() -> None:
+    with pytest.raises(ValueError, match="must have the form llm:model@url, as in llm:qwen3"):
+        shared_endpoints("")
+    with pytest.raises(ValueError, match=r"^Opponent 'llm:x' must name one URL, got 2\.$"):
+        make_opponent(f"llm:x@{URL}@http://127.0.0.1:8/v1,cache=off", KUHN)
+    assert [one.base_url for one in shared_endpoints(f"x@{URL}@http://127.0.0.1:8/v1@{URL}")] == [
+        URL,
+        "http://127.0.0.1:8/v1",
+    ]
 
 
 def test_it_is_listed_by_its_form() -> None:

@@ -1,0 +1,110 @@
+"""docs/names.md: every name with arguments in README.md and docs/*.md fits the function that it calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.evaluation.run.agents import split_memory
+from benchmarks.evaluation.run.sampling import PAPER, read_sampling
+from benchmarks.executors.naming import _BUILDERS as EXECUTORS
+from mage_envs import make_game
+from mage_envs.loading.arguments import SpecError, bind, parse
+from mage_envs.loading.imports import load_entry
+from opponents import as_pool, make_opponent, split_names
+from opponents.llm.endpoint_spec import read_endpoint
+from opponents.registry import _find, _load
+from tests.test_readme import PAGES
+from wrappers.controls import CONTROLS
+from wrappers.memories import _REGISTRY as MEMORIES
+from wrappers.retrieval import ENCODERS
+
+TEXT = "\n".join(page.read_text() for page in PAGES)
+PLACEHOLDERS = {"N": "1000", "K": "3", "H": "1"}
+OWN = ("wfw/", "my_games:", "checklist", "kuhn/coward", "kuhn/stubborn")
+"""Names that the pages register themselves."""
+VALUE = r"""["' ]?["']?([^\s"'`|\\)}\]]+)"""
+
+
+def found(*patterns: str) -> list[str]:
+    """Return what the patterns' groups find in the pages, without the names that the pages define."""
+    texts = {match[1].rstrip(".,;") for pattern in patterns for match in re.finditer(pattern, TEXT)}
+    return sorted(text for text in texts if "…" not in text and "{" not in text and not text.startswith(OWN))
+
+
+def filled(text: str) -> str:
+    """Replace the placeholders of a form such as `bayes:POOL,K,H` by values."""
+    return re.sub(r"\b[NKH]\b", lambda match: PLACEHOLDERS[match[0]], text)
+
+
+def opponent_texts() -> Iterator[str]:
+    spans = [text for text in found(r"`([^`\s]+:[^`\s]+)`") if _find(parse(text).name) is not None]
+    options = found(
+        rf"--opponents?[= ]{VALUE}", rf"--policies[= ]{VALUE}", rf"\bopponent={VALUE}", rf"\bpolicy:{VALUE}"
+    )
+    for text in (*spans, *options):
+        yield from split_names(filled(text.partition("+")[0]))
+
+
+OPPONENTS = sorted({text for text in opponent_texts() if not text.startswith(("model", "NAME", *OWN))})
+MEMORY_TEXTS = found(
+    rf"--memory[= ]{VALUE}",
+    rf"\bmemory=[\"']{VALUE}",
+    r'"memory": "([^"]+)"',
+    rf"`((?:[a-z]+/)?(?:{'|'.join(MEMORIES)}):[^`]+)`",
+)
+EXECUTOR_TEXTS = found(rf"--executor[= ]{VALUE}", rf"`((?:{'|'.join(EXECUTORS)})(?::[^`]+)?)`")
+ENDPOINT_TEXTS = [text for text in found(r"\bllm:([^\s`\"'|]+)") if "@http" in text]
+
+
+def test_the_pages_show_many_names() -> None:
+    assert len(OPPONENTS) > 25
+    assert len(MEMORY_TEXTS) > 8
+    assert len(EXECUTOR_TEXTS) > 6
+    assert len(ENDPOINT_TEXTS) > 2
+
+
+@pytest.mark.parametrize("text", OPPONENTS)
+def test_an_opponent_fits_its_builder(text: str) -> None:
+    if text.startswith("pool:"):
+        as_pool(text)
+        return
+    spec = parse(text)
+    info = _find(spec.name)
+    assert info is not None, text
+    bind(text, spec, _load(info), *(["game"] if info.needs_game else []))
+
+
+@pytest.mark.parametrize("text", MEMORY_TEXTS)
+def test_a_memory_fits_its_class(text: str) -> None:
+    head, slash, rest = text.partition("/")
+    control = slash and (head in CONTROLS or "@" in head)
+    spec = parse(rest if control else text)
+    builder = MEMORIES[spec.name]
+    arguments = bind(text, spec, load_entry(builder) if isinstance(builder, str) else builder).arguments
+    if "encoder" in arguments:
+        assert parse(arguments["encoder"]).name in ENCODERS
+
+
+@pytest.mark.parametrize("text", EXECUTOR_TEXTS)
+def test_an_executor_fits_its_class(text: str) -> None:
+    spec = parse(filled(text))
+    bind(text, spec, EXECUTORS[spec.name])
+
+
+@pytest.mark.parametrize("text", ENDPOINT_TEXTS)
+def test_an_endpoint_has_a_model_and_a_url(text: str) -> None:
+    model, urls, _ = read_endpoint(text)
+    assert model
+    assert urls
+
+
+def test_the_other_examples_of_the_page() -> None:
+    assert read_sampling("paper") == read_sampling("temperature=0.7,top_p=0.8,top_k=20") == PAPER
+    assert split_memory("policy:kuhn/nash+history") == ("policy:kuhn/nash", "history")
+    with pytest.raises(SpecError) as caught:
+        make_opponent("mcts:simulation=9", make_game("TicTacToe"))
+    # The page breaks the line.
+    assert str(caught.value).partition(" Options")[0] in " ".join(TEXT.split())

@@ -25,7 +25,7 @@ from examples.objectives.figure import COLOURS, draw
 from examples.objectives.learning import Learning, config_of
 from examples.objectives.report import LearnedRow, contrasts, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, StudyRun, gigpo_weights
-from examples.objectives.welch import difference, quantile, tail
+from examples.objectives.welch import difference
 from mage_envs import make_game
 from mage_envs.core import Task
 from mage_envs.text.words.vocabulary import vocabulary
@@ -249,15 +249,13 @@ def test_the_committed_tables_are_those_of_their_numbers(name, learners):
 
 
 def test_welchs_test_is_that_of_textbooks():
-    """Student's quantiles from tables; a worked example with unequal variances and counts."""
-    assert [quantile(n) for n in (2, 4, 30)] == pytest.approx([4.302653, 2.776445, 2.042272], abs=1e-5)
-    assert [tail(t, n) for t, n in ((6.313752, 1), (2.919986, 2), (2.015048, 5))] == pytest.approx([0.05] * 3, abs=1e-7)
+    """A worked example with unequal variances and counts."""
     one, other = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9], [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0]
     samples = [(float(np.mean(x)), float(np.std(x, ddof=1)), len(x)) for x in (one, other)]
     found = difference(*samples)
     reference = scipy.stats.ttest_ind(one, other, equal_var=False)
-    assert found.p == pytest.approx(reference.pvalue, abs=1e-9)
-    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()), abs=1e-6)
+    assert found.p == pytest.approx(reference.pvalue, rel=1e-12)
+    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()), rel=1e-12)
     assert difference((1.0, 0.0, 3), (0.5, 0.0, 3)).p == 0
     assert difference((1.0, 0.0, 3), (1.0, 0.0, 3)).p == 1
 

@@ -1,4 +1,4 @@
-"""Paired comparison of two runs of the same tasks: differences, intervals, p-values, power. Requires only NumPy.
+"""Paired comparison of two runs of the same tasks: differences, intervals, p-values, power.
 
 Everything is paired by task and clustered as in `scores`: meta-episodes that share a seed are drawn, or change their
 sign, together.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from statistics import NormalDist
 
 import numpy as np
@@ -213,6 +212,7 @@ def mcnemar(first: int, second: int) -> float:
 
     Under the null hypothesis, each pair that differs favours either run with probability 1/2.
     """
-    differing, fewer = first + second, min(first, second)
-    tail: int = sum(comb(differing, k) for k in range(fewer + 1))
-    return min(float(2 * tail / (1 << differing)), 1.0)
+    from scipy.special import bdtr
+
+    # The binomial distribution's lower tail; with equal counts both tails overlap.
+    return min(2 * float(bdtr(min(first, second), first + second, 0.5)), 1.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -67,10 +69,16 @@ def test_intervals_cover_what_they_should():
 
 
 def test_quantiles_are_students():
-    table = {1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 9: 2.26216, 30: 2.04227, 255: 1.96931}
+    # Closed forms of the distribution for 1, 2 and 4 degrees of freedom (W. T. Shaw, 2006).
+    p = 0.975
+    assert quantile(1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-12)
+    assert quantile(2) == pytest.approx((2 * p - 1) / (2 * p * (1 - p)) ** 0.5, rel=1e-12)
+    a = 4 * p * (1 - p)
+    assert quantile(4) == pytest.approx(2 * (math.cos(math.acos(a**0.5) / 3) / a**0.5 - 1) ** 0.5, rel=1e-12)
+    table = {3: 3.18245, 5: 2.57058, 6: 2.44691, 9: 2.26216, 30: 2.04227, 255: 1.96931}
     for freedom, value in table.items():
-        assert quantile(freedom) == pytest.approx(value, abs=1e-4)
-    assert quantile(10**9) == pytest.approx(1.959964, abs=1e-6)
+        assert quantile(freedom) == pytest.approx(value, abs=5e-6)
+    assert quantile(10**9) == pytest.approx(NormalDist().inv_cdf(p), abs=1e-8)
 
 
 @pytest.mark.parametrize(("rate", "alike"), [(0.32, 0.05), (0.32, 0.15), (0.69, 0.1), (0.06, 0.05)])

@@ -150,6 +150,11 @@ class _Parameters:
         """Return the parameters of the first `count` arguments without a key, fewer if there are not so many."""
         return [*self._ordered, *self._more * (count - len(self._ordered))][:count]
 
+    def _place(self, index: int) -> inspect.Parameter | None:
+        """Return the parameter of the argument without a key at this index, or None if there are not so many."""
+        places = self.places(index + 1)
+        return places[index] if index < len(places) else None
+
     def split(self, spec: Spec) -> list[str]:
         """Return the texts of the arguments."""
         if spec.arguments is None:
@@ -169,14 +174,15 @@ class _Parameters:
                 raise SpecError(f"{label} has an empty argument. Complete it, or remove the ':' or ',' before it.")
             key, equals, value = (part.strip() for part in text.partition("="))
             parameter = self.by_name.get(key)
-            places = self.places(len(by_place) + 1)
-            if len(places) > len(by_place) and _kind(places[-1]) == "Rest":
+            place = self._place(len(by_place))
+            if place is not None and _kind(place) == "Rest":
                 by_place.append(text)
             elif parameter is not None and equals:
                 if key in by_name or parameter in self.places(len(by_place)):
                     raise SpecError(f"{label}: {key} is given twice.")
                 by_name[key] = value
-            elif parameter is not None:
+            # A parameter's own name may be a text, as `first` in `switch:first,last,2`, but no number.
+            elif parameter is not None and (by_name or place is None or _kind(place) in _CONVERTERS):
                 example = "..." if parameter.default in (parameter.empty, None) else parameter.default
                 raise SpecError(f"{label}: {key} needs a value, as in '{key}={example}'.")
             elif self._takes_place(key if equals else "") and not by_name:

@@ -56,6 +56,8 @@ def called(text: str) -> Any:
         ("plain:7,.5,on,a b", ("game", 7, 0.5, True, "a b")),
         ("plain:7, loud=TRUE , word=a=b", ("game", 7, None, True, "a=b")),
         ("plain:word=off,loud=off,share=1e-3", ("game", 3, 0.001, False, "off")),
+        # A text may be the name of a parameter.
+        ("plain:1,2,on,word", ("game", 1, 2.0, True, "word")),
         ("plain:1,2,on,a/b=c", ("game", 1, 2.0, True, "a/b=c")),
         ("nothing", "nothing"),
         ("several:a", ("game", "a", ())),
@@ -86,6 +88,8 @@ def test_a_specification_is_a_call(text: str, found: Any) -> None:
         ),
         ("plain:count", "'plain:count': count needs a value, as in 'count=3'."),
         ("plain:share", "'plain:share': share needs a value, as in 'share=...'."),
+        ("plain:word=a,loud", "'plain:word=a,loud': loud needs a value, as in 'loud=False'."),
+        ("named:m,limit", "'named:m,limit': limit needs a value, as in 'limit=...'."),
         ("plain:count=1,count=2", "'plain:count=1,count=2': count is given twice."),
         ("plain:1,count=2", "'plain:1,count=2': count is given twice."),
         ("plain:count=1,zz", "'plain:count=1,zz': there is no option 'zz'. Options: count, share, loud, word."),

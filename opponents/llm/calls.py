@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from http.cookiejar import CookieJar
 from threading import Thread, current_thread
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -51,17 +51,7 @@ MOST_BYTES = 8 * 2**20
 """Maximum size of a server's answer in bytes; 100,000 tokens are about half a megabyte."""
 
 
-class Counted(Protocol):
-    """An answer with its counts of tokens."""
-
-    @property
-    def prompt_tokens(self) -> int: ...
-
-    @property
-    def completion_tokens(self) -> int: ...
-
-
-Answer = TypeVar("Answer", bound=Counted)
+Answer = TypeVar("Answer")
 
 
 class NoCookies(CookieJar):
@@ -94,7 +84,7 @@ class Connection(Generic[Answer]):
         Args:
             url: Full URL for POST requests.
             read: Function from (body, number of bytes sent) to an answer; may raise CallFailed.
-            budget: Budget that counts every attempt.
+            budget: Budget that counts every attempt as a call; `read` adds the tokens.
             deadline: Timeout of one attempt in seconds.
             attempts: Maximum number of attempts per request.
             concurrency: Maximum number of simultaneous requests.
@@ -172,7 +162,6 @@ class Connection(Generic[Answer]):
                     await self._wait(failed, key, attempt, end)
                 else:
                     self._unreached_since = math.inf
-                    self._budget.add_tokens(answer.prompt_tokens, answer.completion_tokens)
                     return answer
                 attempt += 1
 
@@ -200,18 +189,10 @@ class Connection(Generic[Answer]):
         raise failed from None
 
     async def _attempt(self, body: bytes, deadline: float) -> Answer:
-        """Make one attempt; raise CallFailed for every failure that the server may cause."""
-        try:
-            return await self._ask(body, deadline)
-        except CallFailed:
-            raise
-        # A server may send anything, and httpx2 may fail on it in any way. That must fail this prompt, not the run.
-        except Exception as error:
-            reason = f"{type(error).__name__}: {shown(str(error))}"
-            raise CallFailed(GARBAGE, f"the server's answer could not be read ({reason})", passing=True) from error
+        """Make one attempt within `deadline` seconds, even if the parts of the answer arrive slowly.
 
-    async def _ask(self, body: bytes, deadline: float) -> Answer:
-        """Make one attempt within `deadline` seconds, even if the parts of the answer arrive slowly."""
+        Raises CallFailed for every failure that the server may cause.
+        """
         import httpx2
 
         began = asyncio.get_running_loop().time()
@@ -229,6 +210,11 @@ class Connection(Generic[Answer]):
                     content += part
                     if len(content) > MOST_BYTES:
                         raise CallFailed(GARBAGE, f"the server's answer is longer than {MOST_BYTES} bytes")
+            if reply.status_code >= 300:
+                self._refuse(reply.status_code, reply.headers, bytes(content))
+            return self._read(bytes(content), len(body))
+        except CallFailed:
+            raise
         except TimeoutError:
             raise CallFailed(TIMEOUT, f"no answer within {round(deadline, 2):g} s", passing=True) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -237,9 +223,10 @@ class Connection(Generic[Answer]):
         except (httpx2.RequestError, httpx2.StreamError) as error:
             reason = shown(str(error)) or type(error).__name__
             raise CallFailed(CONNECTION, f"no answer from {self._base_url} ({reason})", passing=True) from None
-        if reply.status_code >= 300:
-            self._refuse(reply.status_code, reply.headers, bytes(content))
-        return self._read(bytes(content), len(body))
+        # A server may send anything, and httpx2 may fail on it in any way. That must fail this prompt, not the run.
+        except Exception as error:
+            reason = f"{type(error).__name__}: {shown(str(error))}"
+            raise CallFailed(GARBAGE, f"the server's answer could not be read ({reason})", passing=True) from error
 
     def _unreached(self, error: httpx2.ConnectError | httpx2.ConnectTimeout, timeout: httpx2.Timeout) -> NotReached:
         import httpx2

@@ -22,6 +22,7 @@ from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
 from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
 from opponents.llm.pending import Underway
+from opponents.llm.reading import read_answer
 
 if TYPE_CHECKING:
     from opponents.llm.calls import Connection
@@ -236,7 +237,6 @@ class EndpointGenerator:
         """Return the session of this process for the API key that the environment has now."""
         # Imported here because these modules load httpx2.
         from opponents.llm.calls import CHAT, Connection
-        from opponents.llm.reading import read_answer
 
         name, api_key = self._api_key()
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
@@ -247,7 +247,7 @@ class EndpointGenerator:
             if session is None or session.pid != os.getpid() or session.api_key != api_key:
                 session = self._session = Connection(
                     self.base_url + CHAT,
-                    read_answer,
+                    partial(_read, self.budget),
                     budget=self.budget,
                     deadline=self.deadline,
                     attempts=self.attempts,
@@ -336,6 +336,12 @@ def _lone_surrogate(messages: Sequence[Mapping[str, str]]) -> str | None:
         except UnicodeEncodeError as error:
             return f"character {error.start + 1} of message {number} is half of a surrogate pair; it cannot be sent"
     return None
+
+
+def _read(budget: Budget, content: bytes, sent: int) -> ServerAnswer:
+    answer = read_answer(content, sent)
+    budget.add_tokens(answer.prompt_tokens, answer.completion_tokens)
+    return answer
 
 
 def _completion(answer: ServerAnswer) -> Completion:

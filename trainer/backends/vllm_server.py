@@ -30,9 +30,6 @@ class _Reply(NamedTuple):
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    prompt_tokens: int = 0
-    """Always 0, as below: the user's own server has no budget."""
-    completion_tokens: int = 0
 
 
 class StreamingServerGenerator:
@@ -64,6 +61,7 @@ class StreamingServerGenerator:
         self._connection = Connection(
             f"{url.rstrip('/')}/v1/completions",
             _read,
+            # No limit: the user's own server has no budget.
             budget=Budget(),
             deadline=settings.timeout,
             # No retry inside the connection: the rollout plays the meta-episode again, and counts the failure.

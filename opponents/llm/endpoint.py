@@ -8,24 +8,22 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mage_envs.secrets import add_secret
 from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
+from opponents.llm.calls import CHAT, Connection
 from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
 from opponents.llm.pending import Underway
 from opponents.llm.reading import read_answer
-
-if TYPE_CHECKING:
-    from opponents.llm.calls import Connection
 
 OPENAI = "https://api.openai.com"
 OPENAI_KEY, KEY = "OPENAI_API_KEY", "MAGE_LLM_API_KEY"
@@ -126,7 +124,7 @@ class EndpointGenerator:
             self._parameters.setdefault("max_tokens", max_tokens)
         self._lock = Lock()
         self._session: Connection[ServerAnswer] | None = None
-        self._stream: AnswerStream | None = None
+        self._underway = Underway()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -139,56 +137,50 @@ class EndpointGenerator:
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Return the answers to all prompts, with up to `concurrency` calls at once; equal requests share a call."""
         requests = [self.request(prompt) for prompt in prompts]
-        answers: dict[str, Completion] = {}
-        running: dict[Future[ServerAnswer], str] = {}
-        try:
-            for request in {request.key: request for request in requests}.values():
-                begun = self.begin(request)
-                if isinstance(begun, Completion):
-                    answers[request.key] = begun
-                else:
-                    running[begun] = request.key
-            with self._lock:
-                self.cached += sum(key in answers and answers[key].error is None for key, _ in requests)
-            for future in as_completed(running):
-                answers[running[future]] = self.finish(future, running[future])
-        # Also after Ctrl-C: no call may continue in the background and spend the budget.
-        except BaseException:
-            # Waiting calls are cancelled first. Otherwise they would start in the slots of the cancelled ones.
-            for future in reversed(running):
-                future.cancel()
-            raise
-        return [answers[key] for key, _ in requests]
+        times = Counter(request.key for request in requests)
+        # A dictionary keeps the place of its first entry, so calls start in the order of the prompts.
+        unique = {request.key: request for request in requests}
+        underway = Underway()
+        with underway.cancelling():
+            for slot, request in enumerate(unique.values()):
+                self.start(underway, slot, request, times[request.key])
+            answers = dict(zip(unique, underway.collect(len(unique)), strict=True))
+        return [answers[request.key] for request in requests]
 
     def submit(self, prompt: Prompt) -> None:
         """Start the call for `prompt` (`StreamingGenerator`)."""
-        if self._stream is None:
-            self._stream = AnswerStream([self])
-        self._stream.submit(prompt)
+        self.start(self._underway, prompt.slot, self.request(prompt))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         """Return (slot, answer) of the finished prompts, after at most `timeout` seconds if none is finished yet."""
-        return [] if self._stream is None else self._stream.poll(timeout)
+        return self._underway.poll(timeout)
 
     def cancel(self) -> None:
         """Cancel all submitted prompts."""
-        if self._stream is not None:
-            self._stream.cancel()
+        self._underway.cancel()
 
-    def begin(self, request: ServerRequest) -> Completion | Future[ServerAnswer]:
-        """Return a cached answer or a failure without a call; otherwise start the call and return its future.
+    def start(self, underway: Underway, slot: int, request: ServerRequest, times: int = 1) -> None:
+        """Add the answer to a request to `underway`, from the cache or by a call.
 
-        Pass a finished future to `finish`.
+        Args:
+            underway: Receiver of the answer, or of the running call.
+            slot: Slot of the prompt.
+            request: Request to send.
+            times: Number of prompts with this request.
         """
         kept = None if self.cache is None else self.cache.get(request.key)
-        if kept is not None:
-            return _completion(kept)
         # Checked before encoding, which would raise an error without the place of the character.
         unsendable = _lone_surrogate(request.body["messages"])
-        if unsendable is not None:
-            return self._failed(CallFailed(PROMPT, unsendable))
-        sent = json.dumps(request.body, ensure_ascii=False, allow_nan=False).encode()
-        return self._connected().start(sent, request.key)
+        if kept is not None:
+            with self._lock:
+                self.cached += times
+            underway.answered(slot, _completion(kept))
+        elif unsendable is not None:
+            underway.answered(slot, self._failed(CallFailed(PROMPT, unsendable)))
+        else:
+            sent = json.dumps(request.body, ensure_ascii=False, allow_nan=False).encode()
+            call = self._connected().start(sent, request.key)
+            underway.begun(slot, call, partial(self._finish, call, request.key), id(self))
 
     def close(self) -> None:
         """Close the connections and the thread; the next call opens new ones."""
@@ -208,7 +200,7 @@ class EndpointGenerator:
         text = json.dumps([KEY_VERSION, self._namespace, body, [int(part) for part in seed]], sort_keys=True)
         return ServerRequest(sha256(text.encode()).hexdigest(), body)
 
-    def finish(self, future: Future[ServerAnswer], key: str) -> Completion:
+    def _finish(self, future: Future[ServerAnswer], key: str) -> Completion:
         """Return the answer of a finished call, after storing it in the cache."""
         try:
             answer = future.result()
@@ -235,9 +227,6 @@ class EndpointGenerator:
 
     def _connected(self) -> Connection[ServerAnswer]:
         """Return the session of this process for the API key that the environment has now."""
-        # Imported here because these modules load httpx2.
-        from opponents.llm.calls import CHAT, Connection
-
         name, api_key = self._api_key()
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise ValueError(f"The API key in {name} holds a line break or another character that cannot be sent.")
@@ -271,13 +260,7 @@ class AnswerStream:
     def submit(self, prompt: Prompt) -> None:
         busy = self._underway.busy()
         endpoint = min(self._endpoints, key=lambda one: busy[id(one)])
-        request = endpoint.request(prompt)
-        begun = endpoint.begin(request)
-        if isinstance(begun, Completion):
-            endpoint.cached += begun.error is None
-            self._underway.answered(prompt.slot, begun)
-        else:
-            self._underway.begun(prompt.slot, begun, partial(endpoint.finish, begun, request.key), id(endpoint))
+        endpoint.start(self._underway, prompt.slot, endpoint.request(prompt))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         return self._underway.poll(timeout)
@@ -288,17 +271,10 @@ class AnswerStream:
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Return the answers to a batch; no other prompt may be running."""
-        answers: dict[int, Completion] = {}
-        for row, prompt in enumerate(prompts):
-            self.submit(prompt._replace(slot=row))
-        try:
-            while len(answers) < len(prompts):
-                answers.update(self.poll())
-        # Also after Ctrl-C: no call may continue in the background and spend the budget.
-        except BaseException:
-            self.cancel()
-            raise
-        return [answers[row] for row in range(len(prompts))]
+        with self._underway.cancelling():
+            for row, prompt in enumerate(prompts):
+                self.submit(prompt._replace(slot=row))
+            return self._underway.collect(len(prompts))
 
 
 def check_url(base_url: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from typing import Any
 
 from mage_envs.text.generation import Completion
@@ -45,6 +46,21 @@ class Underway:
             slot, finish, _ = self._running.pop(call)
             ready.append((slot, finish()))
         return ready
+
+    def collect(self, count: int) -> list[Completion]:
+        """Return the answers of the slots 0 to `count` - 1, in this order; no other slot may be running."""
+        answers: dict[int, Completion] = {}
+        while len(answers) < count:
+            answers.update(self.poll())
+        return [answers[slot] for slot in range(count)]
+
+    @contextmanager
+    def cancelling(self) -> Iterator[None]:
+        """Cancel all calls at the end of the context, so that none goes on after Ctrl-C and spends the budget."""
+        try:
+            yield
+        finally:
+            self.cancel()
 
     def cancel(self) -> None:
         """Cancel all calls and drop all answers."""

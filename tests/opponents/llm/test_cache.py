@@ -30,6 +30,8 @@ def test_a_replay_costs_nothing_and_is_the_same(server: Server, connect: Connect
     assert again.generate(prompts) == first
     assert (again.cached, again.budget.calls, len(server.bodies)) == (6, 0, asked)
     assert len(cache) == 6
+    again.generate([prompts[0]] * 3)
+    assert again.cached == 9, "each prompt counts, also if it shares its request"
 
 
 def test_what_makes_an_answer_another(server: Server, connect: Connect, cache: AnswerCache) -> None:

@@ -6,6 +6,7 @@ import gzip
 import heapq
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion, Message, Prompt, StreamingGenerator
 from opponents.llm import AnswerStream
 from tests.opponents.llm.conftest import Connect
-from tests.opponents.llm.server import Server, hang_up, says, status
+from tests.opponents.llm.server import Server, hang_up, says, silence, status
 
 SECRET = "sk-planted-0123456789abcdef"
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "4"]
@@ -93,6 +94,25 @@ def test_the_least_busy_server_is_asked(server: Server, connect: Connect) -> Non
         make_game("KuhnPoker")
     )
     assert isinstance(two, AnswerStream)
+
+
+def test_a_batch_that_cannot_be_submitted_leaves_no_call_running(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKEN_KEY", "line\nbreak")
+    server.troubles = [silence]
+    first, second = connect(concurrency=1, deadline=1.0), connect(key_variable="BROKEN_KEY")
+
+    def prompts() -> Iterator[Prompt]:
+        yield ask("a")
+        while not server.bodies:
+            pass  # the first request must meet the trouble
+        yield ask("b")
+
+    with pytest.raises(ValueError, match="key in BROKEN_KEY holds a line break"):
+        AnswerStream([first, second]).generate(prompts())
+    assert first.generate([ask("c")])[0].error is None
+    assert first.budget.calls == len(server.bodies) == 2, "the first call was cancelled, not tried again"
 
 
 class LongTailed:

@@ -18,7 +18,7 @@ from opponents.exact import (
     NotExact,
     TooManyStates,
     bayes_value,
-    best_response_value,
+    best_response,
     nash_conv,
 )
 from opponents.exact.single_hands import SingleHands
@@ -109,8 +109,8 @@ def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[
     except NotExact as error:
         return [], str(error)
     alias = opponent_info(opponent).alias_of
-    values = [best_response_value(game, policy, seat) for seat in seats]
-    wins = [best_response_value(game, policy, seat, "success") for seat in seats]
+    values = [best_response(game, policy, seat).value for seat in seats]
+    wins = [best_response(game, policy, seat, "success").value for seat in seats]
     # The opponent plays every seat: the value measures its loss to a best response in each of them.
     conv = nash_conv(game, [policy] * game.spec.players)
     label = f"{opponent} (= {alias})" if alias else opponent

@@ -8,7 +8,7 @@ Opponents are names, or policies with a `distribution` that does not depend on `
 """
 
 from opponents.exact.bayes import GT, BayesSolution, BayesValue, Credit, Meeting, bayes_value, credit_weights
-from opponents.exact.best_response import BestResponse, best_nonadaptive, best_response, best_response_value
+from opponents.exact.best_response import BestResponse, best_nonadaptive, best_response
 from opponents.exact.headroom import Headroom, headroom
 from opponents.exact.learner_hands import TooManyStates
 from opponents.exact.tree import NotExact, Objective
@@ -28,7 +28,6 @@ __all__ = [
     "bayes_value",
     "best_nonadaptive",
     "best_response",
-    "best_response_value",
     "ceiling",
     "credit_weights",
     "headroom",

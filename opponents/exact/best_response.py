@@ -65,21 +65,6 @@ def best_response(
     return respond(game, [in_episode(exact_policy(opponent, game), episode)], [1.0], seat, objective)
 
 
-def best_response_value(
-    game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns", episode: int = 0
-) -> float:
-    """Return the value of a best response; it raises the errors of `best_response`.
-
-    Args:
-        game: Game with an enumerable tree.
-        opponent: Name of the opponent, or a policy.
-        seat: Seat of the responder.
-        objective: Payoff that is maximised, `returns` or `success`.
-        episode: Index of the episode, for opponents that change between episodes.
-    """
-    return best_response(game, opponent, seat, objective, episode).value
-
-
 def best_nonadaptive(
     game: Game, pool: PoolSpec, seat: int, objective: Objective = "returns", episode: int = 0
 ) -> BestResponse:

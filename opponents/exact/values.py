@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
-from opponents.exact.best_response import best_response_value, respond
+from opponents.exact.best_response import best_response, respond
 from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
 
 
@@ -109,7 +109,7 @@ def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective 
         objective: Payoff that is maximised, `returns` or `success`.
     """
     try:
-        return best_response_value(game, opponent, seat, objective)
+        return best_response(game, opponent, seat, objective).value
     except (NotExact, NotEnumerable):
         return None
 

@@ -8,7 +8,7 @@ import pytest
 
 from mage_envs.core import IllegalAction, State
 from mage_envs.games.bargaining import ORDERS, TAKEN, Bargaining
-from opponents.exact import best_response_value, policy_value
+from opponents.exact import best_response, policy_value
 from opponents.exact.tree import positions, roots_of
 
 
@@ -65,7 +65,7 @@ def test_concession() -> None:
     assert early < late
     assert policy_value(game, ["bargain/greedy", "bargain/greedy"])[0] < policy_value(game, ["bargain/fair"] * 2)[0]
     for seat in (0, 1):
-        values = [best_response_value(game, f"bargain/{name}", seat) for name in ("conceder", "fair", "greedy")]
+        values = [best_response(game, f"bargain/{name}", seat).value for name in ("conceder", "fair", "greedy")]
         assert values[0] > values[2]
         assert values[1] > values[2]
 

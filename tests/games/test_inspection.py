@@ -9,7 +9,7 @@ import pytest
 
 from mage_envs.games.inspection import PLACES, WORTH, Inspection
 from opponents import make_opponent
-from opponents.exact import best_response_value, policy_value
+from opponents.exact import best_response, policy_value
 from opponents.exact.tree import positions, roots_of
 from tests.mage_envs.test_words import played
 
@@ -35,11 +35,11 @@ def test_habits() -> None:
     game = Inspection()
     for place in PLACES:
         assert policy_value(game, [f"inspect/repeat:{place}"] * 2) == pytest.approx((1, 0))
-        assert best_response_value(game, f"inspect/repeat:{place}", 0) == pytest.approx(1)
+        assert best_response(game, f"inspect/repeat:{place}", 0).value == pytest.approx(1)
     # a fifth in the first round; then the place inspected last is empty, and each other is a quarter
-    assert best_response_value(game, "inspect/avoid-last", 0) == pytest.approx((0.2 + 0.25 + 0.25) / 3)
+    assert best_response(game, "inspect/avoid-last", 0).value == pytest.approx((0.2 + 0.25 + 0.25) / 3)
     # places are tried one after another: 1/5 + 1/5 + 1/5 to have found it in time, 3, 2 or 1 catches
-    assert best_response_value(game, "inspect/repeat", 0) == pytest.approx(0.2 * (3 + 2 + 1) / 3)
+    assert best_response(game, "inspect/repeat", 0).value == pytest.approx(0.2 * (3 + 2 + 1) / 3)
     with pytest.raises(ValueError, match="place must be one of vault, gallery.*, got 'cellar'"):
         make_opponent("inspect/repeat:cellar", game)
 

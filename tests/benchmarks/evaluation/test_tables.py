@@ -19,11 +19,11 @@ from benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
 from benchmarks.evaluation.tables.layout import WIDTH, narrow
 from benchmarks.evaluation.tables.summary_table import csv_text, table
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents.exact import best_response_value
+from opponents.exact import best_response
 from tests.benchmarks.results import played
 
 KUHN = KuhnPoker()
-ROCK = best_response_value(KUHN, "kuhn/rock", 0)
+ROCK = best_response(KUHN, "kuhn/rock", 0).value
 
 
 def called(trajectory, kinds, reasons, tokens=None):

@@ -9,7 +9,7 @@ from mage_envs.core import NotEnumerable
 from mage_envs.games.openspiel import ConnectFour, LeducPoker, OpenSpiel
 from mage_envs.games.openspiel.size import count_histories, estimated_histories
 from mage_envs.games.openspiel.tree import TooLarge
-from opponents.exact import best_response_value, nash_conv, policy_value
+from opponents.exact import best_response, nash_conv, policy_value
 from opponents.exact.tree import is_enumerable, roots_of
 
 
@@ -36,8 +36,8 @@ def test_exploitability_is_openspiel_s(text: str) -> None:
 def test_leduc_in_both_forms_is_one_game() -> None:
     merged, suited = LeducPoker(), OpenSpiel("leduc_poker")
     for seat in (0, 1):
-        assert best_response_value(merged, "uniform", seat) == pytest.approx(
-            best_response_value(suited, "uniform", seat), abs=1e-12
+        assert best_response(merged, "uniform", seat).value == pytest.approx(
+            best_response(suited, "uniform", seat).value, abs=1e-12
         )
     assert policy_value(merged, ["uniform", "first"]) == pytest.approx(policy_value(suited, ["uniform", "first"]))
 

@@ -25,7 +25,7 @@ from opponents.exact import (
     bayes,
     bayes_value,
     best_nonadaptive,
-    best_response_value,
+    best_response,
     headroom,
     nash_conv,
 )
@@ -113,7 +113,7 @@ def test_one_hand_is_the_best_blind_policy(pool: OpponentPool) -> None:
 
 
 def test_a_pool_of_one_is_its_best_response() -> None:
-    known = sum(best_response_value(KUHN, "kuhn/soft-scared", seat) for seat in (0, 1)) / 2
+    known = sum(best_response(KUHN, "kuhn/soft-scared", seat).value for seat in (0, 1)) / 2
     value = bayes_value(KUHN, "kuhn/soft-scared", episodes=3, hands=2)
     assert value.per_episode == pytest.approx([2 * known] * 3, abs=1e-12)
     assert value.states == 2 * 6, "one belief before each hand"
@@ -124,7 +124,7 @@ def test_between_the_blind_and_the_informed(pool: OpponentPool, hands: int) -> N
     game = KuhnPoker("always")
     blind = sum(best_nonadaptive(game, pool, seat).value for seat in (0, 1)) / 2
     known = sum(
-        weight * best_response_value(game, name, seat)
+        weight * best_response(game, name, seat).value
         for seat in (0, 1)
         for name, weight in zip(pool.entries, pool.weights)
     )

@@ -17,7 +17,7 @@ from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from opponents import list_opponents, make_opponent, opponent_info
 from opponents.adaptive.counting import Counting
-from opponents.exact import NotExact, best_response, best_response_value, nash_conv, policy_value
+from opponents.exact import NotExact, best_response, nash_conv, policy_value
 from opponents.exact.tree import roots_of
 from tests.opponents.dealing import dealt, decisions
 
@@ -40,7 +40,7 @@ def test_the_best_response_reaches_its_value_in_both_seats(game: KuhnPoker, name
     response = f"best-response-to:{name}"
     for seat in (0, 1):
         table = [response, name] if seat == 0 else [name, response]
-        assert policy_value(game, table)[seat] == pytest.approx(best_response_value(game, name, seat), abs=1e-12)
+        assert policy_value(game, table)[seat] == pytest.approx(best_response(game, name, seat).value, abs=1e-12)
 
 
 def test_responding_needs_probabilities_and_a_tree() -> None:
@@ -78,7 +78,7 @@ def test_counting_learns_to_beat_whoever_sits_there(other: str, seat: int) -> No
     learner.reset(np.random.default_rng(0))
     response = best_response(KUHN, learner._model, seat).policy
     table = [response, other] if seat == 0 else [other, response]
-    value, best = policy_value(KUHN, table)[seat], best_response_value(KUHN, other, seat)
+    value, best = policy_value(KUHN, table)[seat], best_response(KUHN, other, seat).value
     assert best - 0.06 < value <= best + 1e-12
     equilibrium = policy_value(KUHN, ["kuhn/nash", other] if seat == 0 else [other, "kuhn/nash"])[seat]
     assert value > equilibrium, "an equilibrium does not exploit"
@@ -89,7 +89,7 @@ def test_counting_earns_what_the_best_response_earns_in_the_long_run() -> None:
     assert isinstance(learner, Counting)
     returns = told_match(learner, "kuhn/maniac", 0, 1500)[200:]
     error = returns.std() / len(returns) ** 0.5
-    assert abs(returns.mean() - best_response_value(KUHN, "kuhn/maniac", 0)) < 4 * error
+    assert abs(returns.mean() - best_response(KUHN, "kuhn/maniac", 0).value) < 4 * error
 
 
 def test_counting_without_results_learns_what_its_turns_show() -> None:

@@ -18,7 +18,6 @@ from opponents.exact import (
     NotExact,
     best_nonadaptive,
     best_response,
-    best_response_value,
     ceiling,
     nash_conv,
     policy_value,
@@ -44,7 +43,7 @@ DEMO = ("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "
 )
 def test_kuhn_ceilings(name: str, first: str, second: str) -> None:
     for seat, value in enumerate((first, second)):
-        assert best_response_value(KUHN, name, seat) == pytest.approx(float(Fraction(value)), abs=1e-9)
+        assert best_response(KUHN, name, seat).value == pytest.approx(float(Fraction(value)), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_kuhn_ceilings(name: str, first: str, second: str) -> None:
     ],
 )
 def test_ceilings_of_the_soft_opponents(name: str, first: float, second: float) -> None:
-    assert [best_response_value(KUHN, f"kuhn/soft-{name}", seat) for seat in (0, 1)] == pytest.approx(
+    assert [best_response(KUHN, f"kuhn/soft-{name}", seat).value for seat in (0, 1)] == pytest.approx(
         [first, second], abs=5e-5
     )
 
@@ -80,7 +79,7 @@ def test_best_response_equals_the_best_of_all_64(name: str) -> None:
     opponent = make_opponent(name, KUHN)
     assert isinstance(opponent, ExactPolicy)
     for seat in (0, 1):
-        assert best_response_value(KUHN, opponent, seat) == pytest.approx(brute_force(opponent, seat), abs=1e-12)
+        assert best_response(KUHN, opponent, seat).value == pytest.approx(brute_force(opponent, seat), abs=1e-12)
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -117,20 +116,20 @@ def test_openspiel_agrees() -> None:
 
 @pytest.mark.parametrize("name", [n for n in list_opponents("TicTacToe") if n.startswith("tictactoe/pattern")])
 def test_patterns_can_always_be_beaten(name: str) -> None:
-    assert [best_response_value(TTT, name, seat, "success") for seat in (0, 1)] == [1, 1]
+    assert [best_response(TTT, name, seat, "success").value for seat in (0, 1)] == [1, 1]
 
 
 def test_tictactoe_ceilings() -> None:
-    values = [best_response_value(TTT, "uniform", seat, "success") for seat in (0, 1)]
+    values = [best_response(TTT, "uniform", seat, "success").value for seat in (0, 1)]
     assert values == pytest.approx([0.9948, 0.9386], abs=5e-5)
-    assert [best_response_value(TTT, "minimax", seat) for seat in (0, 1)] == [0, 0]
+    assert [best_response(TTT, "minimax", seat).value for seat in (0, 1)] == [0, 0]
 
 
 def test_the_demo_pool() -> None:
     """The three levels of the demo: uniform play, the best without knowing the opponent, the best knowing it."""
     seats = (0, 1)
     blind = np.mean([best_nonadaptive(KUHN, "pool:kuhn/demo", seat).value for seat in seats])
-    knowing = np.mean([best_response_value(KUHN, name, seat) for seat in seats for name in DEMO])
+    knowing = np.mean([best_response(KUHN, name, seat).value for seat in seats for name in DEMO])
     uniform = np.mean(
         [policy_value(KUHN, ("uniform", name))[0] for name in DEMO]
         + [policy_value(KUHN, (name, "uniform"))[1] for name in DEMO]
@@ -156,12 +155,12 @@ def test_best_nonadaptive_reaches_its_value_and_lies_between(seat: int) -> None:
     for name in pool:
         other = best_response(KUHN, name, seat).policy
         assert mixture_value(KUHN, other, pool, seat) <= answer.value + 1e-12
-    assert answer.value <= sum(pool[n] / 3.5 * best_response_value(KUHN, n, seat) for n in pool)
+    assert answer.value <= sum(pool[n] / 3.5 * best_response(KUHN, n, seat).value for n in pool)
 
 
 def test_a_pool_of_one_is_a_best_response() -> None:
     for seat in (0, 1):
-        assert best_nonadaptive(KUHN, "uniform", seat).value == best_response_value(KUHN, "uniform", seat)
+        assert best_nonadaptive(KUHN, "uniform", seat).value == best_response(KUHN, "uniform", seat).value
 
 
 def turn_after(*moves: str, player: int, at: str) -> Turn:

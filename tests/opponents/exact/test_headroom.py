@@ -18,7 +18,7 @@ from opponents.exact import (
     Headroom,
     Meeting,
     bayes_value,
-    best_response_value,
+    best_response,
     credit_weights,
     headroom,
     policy_value,
@@ -158,7 +158,7 @@ def test_no_answer_to_a_name_wins_more_hands_of_kuhn(name: str) -> None:
     game = KuhnPoker()
     for seat in (0, 1):
         table = ["kuhn/maniac", name] if seat == 0 else [name, "kuhn/maniac"]
-        best = best_response_value(game, name, seat, "success")
+        best = best_response(game, name, seat, "success").value
         assert policy_value(game, table, "success")[seat] == pytest.approx(best, abs=1e-12)
 
 
@@ -238,7 +238,7 @@ def test_two_episodes_against_all_pure_strategies() -> None:
 def test_a_hand_as_it_is_lived_is_worth_the_best_response_to_each_opponent(game: Game, pool: str) -> None:
     lived, size = lived_hands(game, pool), len(as_pool(pool).entries)
     for seat in (0, 1):
-        known = [best_response_value(game, entry, seat) for entry in as_pool(pool).entries]
+        known = [best_response(game, entry, seat).value for entry in as_pool(pool).entries]
         worth = lived.seated(seat)[1].tree.worth(np.eye(size))[-1]
         assert worth == pytest.approx(known, abs=1e-12)
 

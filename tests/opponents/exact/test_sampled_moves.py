@@ -9,7 +9,7 @@ from mage_envs.core import Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents import OpponentPool, TabularPolicy, make_opponent
 from opponents.adaptive.switching import switching
-from opponents.exact import NotExact, bayes_value, best_response_value, headroom
+from opponents.exact import NotExact, bayes_value, best_response, headroom
 from opponents.exact.bayes import lived_hands
 from opponents.exact.sampled import SampledMoves, jackknife_error
 from opponents.exact.single_hands import SingleHands
@@ -117,7 +117,7 @@ def test_policies_that_remember_are_refused(name: str, samples: int) -> None:
         with pytest.raises(NotExact, match="remembers earlier hands"):
             solve(KuhnPoker(), opponent)
     with pytest.raises(NotExact, match="remembers earlier hands"):
-        best_response_value(KuhnPoker(), opponent, 0)
+        best_response(KuhnPoker(), opponent, 0)
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:

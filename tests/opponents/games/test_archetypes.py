@@ -10,7 +10,7 @@ import pytest
 from mage_envs import make_game, play_match
 from mage_envs.core import ExactPolicy
 from opponents import as_pool, make_opponent
-from opponents.exact import best_nonadaptive, best_response_value, policy_value
+from opponents.exact import best_nonadaptive, best_response, policy_value
 from opponents.games.leduc import strength
 from opponents.games.liars_dice import likelihood
 from tests.opponents.dealing import decisions
@@ -74,7 +74,7 @@ def test_archetypes_differ_and_knowing_them_pays(game, pool: str) -> None:
         assert any(policies[0].distribution(turn) != policies[1].distribution(turn) for turn in turns), (one, two)
     for kind in ("four", "soft"):
         mixture = as_pool(f"pool:{pool}/{kind}")
-        known = sum(best_response_value(game, entry, 0) for entry in mixture.entries) / len(mixture)
+        known = sum(best_response(game, entry, 0).value for entry in mixture.entries) / len(mixture)
         assert known - best_nonadaptive(game, mixture, 0).value > 0.05
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mage_envs import make_game
 from opponents import as_pool
-from opponents.exact import bayes_value, best_nonadaptive, best_response_value, policy_value
+from opponents.exact import bayes_value, best_nonadaptive, best_response, policy_value
 
 POOLS = [
     ("PrisonersDilemma", {}, "pd/classic", 3.240, 2.880),
@@ -30,7 +30,7 @@ POOLS = [
 @pytest.mark.parametrize(("name", "options", "pool", "known", "blind"), POOLS)
 def test_known_and_blind(name: str, options: Mapping[str, Any], pool: str, known: float, blind: float) -> None:
     game, mixture = make_game(name, **options), as_pool(f"pool:{pool}")
-    each = [best_response_value(game, entry, 0) for entry in mixture.entries]
+    each = [best_response(game, entry, 0).value for entry in mixture.entries]
     assert sum(w * v for w, v in zip(mixture.weights, each, strict=True)) == pytest.approx(known, abs=5e-4)
     assert best_nonadaptive(game, mixture, 0).value == pytest.approx(blind, abs=5e-4)
 
@@ -58,7 +58,7 @@ def test_three_episodes_at_their_best(
 def test_success_is_the_games_own() -> None:
     """Every return of these games is positive; what counts as a success is not."""
     game = make_game("PrisonersDilemma")
-    wins = {name: best_response_value(game, f"pd/{name}", 0, "success") for name in ("all-d", "all-c", "grim")}
+    wins = {name: best_response(game, f"pd/{name}", 0, "success").value for name in ("all-d", "all-c", "grim")}
     assert wins == {"all-d": 0, "all-c": 1, "grim": 1}
     assert policy_value(game, ["pd/all-d", "pd/tit-for-tat"], "success") == (0, 0)
     pies = make_game("Ultimatum")

@@ -12,7 +12,7 @@ import numpy as np
 from mage_envs.core import ExactPolicy, Game, State, Turn, is_state_policy
 from mage_envs.env import SEATINGS
 from mage_envs.registry import list_games, settings_of
-from opponents.exact.bayes import GT, BayesSolution, Credit, Meeting, check_lengths, credit_weights
+from opponents.exact.bayes import BayesSolution, Credit, Meeting, check_lengths, credit_weights
 from opponents.exact.best_response import best_nonadaptive
 from opponents.exact.learner_hands import Branch
 from opponents.exact.tree import exact_policy
@@ -34,7 +34,6 @@ class BayesPolicy:
         episodes: int = 3,
         hands: int = 1,
         credit: Credit = "last",
-        gt: float = GT,
         alternate: bool = True,
     ) -> None:
         """Initialize the policy; the problem is solved at the first turn.
@@ -45,23 +44,21 @@ class BayesPolicy:
             episodes: Episodes of the meta-episode.
             hands: Hands per episode.
             credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
-            gt: Discount across episodes of the credit `mage`.
             alternate: True if the seat changes from hand to hand.
 
         Raises:
             NotExact: If an opponent has no exact probabilities.
             NotEnumerable: If the game has no enumerable tree.
-            ValueError: If a length, the credit or `gt` is invalid.
+            ValueError: If a length or the credit is invalid.
         """
         check_lengths(episodes, hands)
-        credit_weights(credit, episodes, gt)
+        credit_weights(credit, episodes)
         self._game = game
         self._problem = _Problem(
             pool=as_pool(pool),
             episodes=episodes,
             hands=hands,
             credit=cast("Credit", credit if isinstance(credit, str) else tuple(credit)),
-            gt=gt,
             alternate=alternate,
         )
         # These two raise now what solving would raise at the first turn.
@@ -133,7 +130,6 @@ class _Problem:
     episodes: int
     hands: int
     credit: Credit
-    gt: float
     alternate: bool
 
 
@@ -156,7 +152,7 @@ def _solve(rules: _Rules, seat0: int, problem: _Problem) -> BayesSolution:
         hands=problem.hands,
         alternate=problem.alternate,
     )
-    return BayesSolution(meeting, problem.credit, problem.gt)
+    return BayesSolution(meeting, problem.credit)
 
 
 class BlindPolicy:

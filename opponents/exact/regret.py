@@ -31,7 +31,6 @@ from opponents.exact.bayes import (
     lived_hands,
 )
 from opponents.exact.learner_hands import Branch, Floats
-from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool
 
 _SAME = 1e-8
@@ -99,7 +98,6 @@ class Rest:
         credit: CreditName | Sequence[float] = "sum",
         gt: float = GT,
         alternate: bool = True,
-        objective: Objective = "returns",
     ) -> None:
         """Prepare the values; problems are solved on first use.
 
@@ -111,7 +109,6 @@ class Rest:
             credit: Objective of the learner, a name or one weight per episode.
             gt: Discount across episodes of the credit `mage`.
             alternate: True if the seat changes from hand to hand.
-            objective: Payoff that is maximised, `returns` or `success`.
 
         Raises:
             ValueError: If a setting is invalid, or the credit is `myopic`, whose weights depend on the decision.
@@ -131,8 +128,8 @@ class Rest:
         elif isinstance(credit, str):
             self.label = credit
         self._game, self._pool, self._credit, self._gt = game, as_pool(pool), credit, gt
-        self._episodes, self._hands, self._alternate, self._objective = episodes, hands, alternate, objective
-        self.lived = lived_hands(game, self._pool, objective)
+        self._episodes, self._hands, self._alternate = episodes, hands, alternate
+        self.lived = lived_hands(game, self._pool)
         self._solved: dict[int, list[tuple[int, BayesSolution]]] = {}
         """Map from the seat of the first hand to solutions, each with the index of its first hand."""
 
@@ -180,7 +177,6 @@ class Rest:
             seat0,
             episodes=self._episodes,
             hands=self._hands,
-            objective=self._objective,
             alternate=self._alternate,
             lived=self.lived,
             start=place,
@@ -193,13 +189,12 @@ class Rest:
 class DecisionValues:
     """The values of all decisions in the hands of a game against a pool, for the regrets of played hands."""
 
-    def __init__(self, game: Game, pool: PoolSpec, objective: Objective = "returns", rest: Rest | None = None) -> None:
+    def __init__(self, game: Game, pool: PoolSpec, rest: Rest | None = None) -> None:
         """Prepare the values.
 
         Args:
             game: Game with an enumerable tree.
             pool: Opponents and their prior probabilities.
-            objective: Payoff of the hands, `returns` or `success`.
             rest: Value of the rest of the meta-episode; None evaluates each hand by itself.
 
         Raises:
@@ -207,7 +202,7 @@ class DecisionValues:
             NotEnumerable: If the game has no enumerable tree.
         """
         self._rest = rest
-        self._lived = lived_hands(game, pool, objective) if rest is None else rest.lived
+        self._lived = lived_hands(game, pool) if rest is None else rest.lived
         self._reached: dict[int, Floats] = {}
         """Results of `HandPlan.reached` by the plan's id; the hands keep their plans alive, so ids stay valid."""
         self.prior = np.array(as_pool(pool).weights)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from math import log2, sqrt
+from collections.abc import Sequence
+from math import log2
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import figures
-from benchmarks.report.html_text import short, shown
 from benchmarks.report.runs import ReportedRun
 
 STATES, ACTIONS = 48, 16
 """Maximum number of states and actions per figure. The text above the figure counts the omitted ones."""
-_SHOWN = 160
-"""Maximum number of characters of a state in the list below the figure."""
-_WIDTH, _LEFT, _TOP, _ROW = 470, 30, 8, 15
-_LARGEST = 7.0
-"""Radius of the most frequent pair in pixels."""
-
 Choices = Counter[tuple[str, str]]
 
 
@@ -75,74 +68,6 @@ def _entropy(episode: Choices) -> float:
 def _overlap(before: Choices, now: Choices) -> float:
     a, b = max(before.total(), 1), max(now.total(), 1)
     return sum(min(before[pair] / a, count / b) for pair, count in now.items())
-
-
-def bubbles(groups: Sequence[Sequence[ReportedRun]]) -> str:
-    """Return the HTML of one figure per run. Only the first one is open."""
-    parts: list[str] = []
-    for run in (run for group in groups for run in group):
-        state = "" if parts else " open"
-        told = f"{shown(run.method)} <span class='quiet'>{shown(run.setting)}</span>"
-        parts.append(f"<details{state}><summary>{told}</summary>{_figure(run)}</details>")
-    return "".join(parts)
-
-
-def _figure(run: ReportedRun) -> str:
-    if not run.choices:
-        return '<p class="quiet">No call of play.</p>'
-    found = measured(run.choices)
-    panels = "".join(_panel(run.choices[k], k, found, run) for k in range(len(run.choices)))
-    left = [
-        f"{less:,} more {name}"
-        for less, name in (
-            (found.all_states - len(found.states), "states"),
-            (found.all_actions - len(found.actions), "actions"),
-        )
-        if less
-    ]
-    more = f" Not drawn: {' and '.join(left)}." if left else ""
-    about = f"{found.shared:,} of {found.all_states:,} states occur in at least two episodes; they come first.{more}"
-    listed = (f"<li><code>{shown(short(state, _SHOWN))}</code></li>" for state in found.states)
-    acted = (f"<li><code>{shown(short(action, _SHOWN))}</code></li>" for action in found.actions)
-    return (
-        f'<p class="quiet">{about}</p><div class="multiples wide">{panels}</div><details><summary>What the numbers on '
-        f'the axes stand for</summary><div class="two"><div><h4>Actions</h4><ol>{"".join(acted)}</ol></div>'
-        f"<div><h4>States</h4><ol>{''.join(listed)}</ol></div></div></details>"
-    )
-
-
-def _panel(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> str:
-    overlap = found.overlap[k]
-    told = f"entropy {found.entropy[k]:.2f} bits"
-    told += "" if overlap is None else f", overlap with episode {k} {overlap:.0%}"
-    svg = "".join(_svg(episode, k, found, run))
-    return f'<figure><figcaption>Episode {k + 1} <span class="quiet">{told}</span></figcaption>{svg}</figure>'
-
-
-def _svg(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> Iterator[str]:
-    height = _TOP + _ROW * len(found.actions) + 30
-    # At least 12 columns, so that a game of few states does not spread its bubbles over the whole width.
-    step = (_WIDTH - _LEFT - 8) / max(len(found.states), 12)
-    largest = max(episode.values())
-    name = f"How often each action was taken in each state, episode {k + 1}, {run.method}"
-    yield f'<svg viewBox="0 0 {_WIDTH} {height}" class="chart bubbles" role="img" aria-label="{shown(name)}">'
-    for row in range(len(found.actions)):
-        y = _TOP + _ROW * (row + 0.5)
-        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y}" y2="{y}"/>'
-        yield f'<text class="tick end" x="{_LEFT - 6}" y="{y + 4}">{row + 1}</text>'
-    for column in range(len(found.states)):
-        if column == 0 or (column + 1) % 5 == 0:
-            yield f'<text class="tick" x="{_LEFT + step * (column + 0.5):.1f}" y="{height - 16}">{column + 1}</text>'
-    yield f'<text class="tick" x="{(_LEFT + _WIDTH) / 2}" y="{height - 3}">state</text>'
-    for row, action in enumerate(found.actions):
-        for column, state in enumerate(found.states):
-            count = episode[state, action]
-            if count:
-                # The area is proportional to the count, hence the square root; 0.8 pixels are still visible.
-                told = f"state {column + 1}, {short(action, 60)}: {count} times"
-                yield f'<circle cx="{_LEFT + step * (column + 0.5):.1f}" cy="{_TOP + _ROW * (row + 0.5)}" '
-                yield f'r="{max(_LARGEST * sqrt(count / largest), 0.8):.2f}"><title>{shown(told)}</title></circle>'
-    yield "</svg>"
 
 
 def draw(path: Path, runs: Sequence[ReportedRun]) -> None:

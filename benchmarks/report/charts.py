@@ -1,35 +1,18 @@
-"""Adaptation curves as SVG: each run of a setting by episode with its interval, and the exact reference values."""
+"""Adaptation curves: each run of a setting by episode with its interval, and the exact reference values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import floor, log10
 from typing import NamedTuple
 
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.paired import Pairs
 from benchmarks.evaluation.scoring.scores import Measure, ScoreRow, per_hand
-from benchmarks.report.html_text import short, shown
 from benchmarks.report.runs import Played, ReportedRun
 from opponents.exact import Objective
-
-_CORNERS = {
-    "triangle": ((0, -5.5), (5, 4), (-5, 4)),
-    "diamond": ((0, -6), (5.5, 0), (0, 6), (-5.5, 0)),
-    "wedge": ((0, 5.5), (5, -4), (-5, -4)),
-    "hexagon": ((-2.6, -5), (2.6, -5), (5.6, 0), (2.6, 5), (-2.6, 5), (-5.6, 0)),
-    "plus": (
-        *((-1.8, -5.5), (1.8, -5.5), (1.8, -1.8), (5.5, -1.8), (5.5, 1.8), (1.8, 1.8)),
-        *((1.8, 5.5), (-1.8, 5.5), (-1.8, 1.8), (-5.5, 1.8), (-5.5, -1.8), (-1.8, -1.8)),
-    ),
-    "star": (
-        *((0, -6), (1.5, -2), (5.7, -1.9), (2.3, 0.8), (3.5, 4.9)),
-        *((0, 2.5), (-3.5, 4.9), (-2.3, 0.8), (-5.7, -1.9), (-1.5, -2)),
-    ),
-}
-_SHAPES = ("circle", "square", *_CORNERS)
-"""Shapes of marks. There are as many as `COLOURS`, so the shape alone identifies a run if the colour is not visible."""
-COLOURS = 8
-"""Number of colours for runs in page.css."""
 
 
 class Series(NamedTuple):
@@ -50,10 +33,17 @@ class Reference(NamedTuple):
     values: Sequence[float | None]
     """Value per episode, or None if it is not known."""
 
+    @property
+    def title(self) -> str:
+        """The name with all values."""
+        return f"{self.name}: " + ", ".join("n/a" if value is None else f"{value:.3f}" for value in self.values)
+
 
 class ChartSize(NamedTuple):
     """Size and margins of a chart in pixels."""
 
+    name: str
+    """Class in page.css. Only `large` charts have the names of the references."""
     width: int
     height: int
     left: int = 46
@@ -62,61 +52,91 @@ class ChartSize(NamedTuple):
     bottom: int = 34
 
 
-LARGE, SMALL = ChartSize(600, 310, right=104), ChartSize(300, 200)
+LARGE, SMALL = ChartSize("large", 600, 310, right=104), ChartSize("small", 300, 200)
 _APART = 7.0
 """Horizontal distance in pixels between the marks of two runs at the same episode."""
 
 
-def chart(
-    title: str,
-    series: Sequence[Series],
-    references: Sequence[Reference] = (),
-    size: ChartSize = LARGE,
-    *,
-    limits: tuple[float, float] | None = None,
-    axis: str = "episode",
-    names: Sequence[str] = (),
-) -> str:
-    """Return a chart as SVG. The title of each point contains its interval and the number of samples.
+@dataclass(frozen=True)
+class Chart:
+    """Curves by episode. page/chart.html writes them as SVG, with positions in pixels from these methods."""
 
-    Args:
-        title: Label of the chart for screen readers.
-        series: Curves to draw.
-        references: Dashed curves to draw.
-        size: Size in pixels. Only `LARGE` charts have the names of the references.
-        limits: Limits of the y axis (default: those of the drawn values).
-        axis: Label of the x axis.
-        names: Names of the points on the x axis (default: their numbers from 1).
-    """
-    episodes = max([len(one.points) for one in series] + [len(one.values) for one in references])
-    low, high = limits or limits_of(series, references)
-    ticks = _ticks(low, high)
-    x = [size.left + (size.width - size.left - size.right) * (k + 0.5) / episodes for k in range(episodes)]
+    title: str
+    """Label of the chart for screen readers."""
+    series: Sequence[Series]
+    references: Sequence[Reference] = ()
+    size: ChartSize = LARGE
+    limits: tuple[float, float] | None = None
+    """Limits of the y axis (default: those of the drawn values)."""
+    axis: str = "episode"
+    """Label of the x axis."""
+    names: Sequence[str] = ()
+    """Names of the points on the x axis (default: their numbers from 1)."""
 
-    def y(value: float) -> float:
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names of the points on the x axis."""
+        count = max([len(one.points) for one in self.series] + [len(one.values) for one in self.references])
+        return list(self.names) or [str(k + 1) for k in range(count)]
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        return self.limits or limits_of(self.series, self.references)
+
+    def x(self, k: float, number: int | None = None) -> float:
+        """Return the horizontal position of a column, or of a curve's mark in it."""
+        size = self.size
+        apart = 0.0 if number is None else _APART * (number - (len(self.series) - 1) / 2)
+        return round(size.left + (size.width - size.left - size.right) * (k + 0.5) / len(self.columns) + apart, 1)
+
+    def y(self, value: float) -> float:
+        """Return the vertical position of a value."""
+        size, (low, high) = self.size, self._limits
         inside = size.height - size.top - size.bottom
         return round(size.top + inside * (1 - (value - low) / (high - low)), 2)
 
-    parts = [
-        f'<svg viewBox="0 0 {size.width} {size.height}" role="img" aria-label="{shown(title)}" '
-        f'class="chart {"small" if size is SMALL else "large"}">'
-    ]
-    for tick in ticks:
-        zero = " zero" if abs(tick) < 1e-12 else ""
-        parts.append(
-            f'<line class="grid{zero}" x1="{size.left}" x2="{size.width - size.right}" y1="{y(tick)}" y2="{y(tick)}"/>'
-        )
-        parts.append(f'<text class="tick end" x="{size.left - 6}" y="{y(tick) + 4}">{tick:g}</text>')
-    below = names or [str(k + 1) for k in range(episodes)]
-    parts += [f'<text class="tick" x="{x[k]:.1f}" y="{size.height - 16}">{below[k]}</text>' for k in range(episodes)]
-    middle = (size.left + size.width - size.right) / 2
-    parts.append(f'<text class="tick" x="{middle:.0f}" y="{size.height - 2}">{axis}</text>')
-    parts += _references(references, x, y, size)
-    # Drawn in reverse, so that the first run is on top. Bands of three or more runs would hide each other.
-    for number, one in reversed(list(enumerate(series))):
-        apart = _APART * (number - (len(series) - 1) / 2)
-        parts += _curve(one, [place + apart for place in x], y, banded=len(series) < 3)
-    return "".join(parts) + "</svg>"
+    def curve(self, number: int) -> str:
+        """Return the points of a curve, as in SVG."""
+        points = self.series[number].points
+        return _line((self.x(k, number), self.y(point.mean)) for k, point in enumerate(points))
+
+    def band(self, number: int) -> str:
+        """Return the points around the intervals of a curve; empty if bands of three or more runs would overlap."""
+        points = [(self.x(k, number), one) for k, one in enumerate(self.series[number].points)]
+        high = [(x, self.y(one.high)) for x, one in points if one.high is not None]
+        low = [(x, self.y(one.low)) for x, one in points if one.low is not None]
+        return _line([*high, *reversed(low)]) if len(self.series) < 3 and len(high) > 1 else ""
+
+    def dashes(self, values: Sequence[float | None]) -> str:
+        """Return the points of a reference curve, which is a little longer than its episodes."""
+        known = [(k, self.y(value)) for k, value in enumerate(values) if value is not None]
+        # 0.3 columns on each side; a single column would make it too long.
+        more = 0.3 if len(self.columns) > 1 else 24.0 / (self.size.width - self.size.left - self.size.right)
+        ends = (known[0][0] - more, known[0][1]), (known[-1][0] + more, known[-1][1])
+        return _line((self.x(k), y) for k, y in (ends[0], *known, ends[1]))
+
+    @cached_property
+    def labels(self) -> list[float]:
+        """The heights of the references' names."""
+        taken: list[float] = []
+        for one in self.references:
+            height = self.y([value for value in one.values if value is not None][-1]) + 4
+            # Moved down until it overlaps no earlier label; 13 pixels are the height of a line.
+            while any(abs(height - other) < 13 for other in taken):
+                height += 3
+            taken.append(height)
+        return taken
+
+    @property
+    def ticks(self) -> list[float]:
+        """About five round values between the limits."""
+        low, high = self._limits
+        # The step is the smallest of 1, 2, 5 and 10 times a power of ten that reaches the rough one.
+        rough = (high - low) / 5
+        power = 10.0 ** floor(log10(rough))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+        first = int(low / step) - 1
+        return [round(k * step, 10) for k in range(first, first + 12) if low - 1e-9 <= k * step <= high + 1e-9]
 
 
 def limits_of(series: Sequence[Series], references: Sequence[Reference]) -> tuple[float, float]:
@@ -130,85 +150,8 @@ def limits_of(series: Sequence[Series], references: Sequence[Reference]) -> tupl
     return min(seen) - margin, max(seen) + margin
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return about five round values between the limits."""
-    # The step is the smallest of 1, 2, 5 and 10 times a power of ten that reaches the rough one.
-    rough = (high - low) / 5
-    power = 10.0 ** len(str(int(rough))) / 10 if rough >= 1 else 1.0
-    while power > rough:
-        power /= 10
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    first = int(low / step) - 1
-    return [round(k * step, 10) for k in range(first, first + 12) if low - 1e-9 <= k * step <= high + 1e-9]
-
-
-def _references(
-    references: Sequence[Reference], x: Sequence[float], y: Callable[[float], float], size: ChartSize
-) -> Iterator[str]:
-    taken: list[float] = []
-    for one in references:
-        known = [(x[k], y(value)) for k, value in enumerate(one.values) if value is not None]
-        if not known:
-            continue
-        half = (x[1] - x[0]) / 2 if len(x) > 1 else 40.0
-        told = ", ".join("n/a" if value is None else f"{value:.3f}" for value in one.values)
-        path = [(known[0][0] - half * 0.6, known[0][1]), *known, (known[-1][0] + half * 0.6, known[-1][1])]
-        yield f'<g class="reference {one.kind}"><title>{shown(one.name)}: {told}</title>{_line(path)}'
-        if size is LARGE:
-            height = known[-1][1] + 4
-            # Moved down until it overlaps no earlier label; 13 pixels are the height of a line.
-            while any(abs(height - other) < 13 for other in taken):
-                height += 3
-            taken.append(height)
-            yield f'<text x="{size.width - size.right + 4}" y="{height}">{shown(short(one.name, 18))}</text>'
-        yield "</g>"
-
-
-def _line(points: Sequence[tuple[float, float]]) -> str:
-    return f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
-
-
-def _curve(one: Series, x: Sequence[float], y: Callable[[float], float], banded: bool) -> Iterator[str]:
-    """Yield the SVG of a curve: a line, a mark and an interval per episode, and a band of intervals if `banded`."""
-    points = [(x[k], y(point.mean)) for k, point in enumerate(one.points)]
-    yield f'<g class="series c{one.place % COLOURS}" data-series="{one.place}">'
-    known = [(x[k], p.low, p.high) for k, p in enumerate(one.points) if p.low is not None and p.high is not None]
-    if banded and len(known) > 1:
-        edge = [(a, y(high)) for a, _, high in known] + [(a, y(low)) for a, low, _ in reversed(known)]
-        yield f'<polygon class="band" points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in edge)}"/>'
-    for a, low, high in known:
-        yield f'<line class="whisker" x1="{a:.1f}" x2="{a:.1f}" y1="{y(low)}" y2="{y(high)}"/>'
-    yield _line(points)
-    for k, ((a, b), point) in enumerate(zip(points, one.points, strict=True)):
-        told = f"{shown(one.name)}, episode {k + 1}: {interval(point)}, n = {point.n}"
-        yield f'<g class="point"><title>{told}</title>{mark(one.place, a, b)}</g>'
-    yield "</g>"
-
-
-def mark(place: int, x: float, y: float) -> str:
-    """Return the mark of a run as SVG, centred at (x, y).
-
-    Args:
-        place: Index of the run, which determines the shape.
-        x: Horizontal position in pixels.
-        y: Vertical position in pixels.
-    """
-    shape = _SHAPES[place % len(_SHAPES)]
-    if shape == "circle":
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
-    if shape == "square":
-        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
-    return f'<polygon points="{" ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in _CORNERS[shape])}"/>'
-
-
-def switch(place: int, name: str) -> str:
-    """Return a checkbox that shows or hides a curve, with the mark of the curve as its key."""
-    colour = f"c{place % COLOURS}"
-    return (
-        f'<label class="{colour}"><input type="checkbox" data-switch="{place}" checked> '
-        f'<svg viewBox="-8 -8 16 16" class="key" aria-hidden="true"><g class="series {colour}">'
-        f"{mark(place, 0, 0)}</g></svg>{shown(name)}</label>"
-    )
+def _line(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
 def interval(point: Estimate) -> str:
@@ -289,11 +232,9 @@ class RowFigure(NamedTuple):
     series: Sequence[Series]
     references: Sequence[Reference]
 
-    def svg(self, size: ChartSize, limits: tuple[float, float] | None) -> str:
-        """Return the chart as SVG, or a note if no run has this measure."""
-        if not self.series:
-            return '<p class="quiet">n/a</p>'
-        return chart(self.title, self.series, self.references, size, limits=limits)
+    def chart(self, size: ChartSize, limits: tuple[float, float] | None) -> Chart | None:
+        """Return the chart, or None if no run has this measure."""
+        return Chart(self.title, self.series, self.references, size, limits) if self.series else None
 
 
 def figure(runs: Sequence[ReportedRun], view: View, name: str | None) -> RowFigure:
@@ -311,7 +252,18 @@ def figure(runs: Sequence[ReportedRun], view: View, name: str | None) -> RowFigu
     return RowFigure(f"{view.name} by episode, {name or 'all'}, in {runs[0].setting}", series, lines)
 
 
-def figures(runs: Sequence[ReportedRun], view: View) -> tuple[str, dict[str, str]]:
+class ViewFigures(NamedTuple):
+    """Figures of one measure. A figure is None if no run has the measure."""
+
+    view: View
+    overall: Chart | None
+    parts: Mapping[str, Chart | None]
+    """Figure per opponent or category, if there are several."""
+    longest: int
+    """Largest number of points of a curve."""
+
+
+def figures(runs: Sequence[ReportedRun], view: View) -> ViewFigures:
     """Return the figure over all opponents, and the figures per opponent or category if there are several."""
     bounds = (0.0, 1.0) if view.proportion else None
     names = labels(runs)
@@ -323,7 +275,9 @@ def figures(runs: Sequence[ReportedRun], view: View) -> tuple[str, dict[str, str
         common = (min(low for low, _ in scales), max(high for _, high in scales))
     else:
         common = bounds or (0.0, 1.0)
-    return figure(runs, view, None).svg(LARGE, bounds), {name: one.svg(SMALL, common) for name, one in parts.items()}
+    small = {name: one.chart(SMALL, common) for name, one in parts.items()}
+    longest = max(len(view.points(run.summary.overall)) for run in runs)
+    return ViewFigures(view, figure(runs, view, None).chart(LARGE, bounds), small, longest)
 
 
 def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:

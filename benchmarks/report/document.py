@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import importlib.util
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import sections
 from benchmarks.report.blocks import Blocks, pack
-from benchmarks.report.bubbles import bubbles
-from benchmarks.report.html_text import embedded
+from benchmarks.report.bubbles import measured
+from benchmarks.report.charts import interval
 from benchmarks.report.runs import ReportedRun
-from benchmarks.report.trained import TrainedRun
-from benchmarks.report.trained import section as training
-from benchmarks.report.trained import sentence as trained_sentence
+from benchmarks.report.trained import TrainedRun, sentence, success_chart
 from mage_envs.files.atomic import write_atomically
+from mage_envs.text.visible import visible
+from trainer.runs.summary import table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SCRIPTS = ("text.js", "records.js", "listing.js", "transcript.js", "page.js")
 """Scripts in the order of the page. They share one scope."""
-
-
 REPORT = "report.html"
 """File name of the report in the folder of a run or a suite."""
 MOST_MB = 20.0
 """Default maximum size of a report in 10^6 bytes."""
+
+
+def can_write_reports() -> bool:
+    """Return True if Jinja is installed."""
+    return importlib.util.find_spec("jinja2") is not None
 
 
 def write_report(
@@ -43,6 +51,7 @@ def write_report(
     Raises:
         ValueError: If the report is larger than `most_mb` even without transcripts.
         OSError: If the file cannot be written.
+        ImportError: If Jinja is not installed.
     """
     text, blocks = document(runs, most_mb, trained)
     write_atomically(path, text)
@@ -84,59 +93,91 @@ def _allowed(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
+@cache
+def templates() -> Environment:
+    """Return the templates of the page, which escape every value.
+
+    Raises:
+        ImportError: If Jinja is not installed.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+    except ModuleNotFoundError as error:
+        raise ImportError('The report requires jinja2. Install it with: pip install "mage-envs[cli]"') from error
+
+    def written(value: object) -> object:
+        """Return the text of a value with invisible characters visible. Markup of the templates is returned as is."""
+        return value if isinstance(value, Markup) else visible(str(value))
+
+    made = Environment(
+        loader=PackageLoader("benchmarks.report", "page"),
+        autoescape=True,
+        finalize=written,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    made.filters |= {
+        "thousands": "{:,}".format,
+        "percent": lambda share, digits=1: f"{share:.{digits}%}",
+        "interval": interval,
+        "duration": sections.duration,
+    }
+    made.globals |= {
+        "all_settings": sections.all_settings,
+        "differences": sections.differences,
+        "measured": measured,
+        "setting_figures": sections.setting_figures,
+        "success_chart": success_chart,
+        "swings": sections.swings,
+        "training_table": table,
+    }
+    return made
+
+
 def _page(runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], script: str, style: str, blocks: Blocks) -> str:
-    groups = sections.grouped(runs)
-    sentence = " ".join(([sections.sentence(runs)] if runs else []) + ([trained_sentence(trained)] if trained else []))
-    packed = (f'<script type="application/gzip" id="b{n}">{text}</script>' for n, text in enumerate(blocks.texts))
-    policy = f"default-src 'none'; script-src {_allowed(script)}; style-src {_allowed(style)}; base-uri 'none'"
-    body = files("benchmarks.report").joinpath("page", "page.html").read_text("utf-8")
+    settings = sections.settings(runs)
+    told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
     # The class of the body, with which page.css hides sections without content.
     if runs and trained:
         kind = "both"
     else:
         kind = "evaluated" if runs else "trained"
-    filled = {
-        "TITLE": f"Report: {sentence[:-1]}",
-        "KIND": kind,
-        "POLICY": policy,
-        "STYLE": style,
-        "SENTENCE": sentence,
-        "THINNED": _thinned((*runs, *trained), blocks),
-        "RUNS": sections.runs_table(runs) if runs else "",
-        "TRAINED": training(trained),
-        "RESULTS": sections.results_table(groups),
-        "CURVES": sections.curves(groups),
-        "LEARNED": sections.learned(groups),
-        "BUBBLES": bubbles(groups),
-        "INDEX": embedded(_index(groups, runs, trained, blocks)),
-        "SCRIPT": script,
-        "BLOCKS": "\n".join(packed),
-    }
-    # Split once instead of repeated replacements, because an inserted text may itself contain such a mark.
-    pieces = body.split("%%")
-    return "".join(piece if place % 2 == 0 else filled[piece] for place, piece in enumerate(pieces))
-
-
-def _thinned(runs: Sequence[ReportedRun | TrainedRun], blocks: Blocks) -> str:
-    if not blocks.left_out:
-        return ""
-    count = sum(len(run.pages) for run in runs)
     return (
-        f'<p class="warning" role="note">The file is limited by --max-mb: {blocks.left_out:,} of {count:,} '
-        "transcripts, evenly spread, are left out. The scores are of all meta-episodes.</p>"
+        templates()
+        .get_template("page.html")
+        .render(
+            kind=kind,
+            policy=f"default-src 'none'; script-src {_allowed(script)}; style-src {_allowed(style)}; base-uri 'none'",
+            script=script,
+            style=style,
+            blocks=blocks.texts,
+            sentence=" ".join(
+                [*([sections.sentence(runs)] if runs else []), *([sentence(trained)] if trained else [])]
+            ),
+            left_out=blocks.left_out,
+            transcripts=sum(len(run.pages) for run in told),
+            runs=runs,
+            trained=trained,
+            settings=settings,
+            results=sections.result_rows(settings),
+            index=_index(settings, runs, trained, blocks),
+        )
     )
 
 
 def _index(
-    groups: Sequence[Sequence[ReportedRun]], runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], blocks: Blocks
+    settings: Sequence[sections.Setting], runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], blocks: Blocks
 ) -> dict[str, Any]:
     """Return the data of the list of transcripts."""
     keys = [*(run.key for run in runs), *(run.key for run in trained)]
     places = dict(zip(keys, blocks.places, strict=True))
     evaluated = [
-        _listed(run, places[run.key], run.method, name, run.summary.unit, run.summary.rows_are == "tasks")
-        for name, group in zip(sections.setting_names(groups), groups, strict=True)
-        for run in group
+        _listed(run, places[run.key], run.method, setting.name, run.summary.unit, run.summary.rows_are == "tasks")
+        for setting in settings
+        for run in setting.runs
     ]
     # Transcripts of a training do not contain the unit of their game.
     unit = "in the game's unit"

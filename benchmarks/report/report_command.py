@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.report.bubbles import draw
-from benchmarks.report.document import MOST_MB, REPORT, write_report
+from benchmarks.report.document import MOST_MB, REPORT, templates, write_report
 from benchmarks.report.runs import has_runs, read_runs
 from benchmarks.report.trained import read_trained, trained_folders
 from mage_envs.files.atomic import output_path
@@ -54,6 +54,8 @@ def command(
     """
     if not max_mb > 0:
         raise ValueError(f"--max-mb must be above 0, got {max_mb:g}.")
+    # A missing package is reported before the runs are read.
+    templates()
     paths = [Path(name) for name in runs]
     # A path with trainings only is not passed to read_runs, which raises if it finds no run.
     read = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], sample)

@@ -94,6 +94,11 @@ class ReportedRun:
         return f"{self.about['setting']['name']}, K = {options['num_episodes']}, {named}"
 
     @property
+    def measure(self) -> str:
+        """The name of the headline measure."""
+        return "success" if self.summary.objective == "success" else f"{self.summary.unit} per hand"
+
+    @property
     def failed(self) -> int:
         """Number of failed meta-episodes."""
         return sum(one.failure is not None for one in self.played)

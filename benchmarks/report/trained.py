@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.evaluation.scoring.estimates import estimate
 from benchmarks.evaluation.scoring.scores import label, per_hand
-from benchmarks.report.charts import Series, chart, switch
-from benchmarks.report.html_text import shown
+from benchmarks.report.charts import Chart, Series
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.text.parser import NO_TEXT
 from trainer.runs.run_log import TRANSCRIPTS, metric_rows, transcripts
-from trainer.runs.summary import table
 from trainer.runs.trajectory_json import Line, trajectory_from_json
 
 PARTS = 10
@@ -108,21 +106,8 @@ def sentence(runs: Sequence[TrainedRun]) -> str:
     return f"{trainings} of {rollouts:,} rollouts kept {count:,} transcripts."
 
 
-def section(runs: Sequence[TrainedRun]) -> str:
-    """Return one section per training: success by episode over the rollouts, and a table."""
-    return "".join(map(_run, runs))
-
-
-def _run(run: TrainedRun) -> str:
-    count = len(run.played)
-    kept = f'<p class="quiet">{run.key}: {len(run.rollouts):,} rollouts; {count:,} meta-episodes were kept.</p>'
-    return (
-        f'<section class="curves"><h3>{shown(run.name)}</h3>{kept}{_curves(run)}'
-        f"<pre>{shown(table(run.folder))}</pre></section>"
-    )
-
-
-def _curves(run: TrainedRun) -> str:
+def success_chart(run: TrainedRun) -> Chart | None:
+    """Return success by episode over the rollouts of a training, or None if it was not logged."""
     parts = _parts(len(run.rollouts))
     series: list[Series] = []
     while any((key := f"success/episode_{len(series) + 1}") in rollout for rollout in run.rollouts):
@@ -132,13 +117,8 @@ def _curves(run: TrainedRun) -> str:
             if values:
                 points.append(estimate(values, range(len(values))))
         series.append(Series(f"episode {len(series) + 1}", len(series), points))
-    if not series:
-        return ""
-    switches = "".join(switch(one.place, one.name) for one in series)
     names = [str(end) if end - first == 1 else f"{first + 1}-{end}" for first, end in parts]
-    drawn = chart(f"Success of {run.name}", series, axis="rollouts", names=names)
-    legend = f'<fieldset class="choice"><legend>Success in</legend>{switches}</fieldset>'
-    return f"{legend}{drawn}"
+    return Chart(f"Success of {run.name}", series, axis="rollouts", names=names) if series else None
 
 
 def _parts(rollouts: int) -> list[tuple[int, int]]:

@@ -77,11 +77,13 @@ def command(
         written: list[Path] = []
         if own.out is not None:
             # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
-            from benchmarks.report.document import REPORT, write_report
+            from benchmarks.report.document import REPORT, can_write_reports, write_report
             from benchmarks.report.runs import read_runs
 
-            written = [*summary_table.save(own.out, measured.summary), own.out / REPORT]
-            write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
+            written = summary_table.save(own.out, measured.summary)
+            if can_write_reports():
+                written.append(own.out / REPORT)
+                write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
         # Write the files first: if the reader of stdout is gone, the next line raises.
         if as_json:
             sys.stdout.write(json.dumps(measured.summary.to_json()) + "\n")

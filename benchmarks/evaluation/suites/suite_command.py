@@ -30,7 +30,7 @@ from benchmarks.evaluation.suites.suite_table import LONGEST, SuiteCell, table_r
 from benchmarks.evaluation.tables import summary_table
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_suite
-from benchmarks.report.document import REPORT, write_report
+from benchmarks.report.document import REPORT, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.atomic import output_path, write_atomically, write_json
@@ -187,14 +187,16 @@ def command(
             write_atomically(out / "table.txt", table())
             write_atomically(out / "table.tsv", tsv(done))
             known = {out / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
-            write_report(out / REPORT, read_runs(list(known), known=known))
+            if can_write_reports():
+                write_report(out / REPORT, read_runs(list(known), known=known))
     if as_json:
         print_json(table_rows(done))
     elif print_tsv:
         sys.stdout.write(tsv(done))
     else:
         sys.stdout.write(table(longest=LONGEST if sys.stdout.isatty() else None))
-    sys.stderr.write(f"wrote {out / REPORT}\n")
+    if (out / REPORT).exists():
+        sys.stderr.write(f"wrote {out / REPORT}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
 

@@ -1,4 +1,4 @@
-"""What a report is made of, without a browser; `mage quote`; what is refused."""
+"""What a report is made of, without a browser; what is refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shutil
+import sys
 from base64 import b64decode
 from collections import Counter
 from dataclasses import astuple
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.scoring.scores import Estimate
@@ -22,11 +24,13 @@ from benchmarks.evaluation.tables.comparison import compare
 from benchmarks.records.record_store import Records
 from benchmarks.report.blocks import pack
 from benchmarks.report.bubbles import measured
-from benchmarks.report.charts import Reference, Series, chart, paired
-from benchmarks.report.html_text import embedded, visible
+from benchmarks.report.charts import Chart, Reference, Series, paired
+from benchmarks.report.document import templates
 from benchmarks.report.runs import read_runs
 from benchmarks.report.trained import read_trained
 from benchmarks.report.transcripts import packed, parts
+from mage_envs.text.visible import visible
+from tests.benchmarks.report.conftest import EVAL
 from trainer.runs.run_log import RunLog
 
 
@@ -87,20 +91,43 @@ def test_bubbles_by_hand():
     assert found.overlap == (None, 0.25)
 
 
+def drawn(chart):
+    """The SVG of a chart."""
+    return templates().from_string('{% from "chart.html" import draw %}{{ draw(chart) }}').render(chart=chart)
+
+
 def test_a_chart_tells_each_point_and_its_n():
     points = [Estimate(0.5, 0.25, 0.75, 12), Estimate(1.0, None, None, 11)]
-    svg = chart("<a>", [Series("x & y", 0, points)], [Reference("best response", "ceiling", [1.5, None])])
+    reference = Reference("best response", "ceiling", [1.5, None])
+    svg = drawn(Chart("<a>", [Series("x & y", 0, points)], [reference]))
     assert "<title>x &amp; y, episode 1: 0.500 [0.250, 0.750], n = 12</title>" in svg
     assert "episode 2: 1.000, n = 11" in svg
     assert 'aria-label="&lt;a&gt;"' in svg
     assert "best response: 1.500, n/a" in svg
 
 
+def test_positions_in_a_chart():
+    two = [Estimate(0.0, 0.0, 0.5, 9), Estimate(1.0, 0.5, 1.0, 9)]
+    one = Chart("", [Series("a", 0, two), Series("b", 1, two)], [], limits=(0.0, 1.0))
+    assert [one.y(value) for value in (0, 0.5, 1)] == [276, 145, 14]  # 14 pixels above and 34 below, of 310
+    assert [one.x(k) for k in range(2)] == [158.5, 383.5]  # 46 pixels on the left and 104 on the right, of 600
+    assert [one.x(0, number) for number in range(2)] == [155, 162]  # 7 pixels apart
+    assert one.ticks == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert one.band(0) == "155.0,145.0 380.0,14.0 380.0,145.0 155.0,276.0"
+    assert one.dashes([None, 0.5]) == "316.0,145.0 383.5,145.0 451.0,145.0"
+
+
 def test_text_is_data():
     assert visible("a\x1b[1m\u202e\ud800\0\n") == "a[U+001B][1m[U+202E][U+D800][U+0000]\n"
     assert visible("√ 汉字 👩\u200d👧") == "√ 汉字 👩\u200d👧"
-    assert "<" not in embedded({"</script>": "<!--"})
-    assert json.loads(embedded({"</script>": "<!--"})) == {"</script>": "<!--"}
+    embedded = templates().from_string("{{ value|tojson }}").render(value={"</script>": "<!--\u202e"})
+    assert "<" not in embedded
+    assert embedded.isascii()
+    assert json.loads(embedded) == {"</script>": "<!--\u202e"}
+    page = templates().from_string("<p title='{{ text }}'>{{ text }}</p>")
+    assert page.render(text="'<\u202e&") == "<p title='&#39;&lt;[U+202E]&amp;'>&#39;&lt;[U+202E]&amp;</p>"
+    with pytest.raises(UndefinedError):
+        page.render()
 
 
 class Page(HTMLParser):
@@ -314,3 +341,27 @@ def test_what_cannot_be_quoted(runs, capsys):
     for told, words in cases.items():
         assert main(["quote", str(runs / "random"), "--index", *words]) == 2
         assert told in capsys.readouterr().err
+
+
+# -- without Jinja ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_jinja(monkeypatch):
+    templates.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    yield
+    templates.cache_clear()
+
+
+@pytest.mark.usefixtures("no_jinja")
+def test_without_jinja_an_evaluation_has_no_report(tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert main(["eval", "scripted:last", *EVAL, "--out", str(folder)]) == 0
+    assert not (folder / "report.html").exists()
+    assert "report.html" not in capsys.readouterr().err
+    assert main(["report", str(folder), "--out", str(tmp_path / "a.html")]) == 2
+    assert capsys.readouterr().err.endswith(
+        'The report requires jinja2. Install it with: pip install "mage-envs[cli]"\n'
+    )
+    assert not (tmp_path / "a.html").exists()

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 from benchmarks.__main__ import main
@@ -105,6 +106,18 @@ def test_clicked_through(reader, runs):
     assert told.rstrip("\n") == first["messages"][0]["content"].rstrip("\n")
     reader.one("#copy").click()
     reader.wait_for("document.querySelector('#copy').textContent === 'Copied'")
+
+
+def test_a_point_has_its_curves_colour_and_shows_its_interval(reader):
+    reader.open()
+    curves = "[...document.querySelectorAll('svg.chart .series')]"
+    fill, colour = (f"getComputedStyle(one{part})" for part in (".querySelector('use')", ""))
+    assert reader.run(f"return {curves}.length") > 10
+    assert reader.run(f"return {curves}.every((one) => {fill}.fill === {colour}.color)")
+    reader.run("document.querySelector('#curves').scrollIntoView()")
+    point = reader.one(".curves .view.headline .point use")
+    ActionChains(reader.driver).move_to_element(point).perform()
+    reader.wait_for("/, episode 1: -?\\d.*, n = /.test(document.querySelector('#hint').textContent)")
 
 
 def test_keys_and_links(reader):

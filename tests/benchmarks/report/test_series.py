@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.report.charts import COLOURS, mark
-
-CSS = Path(__file__).parents[3] / "benchmarks" / "report" / "page" / "page.css"
+PAGE = Path(__file__).parents[3] / "benchmarks" / "report" / "page"
+COLOURS = 8
 # Vienot, Brettel and Mollon 1999 (Color Research and Application 24, 243-252), in linear RGB.
 PROTAN = np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]])
 DEUTAN = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])
@@ -20,7 +19,7 @@ LEAST = 30.0
 
 
 def palettes():
-    pairs = re.findall(r"--c(\d): light-dark\((#\w{6}), (#\w{6})\)", CSS.read_text())
+    pairs = re.findall(r"--c(\d): light-dark\((#\w{6}), (#\w{6})\)", (PAGE / "page.css").read_text())
     assert [int(number) for number, _, _ in pairs] == list(range(COLOURS))
     return [[pair[place] for pair in pairs] for place in (1, 2)]
 
@@ -49,4 +48,6 @@ def test_no_two_series_look_alike(scheme, seen):
 
 
 def test_every_series_has_a_shape_of_its_own():
-    assert len({mark(place, 0.0, 0.0) for place in range(COLOURS)}) == COLOURS
+    marks = re.findall(r'<(\w+) id="mark(\d)" (.*)/>', (PAGE / "chart.html").read_text())
+    assert [int(number) for _, number, _ in marks] == list(range(COLOURS))
+    assert len({(tag, shape) for tag, _, shape in marks}) == COLOURS

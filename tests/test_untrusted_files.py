@@ -24,7 +24,7 @@ COMMANDS = {
     "report": lambda run, sound, out: ["report", run, "--sample", "2", "--out", out],
     "compare": lambda run, sound, out: ["compare", sound, run],
     "export": lambda run, sound, out: ["export", run, "--to", "csv", "--out", out],
-    "quote": lambda run, sound, out: ["quote", run, "--index", "0"],
+    "markdown": lambda run, sound, out: ["export", run, "--to", "markdown"],
     "regret": lambda run, sound, out: ["regret", run],
     "eval": lambda run, sound, out: [
         *("eval", "scripted:first", *KUHN, "--opponents", "kuhn/nash,kuhn/aggressive", "--rows", "1"),
@@ -86,8 +86,8 @@ def faults(command, run, found):
     printed = found["out"] + found["err"]
     if hidden := {one for one in printed if one not in "\n\t" and unicodedata.category(one) in ("Cc", "Cf", "Cs")}:
         yield f"hidden characters {hidden}"
-    # `quote` prints whole replies, line ends included, inside fences.
-    if "\nFAKE ROW" in printed and command != "quote":
+    # Markdown has whole replies, line ends included, inside fences.
+    if "\nFAKE ROW" in printed and command != "markdown":
         yield "a name with a line end began a line"
 
 

@@ -1,4 +1,4 @@
-"""`mage export`: exports the calls of a run as CSV or Parquet, or its meta-episodes as ATIF 1.8 trajectories."""
+"""`mage export`: exports the calls of a run as CSV or Parquet, or its transcripts as Markdown or ATIF 1.8."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchmarks.evaluation.tables.summary_table import delimited
+from benchmarks.records.markdown import markdown, of_records, of_training
 from benchmarks.records.record_store import Records
+from benchmarks.report.trained import trained_folders
 from mage_envs.files.atomic import output_path, write_atomically
 from trainer.runs.trajectory_json import Line
 
@@ -120,12 +122,17 @@ FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
     "atif": ("trajectories.atif.jsonl", _atif),
 }
 """Format to its default file name and the function that writes it."""
+MARKDOWN = "markdown"
+"""Format that is printed, and that trainings have too."""
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a run, from mage eval --out")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="Folder of a run, from mage eval --out; for markdown also from mage train"),
+    ],
     to: Annotated[
-        Literal["csv", "parquet", "atif"],
+        Literal["csv", "parquet", "atif", "markdown"],
         typer.Option(help="Format of the file; atif has one trajectory per line (required)"),
     ],
     out: Annotated[
@@ -133,18 +140,61 @@ def command(
         typer.Option(
             parser=output_path,
             metavar="FILE",
-            help="File to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl)",
+            help="File to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl; markdown is printed)",
         ),
     ] = None,
+    index: Annotated[
+        int | None, typer.Option(metavar="I", help="For markdown: index of one meta-episode, from 0 (default: all)")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(metavar="K", help="For markdown, with --index: one episode, from 1 (default: all)")
+    ] = None,
+    prompts: Annotated[bool, typer.Option(help="For markdown: also print the new messages of each prompt")] = False,
 ) -> None:
     """Write a run's calls as CSV or Parquet, or its transcripts as ATIF or Markdown.
 
     Example: mage export runs/t1/kuhn/react --to csv --out calls.csv
     """
-    records = Records(Path(run))
-    if records.problems:
-        raise ValueError(f"{run} is damaged: {records.problems[0]}. Repair it with mage eval … --resume.")
-    name, write = FORMATS[to]
-    path = out or Path(name)
-    write(records, path)
+    path = out
+    if to == MARKDOWN:
+        text = transcripts_text(run, index, episode, prompts)
+        if path is None:
+            sys.stdout.write(text)
+            return
+        write_atomically(path, text)
+    else:
+        if index is not None or episode is not None or prompts:
+            raise ValueError(f"--index, --episode and --prompts require --to {MARKDOWN}.")
+        name, write = FORMATS[to]
+        path = path or Path(name)
+        write(_whole(run), path)
     sys.stderr.write(f"wrote {path}\n")
+
+
+def transcripts_text(folder: Path, index: int | None, episode: int | None, prompts: bool) -> str:
+    """Return the transcripts of a run as Markdown.
+
+    Args:
+        folder: Folder of an evaluation or a training.
+        index: Index of one meta-episode, or None for all.
+        episode: Number of one episode, or None for all.
+        prompts: True to write the prompts.
+
+    Raises:
+        ValueError: If the run is damaged, or has no such meta-episode or episode.
+    """
+    if episode is not None and index is None:
+        raise ValueError("--episode selects an episode of one meta-episode. Name that with --index.")
+    found = of_training(folder) if folder in trained_folders(folder) else of_records(_whole(folder))
+    if index is not None and index not in found:
+        raise ValueError(f"{folder} has no transcript {index}; it has {len(found)}, up to {max(found, default=0)}.")
+    chosen = found.values() if index is None else [found[index]]
+    return "\n".join(markdown(one, episode, prompts) for one in chosen)
+
+
+def _whole(folder: Path) -> Records:
+    """Return the records of a run. Raise ValueError if the run is damaged."""
+    records = Records(folder)
+    if records.problems:
+        raise ValueError(f"{folder} is damaged: {records.problems[0]}. Repair it with mage eval … --resume.")
+    return records

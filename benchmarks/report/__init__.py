@@ -1,1 +1,1 @@
-"""`mage report` writes runs as one HTML file that opens offline; `mage quote` prints a transcript."""
+"""`mage report` writes runs as one HTML file that opens offline."""

@@ -67,7 +67,7 @@ def read_trained(paths: Sequence[Path], before: int) -> list[TrainedRun]:
 
 def trained_lines(folder: Path) -> dict[int, Line]:
     """Return the transcripts of a training by their index in the file. Raise ValueError if a line is not one."""
-    # The report and `mage quote` address a transcript by this index.
+    # The report and `mage export` address a transcript by this index.
     return {place: {**line, "index": place} for place, line in enumerate(transcripts(folder))}
 
 

@@ -211,7 +211,7 @@ function runsOf(items, test) {
   return made;
 }
 
-// Return the transcript as plain text, like `mage quote` without Markdown.
+// Return the transcript as plain text, like `mage export --to markdown` without Markdown.
 function asText(row, page) {
   const told = [`${row.run.key}/${row.at} ${row.run.name}, ${row.run.setting}${row.label ? `, ${row.label}` : ''}: ${[...row.outcomes].join(' ')}`];
   let k = -1;

@@ -33,6 +33,8 @@ from mage_envs.text.visible import visible
 from tests.benchmarks.report.conftest import EVAL
 from trainer.runs.run_log import RunLog
 
+EXPORT = ["export", "--to", "markdown"]
+
 
 def unpacked(page):
     """The texts of the prompts, as the page makes them."""
@@ -221,12 +223,12 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
     assert unpacked(page) == [[one.content for one in step.messages] for step in played[2].steps]
     assert alone.played[45].outcomes == read_runs([runs / "random"])[0].played[2].outcomes
     capsys.readouterr()
-    assert main(["quote", str(tmp_path / "trained"), "--index", "45", "--episode", "1"]) == 0
+    assert main([*EXPORT, str(tmp_path / "trained"), "--index", "45", "--episode", "1"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("# Transcript 45 of training `trained`\n\n- rollout: `22`\n- opponent: ")
     assert out.count("advantage +0.250") == sum(step.episode == 0 for step in played[2].steps)
-    assert main(["quote", str(tmp_path / "trained"), "--index", "46"]) == 2
-    assert "has no transcript 46; there are 46, from 0." in capsys.readouterr().err
+    assert main([*EXPORT, str(tmp_path / "trained"), "--index", "46"]) == 2
+    assert "has no transcript 46; it has 46, up to 45." in capsys.readouterr().err
     for kind, paths in (("trained", [tmp_path / "trained"]), ("both", [tmp_path / "trained", runs / "last"])):
         out = tmp_path / f"{kind}.html"
         assert main(["report", *map(str, paths), "--out", str(out)]) == 0
@@ -239,7 +241,7 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
     (tmp_path / "trained" / "transcripts.jsonl").write_text('{"step": 0, "steps": []}\n')
     assert main(["report", str(tmp_path / "trained")]) == 2
     assert "is not of this version or was changed" in capsys.readouterr().err
-    assert main(["quote", str(tmp_path / "trained"), "--index", "0"]) == 2
+    assert main([*EXPORT, str(tmp_path / "trained")]) == 2
     assert "is not of this version or was changed" in capsys.readouterr().err
 
 
@@ -309,12 +311,12 @@ def test_the_commands_of_the_document_run_as_printed(runs, tmp_path, monkeypatch
     assert options == [option for option in re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE) if option not in of_all]
 
 
-# -- quote -----------------------------------------------------------------------------------------------------
+# -- Markdown --------------------------------------------------------------------------------------------------
 
 
-def test_quote(runs, capsys):
+def test_one_transcript_as_markdown(runs, capsys):
     line = Records(runs / "random").lines[3]
-    assert main(["quote", str(runs / "random"), "--index", "3", "--episode", "2"]) == 0
+    assert main([*EXPORT, str(runs / "random"), "--index", "3", "--episode", "2"]) == 0
     out = capsys.readouterr().out
     call = next(call for call in line["calls"] if call["episode"] == 1 and call["phase"] == "play")
     assert f"```text\n{call['observation']}\n```" in out
@@ -322,25 +324,45 @@ def test_quote(runs, capsys):
     assert "## Episode 2: " in out
     assert "## Episode 1: " not in out
     assert "### r1, `note`" in out
-    assert main(["quote", str(runs / "random"), "--index", "3", "--prompts"]) == 0
+    assert main([*EXPORT, str(runs / "random"), "--index", "3", "--prompts"]) == 0
     out = capsys.readouterr().out
     assert "## Episode 1: " in out
     assert call["messages"][0]["content"] in out
 
 
-def test_a_quoted_attack_ends_no_block_and_reaches_no_terminal(runs, capsys):
-    for index in Records(runs / "attack").lines:
-        assert main(["quote", str(runs / "attack"), "--index", str(index)]) == 0
+def test_all_transcripts_as_markdown(runs, tmp_path, capsys):
+    one_by_one = []
+    for index in sorted(Records(runs / "random").lines):
+        assert main([*EXPORT, str(runs / "random"), "--index", str(index)]) == 0
+        one_by_one.append(capsys.readouterr().out)
+    assert main([*EXPORT, str(runs / "random"), "--out", str(tmp_path / "a.md")]) == 0
+    assert capsys.readouterr() == ("", f"wrote {tmp_path / 'a.md'}\n")
+    assert (tmp_path / "a.md").read_text() == "\n".join(one_by_one)
+
+
+def test_an_attack_as_markdown_ends_no_block_and_reaches_no_terminal(runs, capsys):
+    assert main([*EXPORT, str(runs / "attack")]) == 0
     out = capsys.readouterr().out
     assert "[U+001B][31mred" in out
     assert not set(out) & {"\x1b", "\0", "\u202e", "\ud800"}
 
 
-def test_what_cannot_be_quoted(runs, capsys):
-    cases = {"has no record of meta-episode 99": ["99"], "and no 3": ["0", "--episode", "3"]}
-    for told, words in cases.items():
-        assert main(["quote", str(runs / "random"), "--index", *words]) == 2
-        assert told in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--index", "99"], "has no transcript 99; it has 12, up to 11."),
+        (["--index", "0", "--episode", "3"], "has episodes 1 to 2, and no 3."),
+        (["--episode", "1"], "Name that with --index."),
+        (["--index", "0", "--to", "csv"], "--index, --episode and --prompts require --to markdown."),
+    ],
+)
+def test_what_cannot_be_exported(runs, tmp_path, monkeypatch, capsys, words, told):
+    monkeypatch.chdir(tmp_path)
+    assert main([*EXPORT, str(runs / "random"), *words]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 # -- without Jinja ---------------------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
-"""`mage quote`: prints a transcript as Markdown, as in the paper's Appendix D."""
+"""Transcripts as Markdown, as in the paper's Appendix D."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.records.record_store import Records
-from benchmarks.report.trained import trained_folders, trained_lines
+from benchmarks.report.trained import trained_lines
 from benchmarks.report.transcripts import numbered, outcomes, parts
 from mage_envs.text.visible import visible
 from trainer.runs.trajectory_json import Line
@@ -18,25 +16,55 @@ from trainer.runs.trajectory_json import Line
 _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `mage quote` to its parser."""
-    parser.add_argument("run", metavar="RUN", help="folder of a run, from mage eval --out or mage train")
-    parser.add_argument(
-        "--index", type=int, required=True, metavar="I", help="index of the meta-episode, from 0 (required)"
-    )
-    parser.add_argument("--episode", type=int, metavar="K", help="number of one episode, from 1 (default: all)")
-    parser.add_argument("--prompts", action="store_true", help="also print the new messages of each prompt")
-    parser.epilog = "Example: mage quote runs/a --index 0 --episode 2"
+class Transcript(NamedTuple):
+    """Meta-episode with a title, and with facts about its run."""
+
+    title: str
+    facts: Mapping[str, Any]
+    line: Line
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Print the transcript. Raise ValueError if the run has no such meta-episode or episode."""
-    title, facts, line = _found(Path(arguments.run), arguments.index)
+def of_training(folder: Path) -> dict[int, Transcript]:
+    """Return the transcripts of a training by index. Raise ValueError if a line is not one."""
+    of = f"training {_inline(folder.name)}"
+    return {
+        index: Transcript(f"Transcript {index} of {of}", {"rollout": line["rollout"]}, line)
+        for index, line in trained_lines(folder).items()
+    }
+
+
+def of_records(records: Records) -> dict[int, Transcript]:
+    """Return the transcripts of an evaluation by index."""
+    about, options = records.about, records.about["setting"]["options"]
+    facts = {
+        "agent": about["agent"]["name"],
+        "memory": options["memory"],
+        "environment": options["env_id"],
+        "fingerprint": about["fingerprint"][:12],
+    }
+    of = _inline(about["setting"]["name"])
+    return {
+        index: Transcript(f"Meta-episode {index} of {of}", facts, line) for index, line in sorted(records.lines.items())
+    }
+
+
+def markdown(transcript: Transcript, episode: int | None = None, prompts: bool = False) -> str:
+    """Return a transcript as Markdown.
+
+    Args:
+        transcript: Meta-episode to write.
+        episode: Number of one episode, from 1 (default: all).
+        prompts: True to write the new messages of each prompt in place of the observations.
+
+    Raises:
+        ValueError: If the meta-episode has no such episode.
+    """
+    title, facts, line = transcript
     # A failed meta-episode has calls of an episode that did not end.
     played = max([len(line["episodes"]), *(call["episode"] + 1 for call in line["calls"])])
-    if arguments.episode is not None and arguments.episode not in range(1, played + 1):
-        raise ValueError(f"Meta-episode {arguments.index} has episodes 1 to {played}, and no {arguments.episode}.")
-    episodes = range(played) if arguments.episode is None else [arguments.episode - 1]
+    if episode is not None and episode not in range(1, played + 1):
+        raise ValueError(f"Meta-episode {line['index']} has episodes 1 to {played}, and no {episode}.")
+    episodes = range(played) if episode is None else range(episode - 1, episode)
     told = {
         **facts,
         "opponent": line["opponent"] or None,
@@ -45,35 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
         "failure": line["failure"],
     }
     head = "\n".join(f"- {name}: {_inline(str(value))}" for name, value in told.items() if value is not None)
-    sys.stdout.write("\n\n".join([f"# {title}", head, *_body(line, episodes, arguments.prompts)]) + "\n")
+    return "\n\n".join([f"# {title}", head, *_body(line, episodes, prompts)]) + "\n"
 
 
-def _found(folder: Path, index: int) -> tuple[str, Mapping[str, Any], Line]:
-    """Return a title, facts about the run, and the line of a transcript of an evaluation or a training."""
-    if folder in trained_folders(folder):
-        lines = trained_lines(folder)
-        if index not in lines:
-            raise ValueError(f"{folder} has no transcript {index}; there are {len(lines)}, from 0.")
-        return (
-            f"Transcript {index} of training {_inline(folder.name)}",
-            {"rollout": lines[index]["rollout"]},
-            lines[index],
-        )
-    records = Records(folder)
-    if index not in records.lines:
-        told = f"0 to {records.planned - 1}, {len(records.lines)} of them played"
-        raise ValueError(f"{folder} has no record of meta-episode {index}; there are {told}.")
-    about, options = records.about, records.about["setting"]["options"]
-    facts = {
-        "agent": about["agent"]["name"],
-        "memory": options["memory"],
-        "environment": options["env_id"],
-        "fingerprint": about["fingerprint"][:12],
-    }
-    return f"Meta-episode {index} of {_inline(about['setting']['name'])}", facts, records.lines[index]
-
-
-def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[str]:
+def _body(line: Line, episodes: range, prompts: bool) -> Iterator[str]:
     last = -1
     ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
     for name, call in numbered(line):

@@ -145,7 +145,8 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "versions.py",
     }
     page = {path.name for path in (ROOT / "benchmarks" / "report" / "page").iterdir()}
-    assert {"page.html", "page.css", *SCRIPTS} == page
+    parts = ("bubbles", "chart", "curves", "page", "results", "summary", "swings", "trained")
+    assert {"page.css", *SCRIPTS, *(f"{part}.html" for part in parts)} == page
     assert {f"benchmarks/report/page/{name}" for name in page} <= set(files)
     assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/config/presets.py"} <= set(files)
     words = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mage_envs").rglob("*.toml")}

@@ -234,7 +234,7 @@ class RowFigure(NamedTuple):
 
     def chart(self, size: ChartSize, limits: tuple[float, float] | None) -> Chart | None:
         """Return the chart, or None if no run has this measure."""
-        return Chart(self.title, self.series, self.references, size, limits) if self.series else None
+        return Chart(self.title, self.series, self.references, size=size, limits=limits) if self.series else None
 
 
 def figure(runs: Sequence[ReportedRun], view: View, name: str | None) -> RowFigure:

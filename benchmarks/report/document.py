@@ -169,7 +169,7 @@ def _page(runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], script: st
 
 
 def _index(
-    settings: Sequence[sections.Setting], runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], blocks: Blocks
+    settings: Sequence[sections.SettingRuns], runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], blocks: Blocks
 ) -> dict[str, Any]:
     """Return the data of the list of transcripts."""
     keys = [*(run.key for run in runs), *(run.key for run in trained)]

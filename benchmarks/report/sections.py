@@ -17,21 +17,21 @@ MAX_LISTED_SWINGS = 10
 """Number of listed meta-episodes with the largest gain, and of those with the largest loss."""
 
 
-class Setting(NamedTuple):
+class SettingRuns(NamedTuple):
     """Runs of the same tasks and options."""
 
     name: str
     runs: Sequence[ReportedRun]
 
 
-def settings(runs: Sequence[ReportedRun]) -> list[Setting]:
+def settings(runs: Sequence[ReportedRun]) -> list[SettingRuns]:
     """Return the settings of the runs, each with one name. Equal names get the beginning of a digest."""
     groups: dict[str, list[ReportedRun]] = {}
     for run in runs:
         groups.setdefault(run.group, []).append(run)
     names = [group[0].setting for group in groups.values()]
     return [
-        Setting(name if names.count(name) == 1 else f"{name}, {key[:6]}", group)
+        SettingRuns(name if names.count(name) == 1 else f"{name}, {key[:6]}", group)
         for name, (key, group) in zip(names, groups.items(), strict=True)
     ]
 
@@ -63,7 +63,7 @@ def all_settings(run: ReportedRun) -> str:
 # -- the table -------------------------------------------------------------------------------------------------
 
 
-class Cell(NamedTuple):
+class ResultCell(NamedTuple):
     """Cell of the results: a text, or a mean with its interval or standard error."""
 
     text: str = ""
@@ -75,40 +75,42 @@ class ResultRow(NamedTuple):
     """Row of the results, with two cells per setting."""
 
     name: str
-    cells: Sequence[Cell]
+    cells: Sequence[ResultCell]
     kind: str = ""
     """Class in page.css: `exact`, `paper`, or none for an agent."""
 
 
-def result_rows(found: Sequence[Setting]) -> list[ResultRow]:
+def result_rows(found: Sequence[SettingRuns]) -> list[ResultRow]:
     """Return the rows of methods by settings: last episode and Pass@K with intervals, and the paper in grey."""
     rows: list[ResultRow] = []
     for method in dict.fromkeys(run.method for setting in found for run in setting.runs):
         # A method that was run twice at a setting has one row, with its last run.
         chosen = [[run for run in setting.runs if run.method == method][-1:] for setting in found]
         scores = [[_cells(run, run.summary.overall) for run in mine] for mine in chosen]
-        rows.append(ResultRow(method, _paired_cells(scores, Cell(NOT_KNOWN))))
+        rows.append(ResultRow(method, _paired_cells(scores, ResultCell(NOT_KNOWN))))
         # Failures are counted as losses too if they exceed 1% in any setting.
         lost = [[_cells(run, row) for run in mine if (row := run.summary.with_losses)] for mine in chosen]
         if any(lost):
-            rows.append(ResultRow(f"{method}, failures as losses", _paired_cells(lost, Cell()), "exact"))
+            rows.append(ResultRow(f"{method}, failures as losses", _paired_cells(lost, ResultCell()), "exact"))
     return [*rows, *_exact_rows(found), *_paper_rows(found)]
 
 
-def _paired_cells(cells: Sequence[Sequence[list[Cell]]], missing: Cell) -> list[Cell]:
+def _paired_cells(cells: Sequence[Sequence[list[ResultCell]]], missing: ResultCell) -> list[ResultCell]:
     """Return the two cells of each setting in one list. A setting without a run has two cells `missing`."""
     return [cell for one in cells for cell in (one[0] if one else (missing, missing))]
 
 
-def _cells(run: ReportedRun, row: ScoreRow) -> list[Cell]:
+def _cells(run: ReportedRun, row: ScoreRow) -> list[ResultCell]:
     last = row.episodes[-1].measure(run.summary.objective).estimate if row.episodes else None
     # Under early stop the last episode is played only after losses, so its mean is not shown.
     conditional = run.summary.early_stop or last is None
     cells = [None if conditional else last, row.pass_at[-1] if row.pass_at else None]
-    return [Cell(NOT_KNOWN) if cell is None else Cell(*interval(cell).partition(" ")[::2]) for cell in cells]
+    return [
+        ResultCell(NOT_KNOWN) if cell is None else ResultCell(*interval(cell).partition(" ")[::2]) for cell in cells
+    ]
 
 
-def _exact_rows(found: Sequence[Setting]) -> Iterator[ResultRow]:
+def _exact_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     """Yield rows with the exact values of the last episode, if a setting has any."""
     for name, kind in (("best response", "ceiling"), ("Bayes-optimal", "bayes"), ("best blind", "uninformed")):
         values: list[float | None] = []
@@ -124,7 +126,7 @@ def _exact_rows(found: Sequence[Setting]) -> Iterator[ResultRow]:
             values.append(value)
         if any(value is not None for value in values):
             texts = [NOT_KNOWN if value is None else f"{value:.3f}" for value in values]
-            yield ResultRow(name, [cell for text in texts for cell in (Cell(text), Cell())], "exact")
+            yield ResultRow(name, [cell for text in texts for cell in (ResultCell(text), ResultCell())], "exact")
 
 
 def _paper_column(run: ReportedRun) -> str:
@@ -134,19 +136,19 @@ def _paper_column(run: ReportedRun) -> str:
     return str(setting["name"]).rpartition("-")[0] if measured else ""
 
 
-def _paper_rows(found: Sequence[Setting]) -> Iterator[ResultRow]:
-    told: dict[str, dict[str, Cell]] = {}
+def _paper_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
+    told: dict[str, dict[str, ResultCell]] = {}
     count = reported()["meta_episodes"]
     for table in reported()["tables"]:
         measure = "" if table["measure"] == "success rate" else f" {table['measure']}"
         for method, values in table["rows"].items():
             for column, p in zip(table["columns"], values, strict=True):
-                cell = Cell(f"{p:.3f}", f"± {sqrt(p * (1 - p) / count):.3f}", measure)
+                cell = ResultCell(f"{p:.3f}", f"± {sqrt(p * (1 - p) / count):.3f}", measure)
                 told.setdefault(method, {})[column] = cell
     columns = [_paper_column(setting.runs[0]) for setting in found]
     for method, cells in told.items():
         if any(column in cells for column in columns):
-            both = [(Cell(), cells.get(column, Cell(NOT_KNOWN))) for column in columns]
+            both = [(ResultCell(), cells.get(column, ResultCell(NOT_KNOWN))) for column in columns]
             yield ResultRow(f"{method} (paper)", [cell for pair in both for cell in pair], "paper")
 
 
@@ -180,7 +182,7 @@ class Swing(NamedTuple):
     played: Played
 
 
-def swings(setting: Setting) -> dict[str, list[Swing]]:
+def swings(setting: SettingRuns) -> dict[str, list[Swing]]:
     """Return the meta-episodes with the largest gains and losses; empty if none played a first and a last episode."""
     found = [Swing(one.gain, run, one) for run in setting.runs for one in run.played if one.gain is not None]
     if not found:

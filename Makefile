@@ -32,9 +32,9 @@ demo-objectives: $(VENV)/.runtime
 
 # Every suite with scripted columns, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
 tables: $(VENV)/.runtime
-	for suite in paper-table1 paper-ood paper-ablations heldout; do $(BIN)/mage-bench suite $$suite --resume --quick \
+	for suite in paper-table1 paper-ood paper-ablations heldout; do $(BIN)/mage suite $$suite --resume --quick \
 	  --columns benchmarks/results/quick.yaml --out runs/quick/$$suite || exit 1; done
-	$(BIN)/mage-bench suite demo --resume --protocol adaptive --num-episodes 3 \
+	$(BIN)/mage suite demo --resume --protocol adaptive --num-episodes 3 \
 	  --columns benchmarks/results/demo.yaml --out runs/demo-suite
 
 bench: $(VENV)/.runtime

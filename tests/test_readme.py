@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -118,14 +117,11 @@ def make_targets() -> set[str]:
     return {target for line in phony for target in line.split()}
 
 
-def scripts() -> dict[str, str]:
-    """Console script to the module that `python -m` takes for it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"].keys() == mage_commands.PROGRAMS.keys()
-    return mage_commands.PROGRAMS
+MODULES = {"mage_envs": (), "benchmarks": (), "benchmarks.sweeps": ("sweep",), "trainer": ("train",)}
+"""Modules that run the program, and the arguments that each of them puts first."""
 
 
-def check_command(words: list[str], tmp_path: Path) -> str | None:
+def check_command(words: list[str]) -> str | None:
     """Why a command of a page cannot be right, None if nothing is found."""
     program, *rest = words
     program = Path(program).name
@@ -138,27 +134,29 @@ def check_command(words: list[str], tmp_path: Path) -> str | None:
             return None
         if importlib.util.find_spec(rest[1]) is None:
             return f"there is no module {rest[1]}"
-        known = {module.removesuffix(".__main__"): script for script, module in scripts().items()}
-        return check_script(known[rest[1]], rest[2:], tmp_path) if rest[1] in known else None
-    if program in scripts():
-        return check_script(program, rest, tmp_path)
+        return check_program([*MODULES[rest[1]], *rest[2:]]) if rest[1] in MODULES else None
+    if program in ("mage", *mage_commands.ALIASES):
+        return check_program([*mage_commands.ALIASES.get(program, ()), *rest])
     return None if program in ELSEWHERE else f"{program} is not a command of this project"
 
 
-def check_script(name: str, arguments: list[str], tmp_path: Path) -> str | None:
-    if name == "mage-train":
-        return check_training(arguments)
-    subcommand = [word for word in arguments[:1] if not word.startswith("-")]
-    shown = run_python("-m", scripts()[name], *subcommand, "--help", folder=tmp_path)
-    if shown.returncode != 0:
-        return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
-    if re.search(r"^positional arguments:\n  COMMAND", shown.stdout, re.MULTILINE) and len(arguments) > 1:
-        subcommand = arguments[:2]
-        shown = run_python("-m", scripts()[name], *subcommand, "--help", folder=tmp_path)
-        if shown.returncode != 0:
-            return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
-    unknown = [flag for flag in flags(arguments) if not re.search(rf"{flag}\b", shown.stdout)]
-    return f"{name} {subcommand} has no {unknown}" if unknown else None
+def check_program(arguments: list[str]) -> str | None:
+    """Why arguments of `mage` cannot be right, None if nothing is found."""
+    subcommand, *rest = arguments
+    if subcommand.startswith("-"):
+        return None
+    if subcommand == "train":
+        return check_training(rest)
+    if subcommand not in mage_commands.COMMANDS:
+        return f"mage has no subcommand {subcommand!r}"
+    command = mage_commands.load_command(subcommand)
+    if hasattr(command, "commands"):
+        if rest[:1] and rest[0] not in command.commands:
+            return f"mage {subcommand} has no subcommand {rest[0]!r}"
+        command = command.commands[rest[0]] if rest else command
+    known = {"--help", *(flag for one in command.params for flag in (*one.opts, *one.secondary_opts))}
+    unknown = [flag for flag in flags(rest) if flag.replace("_", "-") not in known]
+    return f"mage {subcommand} has no {unknown}" if unknown else None
 
 
 def check_training(arguments: list[str]) -> str | None:
@@ -182,10 +180,11 @@ def check_training(arguments: list[str]) -> str | None:
         "help",
         "hardware",
         "verbose",
+        "help_all",
     }
     unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known]
     if unknown:
-        return f"mage-train has no {unknown}"
+        return f"mage train has no {unknown}"
     named = [value for flag, value in pairwise(arguments) if flag == "--preset"]
     missing = [value for value in named if value not in PRESETS and not value.isupper()]
     return f"there is no preset {missing}" if missing else None
@@ -196,10 +195,10 @@ def flags(arguments: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_shell_blocks_name_what_exists(page: Path, tmp_path: Path) -> None:
+def test_the_shell_blocks_name_what_exists(page: Path) -> None:
     wrong = {}
     for line, words in commands(page):
-        problem = check_command(words, tmp_path)
+        problem = check_command(words)
         if problem:
             wrong[f"{name_of(page)}:{line}"] = problem
     assert wrong == {}
@@ -218,21 +217,21 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
         ("make demo", None),
         ("make PYTHON=python3.11 test", None),
         ("make everything", "no target ['everything']"),
-        ("mage-envs play mage/KuhnPoker-v0 --opponent uniform", None),
-        ("mage-envs fly", "no subcommand ['fly']"),
-        ("mage-bench eval policy:uniform --env x --rows 2", None),
-        ("mage-bench eval x --row-count 2", "['--row-count']"),
-        ("mage-train --preset mage-kuhn --dry-run --max_rollouts 2", None),
-        ("mage-train --gama_step 1", "--gama_step"),
-        ("mage-train --preset mage-chess", "no preset ['mage-chess']"),
+        ("mage play mage/KuhnPoker-v0 --opponent uniform", None),
+        ("mage fly", "no subcommand 'fly'"),
+        ("mage eval policy:uniform --env x --rows 2", None),
+        ("mage eval x --row-count 2", "['--row-count']"),
+        ("mage train --preset mage-kuhn --dry-run --max_rollouts 2", None),
+        ("mage train --gama_step 1", "--gama_step"),
+        ("mage train --preset mage-chess", "no preset ['mage-chess']"),
         ("python -m benchmarks.nothing", "no module"),
         ("python -m trainer --preset grpo-kuhn", None),
         ("mage-teach", "not a command"),
-        ("mage-envs webshop serve --port 1", None),
-        ("mage-envs webshop sell", "has no subcommand"),
+        ("mage webshop serve --port 1", None),
+        ("mage webshop sell", "has no subcommand"),
         ("pip install -e .", None),
     ],
 )
-def test_the_check_of_commands_finds_mistakes(command: str, says: str | None, tmp_path: Path) -> None:
-    found = check_command(shlex.split(command), tmp_path)
+def test_the_check_of_commands_finds_mistakes(command: str, says: str | None) -> None:
+    found = check_command(shlex.split(command))
     assert found is None if says is None else (found is not None and says in found), found

@@ -158,7 +158,7 @@ def _read_source(digest: str) -> Sequence[Mapping[str, Any]]:
     if sha256(text.encode()).hexdigest()[:32] != digest:
         raise ValueError(
             f"Control 'other': its source {digest[:12]} is not in the cache ({path.parent}), or was changed. "
-            "Create it again with mage-bench eval … --control other --from RUN."
+            "Create it again with mage eval … --control other --from RUN."
         )
     entries: Sequence[Mapping[str, Any]] = json.loads(text)
     return entries

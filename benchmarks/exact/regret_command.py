@@ -50,7 +50,9 @@ def command(
         str | None,
         typer.Option(metavar="JSON", help="Options of the environment as JSON; they override a saved model's own"),
     ] = None,
-    panel: Annotated[str | None, typer.Option(metavar="NAME", help="Named panel; mage list shows all of them")] = None,
+    panel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Named panel; mage list panels shows all of them")
+    ] = None,
     pool: Annotated[
         str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
     ] = None,

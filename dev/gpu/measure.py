@@ -5,7 +5,7 @@
 
 The benchmark downloads nothing. A model with random weights plays no legal move, so its gradient results from penalties
 and the entropy bonus. The benchmark measures the cost of an update, not what the model learns. The table compares the
-GPU's peak memory with the estimate of `mage-train --hardware --dry-run` for the same run. The second command runs the
+GPU's peak memory with the estimate of `mage train --hardware --dry-run` for the same run. The second command runs the
 same code without a GPU.
 """
 
@@ -133,7 +133,7 @@ class Meter:
 
 
 def model_settings(adapted: bool) -> ModelConfig:
-    """Return the number format and the adapter, as the flags of mage-train would set them."""
+    """Return the number format and the adapter, as the flags of mage train would set them."""
     from trl.trainer.model_config import ModelConfig
 
     if not adapted:

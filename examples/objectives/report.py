@@ -15,7 +15,7 @@ from examples.objectives.welch import WelchDifference, difference
 NOTE = """\
 Every figure is exact for the model that was trained: the mean over all ways in which a meta-episode can go; +- is the
 standard deviation over the seeds. 'optimum' is what the policy earns in each episode that is optimal for what the
-learner is paid, by the dynamic program behind `mage-bench headroom`. 'short' is how much less of its pay (the sum of
+learner is paid, by the dynamic program behind `mage headroom`. 'short' is how much less of its pay (the sum of
 the episodes, with the weights of the pay) the learner gets than that policy. Where several policies are equally good
 their episodes may differ, 'short' does not. 'to last' is what is missing in the last episode alone. Single-episode
 credit maximises no one sum: there 'short' weighs the episodes evenly. GRPO pays a whole meta-episode with the sum of

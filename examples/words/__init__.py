@@ -1,1 +1,1 @@
-"""Results of `mage-train --model words` in six small games, beside their exact values."""
+"""Results of `mage train --model words` in six small games, beside their exact values."""

@@ -1,4 +1,4 @@
-"""Results of `mage-train --model words` in six small games, beside exact values.
+"""Results of `mage train --model words` in six small games, beside exact values.
 
 The table compares the training's first and last rollouts and the saved model with the exact values of the game. Each
 game is a run of that command with its defaults. The runs are done in this process, one after another. A finished run is
@@ -62,7 +62,7 @@ class Lesson:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Arguments of `mage-train` for the same run."""
+        """Arguments of `mage train` for the same run."""
         named = {"env_id": f"mage/{self.game}-Meta-v0"} | ({"opponents": f"pool:{self.pool}"} if self.pool else {})
         chosen = {"model": "words", **named, **self.settings, "seed": self.seed}
         return tuple(text for name, value in chosen.items() for text in (f"--{name}", str(value)))
@@ -143,7 +143,7 @@ def described(lesson: Lesson) -> dict[str, Any]:
 
 
 def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
-    """Return the settings that `mage-train` derives from the lesson's flags, with checkpoints added."""
+    """Return the settings that `mage train` derives from the lesson's flags, with checkpoints added."""
     from trainer.config.mage_config import MAGEConfig
     from trainer.trl.setup import prefer_exact
 
@@ -210,7 +210,7 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
         game=lesson.game,
         pool=lesson.spec,
         unit="wins" if wins else game.spec.unit,
-        command="mage-train " + " ".join(lesson.flags),
+        command="mage train " + " ".join(lesson.flags),
         parameters=sum(weight.numel() for weight in trainer.accelerator.unwrap_model(trainer.model).parameters()),
         advantage=f"exact, horizon {config.horizon}" if config.advantage == "exact" else config.advantage,
         rollouts=config.max_rollouts,

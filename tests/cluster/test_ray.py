@@ -122,6 +122,6 @@ def test_a_model_is_asked_by_exploit(tmp_path, cluster, monkeypatch):
 
 def test_a_cluster_that_does_not_answer_is_told_in_one_line(tmp_path, capfd):
     assert main([*EVAL, str(tmp_path / "run"), "--executor", "ray:127.0.0.1:9"]) == 2
-    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("mage-bench: ")]
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("mage: ")]
     assert len(told) == 1
-    assert told[0].startswith("mage-bench: The Ray cluster at 127.0.0.1:9 does not answer (")
+    assert told[0].startswith("mage: The Ray cluster at 127.0.0.1:9 does not answer (")

@@ -173,7 +173,7 @@ def test_ctrl_c_cancels_what_runs(alone, folder):
 def test_a_partition_that_there_is_not_is_told_in_one_line(capfd):
     assert main([*EVAL, "run", "--executor", "slurm:gpu"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("mage-bench: Slurm rejected the job: sbatch: error: invalid partition specified: gpu")
+    assert line.startswith("mage: Slurm rejected the job: sbatch: error: invalid partition specified: gpu")
 
 
 def test_without_accounts_it_is_told_in_one_line(folder, slurm, monkeypatch, capfd):
@@ -182,10 +182,10 @@ def test_without_accounts_it_is_told_in_one_line(folder, slurm, monkeypatch, cap
     monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
     assert main(RUN) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("mage-bench: Slurm accounting is not available (Slurm accounting storage is disabled), so")
+    assert line.startswith("mage: Slurm accounting is not available (Slurm accounting storage is disabled), so")
 
 
 def test_without_slurm_it_is_told_in_one_line(capfd, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert main(RUN) == 2
-    assert "mage-bench: Slurm is not available on this machine (" in capfd.readouterr().err
+    assert "mage: Slurm is not available on this machine (" in capfd.readouterr().err

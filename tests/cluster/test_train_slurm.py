@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch, slurm):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path
-    said("scancel", "--name=mage-train")
+    said("scancel", "--name=mage train")
     until(all_idle, 120)
 
 
@@ -96,9 +96,9 @@ def test_four_nodes_with_too_few_gpus_are_refused_once():
     options = ["--gpus-per-node=1", "--cpus-per-task=8", "--output=log"]
     job = submitted("4x8x80gb", "--preset", "mage-kuhn", "--output_dir", "run", options=options)
     assert ended(job) == "FAILED"
-    [line] = [line for line in Path("log").read_text().splitlines() if line.startswith("mage-train: ")]
+    [line] = [line for line in Path("log").read_text().splitlines() if line.startswith("mage: ")]
     assert line.startswith(
-        "mage-train: a run on --hardware 4x8x80gb requires 32 processes, but 4 were started; start it with"
+        "mage: a run on --hardware 4x8x80gb requires 32 processes, but 4 were started; start it with"
     )
     assert "`sbatch --nodes=4 " in line
 

@@ -23,7 +23,7 @@ def test_the_commands_run_as_printed(
     assert len(commands) == 12
     for command in commands:
         program, *words = shlex.split(command)
-        assert program == "mage-bench"
+        assert program == "mage"
         assert main(words) == 0, f"{command}: {capsys.readouterr().err}"
         assert capsys.readouterr().out
 

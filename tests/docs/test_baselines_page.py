@@ -11,7 +11,7 @@ import benchmarks.__main__
 import trainer.__main__
 from tests.test_readme import ROOT, SHELL, blocks
 
-PROGRAMS = {"mage-bench": benchmarks.__main__.main, "mage-train": trainer.__main__.main}
+PROGRAMS = {"mage": benchmarks.__main__.main, "mage train": trainer.__main__.main}
 SAYS = [
     "scripted:random in mage/KuhnPoker",
     "memory: memento",

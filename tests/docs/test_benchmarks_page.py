@@ -40,7 +40,7 @@ def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
     for command in commands:
         program, *words = shlex.split(command, comments=True)
         # The older name is an alias.
-        assert program in ("mage", "mage-bench")
+        assert program in ("mage", "mage")
         assert main(words) == 0, f"{command}: {capsys.readouterr().err}"
         assert capsys.readouterr().out
 

@@ -104,7 +104,7 @@ class Coward:
     def act(self, turn): return turn.legal_actions[0]
 """
 TRAINING = (
-    "mage-train --model tiny --import my_opponents --opponents kuhn/coward --output_dir runs/coward --save_steps 1 "
+    "mage train --model tiny --import my_opponents --opponents kuhn/coward --output_dir runs/coward --save_steps 1 "
     "--use_cpu true --groups_per_rollout 1 --num_generations 2 --max_completion_length 4 --updates_per_rollout 1"
 )
 
@@ -118,12 +118,12 @@ def coward(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "command",
     [
-        "mage-envs play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1",
-        "mage-envs play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1",
-        "mage-bench eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2",
-        "mage-bench eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2",
-        "mage-bench tournament KuhnPoker --import my_opponents --games 2 --policies kuhn/coward,uniform",
-        "mage-bench tournament KuhnPoker --policies my_opponents:Coward,cfr --games 2 --executor local --out cup",
+        "mage play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1",
+        "mage play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1",
+        "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2",
+        "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2",
+        "mage tournament KuhnPoker --import my_opponents --games 2 --policies kuhn/coward,uniform",
+        "mage tournament KuhnPoker --policies my_opponents:Coward,cfr --games 2 --executor local --out cup",
     ],
 )
 def test_opponents_of_the_current_folder_are_found(command: str, coward: Path) -> None:
@@ -199,7 +199,7 @@ def test_modules_of_the_current_folder_come_last(coward: Path) -> None:
     for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):
         (coward / name).write_text("raise SystemExit('the wrong module')\n")
     try:
-        done = shell("mage-envs play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1", coward, "bet\nbet\n")
+        done = shell("mage play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1", coward, "bet\nbet\n")
         assert done.returncode == 0, done.stderr
     finally:
         for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):

@@ -14,7 +14,7 @@ from trainer.config.hardware import hardware_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "hardware.md"
 LINES = [line for block in blocks(PAGE) if block.language == "sh" for line in block.text.splitlines()]
-TRAINING = [line for line in LINES if line.startswith("mage-train")]
+TRAINING = [line for line in LINES if line.startswith("mage train")]
 
 
 def test_every_kind_has_its_section() -> None:

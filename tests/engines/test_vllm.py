@@ -165,7 +165,7 @@ def test_two_processes_ask_one_server(served: tuple[str, str], tmp_path: Path) -
 def test_a_server_that_is_not_up_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = flags(vllm_mode="server", vllm_server_base_url="http://127.0.0.1:9", vllm_server_timeout=0)
     assert main([*TINY, *where, "--use_vllm", "true", "--output_dir", str(tmp_path)]) == 2
-    assert "mage-train: The vLLM server can't be reached at http://127.0.0.1:9 " in capsys.readouterr().err
+    assert "mage: The vLLM server can't be reached at http://127.0.0.1:9 " in capsys.readouterr().err
 
 
 @torch.no_grad()

@@ -46,7 +46,7 @@ def test_a_stopped_lesson_leaves_a_model_and_is_not_done(tmp_path: Path):
 
 def test_the_lessons_are_the_commands_of_the_table():
     assert [(one.game, one.command) for one in committed()] == [
-        (lesson.game, "mage-train " + " ".join(lesson.flags)) for lesson in LESSONS
+        (lesson.game, "mage train " + " ".join(lesson.flags)) for lesson in LESSONS
     ]
 
 

@@ -1,4 +1,4 @@
-"""Run one command of mage-bench over many folders in this process, and report every event that a record must not cause.
+"""Run one command of mage over many folders in this process, and report every event that a record must not cause.
 
     python -m tests.untrusted.audited JOB.json
 

@@ -71,7 +71,7 @@ def test_options_follow_a_colon_and_are_converted():
         ("amem:encoder=hash:3", "encoder='hash:3' takes no arguments after the colon"),
         ("amem:granularity=hand", "granularity='hand' is unknown"),
         ("memento:scope=all", "scope='all' is unknown; choose one of: 'meta', 'run', 'fill'"),
-        ("memento:scope=run", "scope=run and bank=FILE require each other. Create a bank with mage-bench fill"),
+        ("memento:scope=run", "scope=run and bank=FILE require each other. Create a bank with mage fill"),
         ("memento_q:scope=meta", "memory=memento_q needs scope=run and bank=FILE"),
         ("none:a=1", "memory='none:a=1' takes no arguments after the colon, got 1."),
     ],

@@ -38,7 +38,7 @@ class EnvironmentFields:
     num_episodes: int | None = option(None, "Number of episodes per meta-episode, K (default: None, which is 3).")
     memory: str | None = option(
         None,
-        "Memory between episodes: a name from mage-envs list, or module:Class (default: None, which is reflection).",
+        "Memory between episodes: a name from mage list, or module:Class (default: None, which is reflection).",
     )
     context: str | None = option(
         None,
@@ -111,7 +111,7 @@ class EvaluationFields:
     """Evaluation and log."""
 
     eval_panel: str | None = option(
-        None, "Panel of mage-bench list that is played during training (default: None, no evaluation)."
+        None, "Panel of mage list panels that is played during training (default: None, no evaluation)."
     )
     eval_every: int = option(10, "Rollouts between two evaluations of the panel (default: 10, 0 disables them).")
     eval_temperature: float | None = option(

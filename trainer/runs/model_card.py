@@ -67,7 +67,7 @@ def model_card(
         _results(config.output_dir),
         "## Command",
         f"```sh\n{_command(command)}\n```" if command is not None else f"```python\n{_call(config)}\n```",
-        "`mage-bench eval FOLDER` evaluates the model. `mage.json` stores its prompt format, limits and sampling.",
+        "`mage eval FOLDER` evaluates the model. `mage.json` stores its prompt format, limits and sampling.",
         f"## Citation\n\n```bibtex\n{_CITATION}\n```",
     ]
     return "\n\n".join(parts) + "\n"

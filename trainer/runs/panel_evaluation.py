@@ -24,7 +24,7 @@ class Scored(NamedTuple):
     metrics: Mapping[str, float]
     """Scores by name, `SCORE` included."""
     table: str
-    """Table as `mage-bench eval` prints it."""
+    """Table as `mage eval` prints it."""
 
 
 class PanelPlayed(Protocol):
@@ -57,6 +57,6 @@ def panel_played(name: str, env_id: str, options: Mapping[str, Any]) -> PanelPla
     made: PanelPlayed = vars(import_module(module))[attribute](name, options)
     if made.env_id != env_id:
         raise ValueError(
-            f"eval_panel={name!r} is played in {made.env_id}, not in {env_id}; mage-bench list shows all panels."
+            f"eval_panel={name!r} is played in {made.env_id}, not in {env_id}; mage list panels shows them."
         )
     return made

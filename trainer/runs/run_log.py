@@ -25,7 +25,7 @@ class RunLog:
     `metrics.jsonl` has one line of kind `rollout` for each rollout, then one of kind `update` for each of its optimiser
     steps. Each evaluation adds one of kind `eval`. `step` is the number of optimiser steps before the line (for an
     evaluation: steps done). `transcripts.jsonl` has some meta-episodes of each rollout, with messages, reply, reward,
-    penalty and advantage of every call (`transcript`). `mage-bench report` shows them.
+    penalty and advantage of every call (`transcript`). `mage report` shows them.
 
     A rollout's metrics are written after its last update, so that a resumed run has each once.
     """

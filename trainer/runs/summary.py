@@ -101,14 +101,14 @@ def commands(
     if played is not None and played.env_id.endswith("-Meta-v0"):
         # The commands load no module that only mage.json names.
         modules = "".join(f" --import {module}" for module in played.imports)
-        lines.append(f"Evaluate it:      mage-bench eval {name}{modules}")
+        lines.append(f"Evaluate it:      mage eval {name}{modules}")
         if opponents:
             base = played.env_id.replace("-Meta-v0", "-v0")
             opponent = shlex.quote(f"checkpoint:{folder}")
-            lines.append(f"Play against it:  mage-envs play {base} --opponent {opponent}{modules}")
+            lines.append(f"Play against it:  mage play {base} --opponent {opponent}{modules}")
     if (Path(folder) / TRANSCRIPTS).exists():
         page = shlex.quote(str(Path(folder) / "report.html"))
-        lines.append(f"Read transcripts: mage-bench report {name} --out {page}")
+        lines.append(f"Read transcripts: mage report {name} --out {page}")
     # `--max_rollouts` and `--resume` are added below with new values.
     words = [word for word in arguments if word not in ("--resume", "--resume-if-any")]
     if rollouts is not None and "--max_rollouts" in words:

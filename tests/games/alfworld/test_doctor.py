@@ -1,4 +1,4 @@
-"""`mage-envs doctor`: every part is named, with what was found or the remedy."""
+"""`mage doctor`: every part is named, with what was found or the remedy."""
 
 from __future__ import annotations
 

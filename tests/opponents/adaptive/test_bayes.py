@@ -239,7 +239,7 @@ def test_mage_bench_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[2] for line in refused] == ["'counting'", "'ismcts'"]
     assert "remembers earlier hands" in refused[0]
     assert main(["ceilings", "Sokoban"]) == 2
-    assert capsys.readouterr().err == ("mage-bench: Sokoban has no enumerable tree, so its exact ceilings are n/a.\n")
+    assert capsys.readouterr().err == ("mage: Sokoban has no enumerable tree, so its exact ceilings are n/a.\n")
     for options, message in (("{", "--game-kwargs is not JSON"), ('{"revael": 1}', "KuhnPoker does not take these")):
         assert main(["ceilings", "KuhnPoker", "--game-kwargs", options]) == 2
         assert message in capsys.readouterr().err

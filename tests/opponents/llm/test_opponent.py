@@ -1,4 +1,4 @@
-"""The opponent `llm:model@url` in games, rollouts and `mage-bench eval`."""
+"""The opponent `llm:model@url` in games, rollouts and `mage eval`."""
 
 from __future__ import annotations
 

@@ -189,9 +189,7 @@ def test_a_server_that_is_down_is_told_before_anything_is_played(server: Server,
     server.stop()
     agent = f"llm:tiny@{server.url},cache=off,attempts=1"
     assert main(["eval", agent, *KUHN, "--out", str(tmp_path / "run")]) == 2
-    assert (
-        "mage-bench: The first call failed, so no further calls were made: refused: nothing" in capfd.readouterr().err
-    )
+    assert "mage: The first call failed, so no further calls were made: refused: nothing" in capfd.readouterr().err
     assert not (tmp_path / "run" / "run.json").exists(), "the folder stays free"
 
 

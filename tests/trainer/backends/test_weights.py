@@ -145,7 +145,7 @@ def test_a_flipped_bit_in_a_checkpoint_is_one_line(
     capsys.readouterr()
     assert mage_bench(["eval", str(folder), "--rows", "1"]) == 2
     line = capsys.readouterr().err
-    assert line.startswith(f"mage-bench: {told}")
+    assert line.startswith(f"mage: {told}")
     assert line.count("\n") == 1
 
 
@@ -156,5 +156,5 @@ def test_a_whole_model_that_is_damaged_is_one_line(
     cut(tmp_path / "cut" / "model.safetensors")
     assert mage_bench(["eval", str(tmp_path / "cut"), "--rows", "1"]) == 2
     line = capsys.readouterr().err
-    assert line.startswith(f"mage-bench: The model in {tmp_path / 'cut'} cannot be loaded (")
+    assert line.startswith(f"mage: The model in {tmp_path / 'cut'} cannot be loaded (")
     assert line.count("\n") == 1

@@ -1,4 +1,4 @@
-"""A panel in training: scored as `mage-bench eval` scores it, the best checkpoint kept, and the run ended by a rule."""
+"""A panel in training: scored as `mage eval` scores it, the best checkpoint kept, and the run ended by a rule."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     assert "2147483648" not in shown.err + shown.out
     assert f"Figure: {Path('run') / FIGURE}" in shown.out
     assert (tmp_path / "run" / FIGURE).read_bytes().startswith(b"\x89PNG")
-    assert "Evaluate it:      mage-bench eval run" in shown.out
-    assert "Play against it:  mage-envs play mage/KuhnPoker-v0 --opponent checkpoint:run" in shown.out
+    assert "Evaluate it:      mage eval run" in shown.out
+    assert "Play against it:  mage play mage/KuhnPoker-v0 --opponent checkpoint:run" in shown.out
     assert f"mage train --preset mage-kuhn --model tiny {' '.join(TINY[2:4])}" in shown.out
     rollouts, updates = metric_rows("run", "rollout"), metric_rows("run", "update")
     assert [row["step"] for row in rollouts] == [0, 2]
@@ -156,7 +156,7 @@ def test_the_table_compares_the_first_with_the_last_rollouts(tmp_path: Path) -> 
     assert lines[0].endswith("the first and the last 2 of 10 rollouts")
     assert lines[1].split() == ["all", "success", "0.050", "->", "0.850"]
     assert lines[2].split() == ["kuhn/rock", "success", "1.000", "->", "1.000"]
-    assert "mage-bench eval" not in commands(tmp_path, None, ["--resume", "--x", "1"], None, False)
+    assert "mage eval" not in commands(tmp_path, None, ["--resume", "--x", "1"], None, False)
 
 
 def test_nothing_is_shown_under_logging_strategy_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

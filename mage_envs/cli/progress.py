@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
 
 from mage_envs.text.visible import one_line
 
@@ -62,32 +61,50 @@ class Progress:
         text = f"{self._what}: {done} of {self.total} {self._unit}, {before}{says}"
         _LOG.info(text, extra={"over": over})
         self._tells = True
-        redrawn = any(isinstance(handler, _Line) and handler.redraws for handler in _LOG.handlers)
+        redrawn = any(isinstance(handler, _Line) for handler in _LOG.handlers)
         self._tell = now + (REDRAWN if redrawn else TOLD)
 
 
-class _Line(logging.StreamHandler[TextIO]):
-    """A handler that writes one line per record, or, on a terminal, one line that is redrawn until the work is done."""
+class _Line(logging.Handler):
+    """A handler that draws one line on a terminal, which the next record replaces until the work is done."""
 
     def __init__(self) -> None:
-        super().__init__(sys.stderr)
-        self.redraws = sys.stderr.isatty()
+        # Imported here, because rich takes longer than a short command, and pipes do not need it.
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        super().__init__()
+        self._text = Text
+        self._make = lambda: Live(console=Console(stderr=True), auto_refresh=False)
+        self._live = self._make()
 
     def emit(self, record: logging.LogRecord) -> None:
-        over = not self.redraws or vars(record).get("over", True)
-        self.stream.write(("\r\x1b[K" if self.redraws else "") + self.format(record) + ("\n" if over else ""))
-        self.flush()
+        if not self._live.is_started:
+            self._live.start()
+        # rich also replaces a line that wraps on a narrow terminal.
+        self._live.update(self._text(self.format(record)), refresh=True)
+        if vars(record).get("over", True):
+            # Ends the line, so that it stays above the next one.
+            self._live.stop()
+            self._live = self._make()
+
+    def close(self) -> None:
+        self._live.stop()
+        super().close()
 
 
 @contextmanager
 def shown() -> Iterator[None]:
     """Show the lines of progress on stderr inside this context."""
     # The level is set on this logger alone, so that other INFO lines stay hidden.
-    handler, before = _Line(), _LOG.level
+    handler: logging.Handler = _Line() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
+    before = _LOG.level
     _LOG.addHandler(handler)
     _LOG.setLevel(logging.INFO)
     try:
         yield
     finally:
         _LOG.removeHandler(handler)
+        handler.close()
         _LOG.setLevel(before)

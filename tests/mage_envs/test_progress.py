@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 
 import pytest
 
@@ -66,5 +67,16 @@ def test_work_that_takes_long_is_told_at_once_and_redrawn_on_a_terminal(
     fourth, last = (f"A job: {done} of 10 pieces, 2 of them from before, " for done in (4, 10))
     assert work() == f"{starting}starting.\n{last}3.0 s.\n"
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
-    bar = "\r\x1b[K"
-    assert work() == f"{bar}{starting}starting.{bar}{third}7 s left.{bar}{fourth}6 s left.{bar}{last}3.0 s.\n"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    drawn = work()
+    frames = [text for text in re.split(r"\x1b\[[?0-9;]*[A-Za-z]|\r|\n", drawn) if text]
+    # rich draws the last frame once more when the line is finished.
+    assert [text for text, _ in itertools.groupby(frames)] == [
+        f"{starting}starting.",
+        f"{third}7 s left.",
+        f"{fourth}6 s left.",
+        f"{last}3.0 s.",
+    ]
+    assert drawn.count("\n") == 1
+    assert drawn.endswith("\n\x1b[?25h"), "the cursor is visible again"

@@ -24,7 +24,7 @@ _NUMBERS = re.compile(r"[-+0-9.,eE\[\]±% ]*")
 """Pattern of a number with its interval, which may begin with a sign."""
 FORMULA_SIGNS = ("=", "+", "-", "@")
 """First characters of a cell that make a spreadsheet execute it."""
-_AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
+_AGENT, _CEILING, _BLIND = "#1f5fa8", "#b3472c", "#6b6b6b"
 _CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
 
@@ -50,7 +50,7 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
         return "\n".join([*lines, *summary.overall.warnings()]) + "\n"
     columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
-    columns += ["no information", "ceiling", "share"]
+    columns += ["best blind", "ceiling", "share"]
     main = [_headline(row, summary, episodes) for row in rows]
     rates = [_rates(row, summary, episodes) for row in rows]
     rate_columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, episodes + 1))]
@@ -230,7 +230,7 @@ def _cell(value: object) -> object:
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:
     """Return one line per opponent, episode and measure, and one per opponent and problem of replies."""
-    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling")
+    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "blind", "ceiling")
     lines: list[Sequence[object]] = [(*head, "share", "share_low", "share_high")]
     lost = () if summary.with_losses is None else (summary.with_losses,)
     for row in (*summary.rows, summary.overall, *lost, *summary.floors):
@@ -325,11 +325,11 @@ def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str)
 def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, controls: Sequence[ScoreRow]) -> None:
     measures = _measures(row, summary)
     episodes = list(range(1, len(measures) + 1))
-    for name, color, style in (("ceiling", _CEILING, "--"), ("uninformed", _UNINFORMED, ":")):
+    for name, color, style in (("ceiling", _CEILING, "--"), ("best blind", _BLIND, ":")):
         values = [m.ceiling if name == "ceiling" else m.uninformed for m in measures]
         known = [(k, value) for k, value in zip(episodes, values, strict=True) if value is not None]
         if known:
-            title = "best response" if name == "ceiling" else "best without information"
+            title = "best response" if name == "ceiling" else "best blind"
             axis.plot(*zip(*known), color=color, linestyle=style, linewidth=1.4, label=title)
     for number, control in enumerate(controls):
         means = [m.estimate.mean for m in _measures(control, summary)]

@@ -49,7 +49,7 @@ def test_table_of_wins_and_of_what_is_not_known():
     rows = [played([1, 0], opponent="mcts:10", seed=i) for i in range(4)]
     text = table(summarise(rows, TicTacToe()))
     assert "Success rate with 95% intervals" in text
-    assert text.count("n/a") == 3  # no information, ceiling, share
+    assert text.count("n/a") == 3  # best blind, ceiling, share
     assert "50.0%" in text  # draws
     assert "all" not in [line.split(" ")[0] for line in text.splitlines()]
 

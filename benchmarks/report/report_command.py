@@ -63,8 +63,9 @@ def command(
     path = out or output_path(REPORT)
     blocks = write_report(path, read, max_mb, trained)
     kept = sum(map(len, blocks.places))
+    count = len(read) + len(trained)
     sys.stderr.write(
-        f"wrote {path}: {len(read) + len(trained)} runs, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
+        f"wrote {path}: {count} run{'s' * (count != 1)}, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
     )
     if blocks.left_out:
         sys.stderr.write(f"{blocks.left_out:,} transcripts are left out for --max-mb {max_mb:g}\n")

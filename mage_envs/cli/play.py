@@ -16,6 +16,7 @@ from mage_envs.core import GameSpec
 from mage_envs.registry import ENV, META_ENV
 
 QUIT = ("q", "quit", "exit")
+HELP = ("?", "help")
 BACK = {"undo": -1, "restart": 0}
 """Answers to keep after each command, as the end of a slice."""
 PATIENCE = 100_000
@@ -161,13 +162,13 @@ def _play_hand(table: _Table) -> None:
     table.hands += 1
     table.total += value
     opponent = f"Opponent: {info['opponent']}. " if info["opponent"] else ""
-    print(f"\n{observation}\n{opponent}Total: {table.score()}.")
+    print(f"\n{_as_lines(observation)}\n{opponent}Total: {table.score()}.")
 
 
 def _listen(observation: str, legal: tuple[str, ...], commands: Sequence[str]) -> str:
     """Return the user's action or one of `commands`. Raises _Leaves or EOFError if the user leaves."""
     choices = "  ".join(f"{number}) {action}" for number, action in enumerate(legal, start=1))
-    screen = "\n".join(("", observation, *([choices] if choices else ())))
+    screen = "\n".join(("", _as_lines(observation), *([choices] if choices else ())))
     print(f"{screen}  (arrow keys, too)" if takes_arrows(legal) else screen)
     while True:
         answer = ask("> ", legal)
@@ -179,8 +180,17 @@ def _listen(observation: str, legal: tuple[str, ...], commands: Sequence[str]) -
             return text.lower()
         if text.lower() in QUIT and text not in legal:
             raise _Leaves
+        if text.lower() in HELP and text not in legal:
+            named = ", ".join(("quit", *commands))
+            print(f"Answer with one of the actions above or its number. Commands: {named}. Help costs no turn.")
+            continue
         # `isdigit` accepts superscripts, which `int` rejects. `int` also rejects thousands of digits, hence the slice.
         if text.isascii() and text.isdigit() and text not in legal and 1 <= int(text[:9]) <= len(legal):
             return legal[int(text[:9]) - 1]
         if text:
             return spelt_out(text, legal)
+
+
+def _as_lines(observation: str) -> str:
+    """Return an observation with one line for each part of a page, which WebShop separates by a mark for models."""
+    return observation.replace(" [SEP] ", "\n")

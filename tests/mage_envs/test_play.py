@@ -51,6 +51,27 @@ def test_seats_alternate_and_bad_answers_are_told(open_terminal):
     assert person.exit_code() == 0
 
 
+@pytest.mark.parametrize("word", ["help", "?"])
+def test_help_costs_no_turn(word: str, open_terminal) -> None:
+    person = open_terminal(*KUHN)
+    person.until("> ")
+    person.type(f"{word}\n")
+    assert "Commands: quit. Help costs no turn." in person.until("> ")
+    person.type("raise\n")
+    assert "not a legal action; it spent one of your 6 turns" in person.until("> ")
+    person.type("quit\n")
+    person.until("Bye. You are at")
+
+
+def test_the_parts_of_a_shops_page_are_lines(open_terminal) -> None:
+    person = open_terminal("play", "mage/WebShop-v0", "--seed", "1")
+    page = person.until("\n> ")
+    assert "\nInstruction:\n" in page
+    assert "[SEP]" not in page
+    person.type("quit\n")
+    person.until("Bye. You are at")
+
+
 @pytest.mark.parametrize(("key", "code"), [("\x04", 0), ("\x03", 130)])
 def test_end_of_input_and_ctrl_c_quit_cleanly(key, code, open_terminal):
     person = open_terminal(*KUHN)

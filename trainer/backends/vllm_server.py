@@ -57,7 +57,7 @@ class StreamingServerGenerator:
         check_url(url)
         self.model = model
         self.tokens = tokens
-        self.settings = settings
+        self.sampling = settings
         self._connection = Connection(
             f"{url.rstrip('/')}/v1/completions",
             _read,
@@ -74,13 +74,13 @@ class StreamingServerGenerator:
 
     def submit(self, prompt: Prompt) -> None:
         ids = self.tokens.encode(prompt)
-        if not fits(ids, self.settings.max_prompt_length):
+        if not fits(ids, self.sampling.max_prompt_length):
             self._underway.answered(prompt.slot, Completion("", overflow=True))
             return
         body = {
             "model": self.model,
             "prompt": list(ids),
-            **self.settings.parameters(prompt, self.tokens),
+            **self.sampling.parameters(prompt, self.tokens),
             "return_token_ids": True,
         }
         call = self._connection.start(json.dumps(body).encode(), "0")
@@ -109,11 +109,11 @@ class StreamingServerGenerator:
             self._check(reply)
         except CallFailed as failure:
             return Completion("", error=f"vllm {failure}")
-        return make_completion(prompt, self.tokens, ids, reply.ids, reply.logprobs, self.settings.max_new_tokens)
+        return make_completion(prompt, self.tokens, ids, reply.ids, reply.logprobs, self.sampling.max_new_tokens)
 
     def _check(self, reply: _Reply) -> None:
         """Raise CallFailed if the server returned unknown ids, or more ids than requested."""
-        known, most = len(self.tokens.tokenizer), self.settings.max_new_tokens
+        known, most = len(self.tokens.tokenizer), self.sampling.max_new_tokens
         if len(reply.ids) > most or any(not 0 <= one < known for one in reply.ids):
             raise CallFailed(GARBAGE, f"{len(reply.ids)} token ids, expected at most {most} from 0 to {known - 1}")
 

@@ -90,7 +90,7 @@ class StreamingVLLMGenerator:
         self._final_only = RequestOutputKind.FINAL_ONLY
         self.engine = engine
         self.tokens = tokens
-        self.settings = settings
+        self.sampling = settings
         self._count = 0
         self._news = threading.Condition()
         """Guards the attributes below except `_running`, and is notified of every change."""
@@ -107,14 +107,14 @@ class StreamingVLLMGenerator:
 
     def submit(self, prompt: Prompt) -> None:
         ids = self.tokens.encode(prompt)
-        request = _Request(prompt, ids, time.monotonic() + self.settings.timeout)
-        if not fits(ids, self.settings.max_prompt_length):
+        request = _Request(prompt, ids, time.monotonic() + self.sampling.timeout)
+        if not fits(ids, self.sampling.max_prompt_length):
             with self._news:
                 self._ready.append((request, Completion("", overflow=True)))
             return
-        sampling = self.settings.parameters(prompt, self.tokens)
+        parameters = self.sampling.parameters(prompt, self.tokens)
         # The tokenizer decodes the final ids once. Partial outputs would be discarded.
-        params = self._params(**sampling, detokenize=False, output_kind=self._final_only)
+        params = self._params(**parameters, detokenize=False, output_kind=self._final_only)
         with self._news:
             request_id = f"mage-{self._count}"
             self._count += 1
@@ -162,7 +162,7 @@ class StreamingVLLMGenerator:
         logprobs = None
         if output.logprobs is not None:
             logprobs = tuple(float(known[i].logprob) for i, known in zip(ids, output.logprobs, strict=True))
-        return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.settings.max_new_tokens)
+        return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.sampling.max_new_tokens)
 
     # -- the thread -----------------------------------------------------------------------------------------
 
@@ -220,5 +220,5 @@ class StreamingVLLMGenerator:
             late = [name for name, request in self._open.items() if name in self._running and request.deadline < now]
         if late:
             self.engine.abort_request(late)
-            error = Completion("", error=f"vllm timeout after {self.settings.timeout:g} s")
+            error = Completion("", error=f"vllm timeout after {self.sampling.timeout:g} s")
             self._answer(dict.fromkeys(late, error))

@@ -1,4 +1,4 @@
-"""Callbacks of the trainer: the counter of rollouts in checkpoints, the log files of a resumed run, evaluations."""
+"""Callbacks of the trainer: counters in checkpoints, the log files of a resumed run, evaluations."""
 
 from __future__ import annotations
 
@@ -7,39 +7,20 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
+from trainer.method.metrics import RunStopped
 from trainer.runs.failure_log import FailureLog
 from trainer.runs.run_log import RunLog
 
 
-class RolloutProgress(TrainerCallback, ExportableState):
-    """Counter of rollouts, stored in checkpoints, which also moves checkpoints to the end of a rollout.
+class ResumableCallback(TrainerCallback, ExportableState):
+    """Callback with attributes that checkpoints store. Their defaults are those of the class."""
 
-    A checkpoint within a rollout would lose the rows that are not trained yet. It is written after the last of them, so
-    that a resumed run equals an uninterrupted one.
-    """
-
-    def __init__(self) -> None:
-        self.rollouts = 0
-        """Rollouts started so far; the next one's index."""
-        self.updates_left = 0
-        """Optimiser steps left in the current rollout, without the one under way."""
-        self.population: dict[str, Any] | None = None
-        """State of the opponents' population after the last rollout; None without a population."""
-        self.mismatch: float | None = None
-        """Last measured mean |log p - log q| between trainer and sampler; None before the first measurement."""
-        self.evaluation_due = False
-        """True if the evaluation after the last update was aborted, so that a resumed run starts with it."""
-        self._deferred = False
+    stored: tuple[str, ...]
+    """Names of the attributes."""
 
     def state(self) -> dict[str, Any]:
         """Return the state that the Trainer stores in `trainer_state.json`."""
-        kept = {
-            "rollouts": self.rollouts,
-            "population": self.population,
-            "mismatch": self.mismatch,
-            "evaluation_due": self.evaluation_due,
-        }
-        return {"args": {}, "attributes": kept}
+        return {"args": {}, "attributes": {name: getattr(self, name) for name in self.stored}}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -48,10 +29,35 @@ class RolloutProgress(TrainerCallback, ExportableState):
         # step 0 nothing was resumed, and the counts of an earlier `train` call must not remain.
         kept: Any = state.stateful_callbacks or {}
         held = kept.get(type(self).__name__) if state.global_step else None
-        self.rollouts = held["attributes"]["rollouts"] if held else 0
-        self.population = held["attributes"].get("population") if held else None
-        self.mismatch = held["attributes"].get("mismatch") if held else None
-        self.evaluation_due = bool(held and held["attributes"].get("evaluation_due"))
+        for name in self.stored:
+            default = getattr(type(self), name)
+            setattr(self, name, held["attributes"].get(name, default) if held else default)
+
+
+class RolloutProgress(ResumableCallback):
+    """Counter of rollouts, stored in checkpoints, which also moves checkpoints to the end of a rollout.
+
+    A checkpoint within a rollout would lose the rows that are not trained yet. It is written after the last of them, so
+    that a resumed run equals an uninterrupted one.
+    """
+
+    stored = ("rollouts", "population", "mismatch", "evaluation_due")
+    rollouts: int = 0
+    """Rollouts started so far; the next one's index."""
+    population: dict[str, Any] | None = None
+    """State of the opponents' population after the last rollout; None without a population."""
+    mismatch: float | None = None
+    """Last measured mean |log p - log q| between trainer and sampler; None before the first measurement."""
+    evaluation_due: bool = False
+    """True if the evaluation after the last update was aborted, so that a resumed run starts with it."""
+    updates_left: int = 0
+    """Optimiser steps left in the current rollout, without the one under way."""
+    _deferred = False
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
         self.updates_left = 0
         self._deferred = False
 
@@ -63,6 +69,47 @@ class RolloutProgress(TrainerCallback, ExportableState):
         elif not self.updates_left and self._deferred:
             control.should_save = True
             self._deferred = False
+
+
+class SkippedUpdates(ResumableCallback):
+    """Count of optimiser steps that are skipped because their loss or gradient is not finite.
+
+    Raises RunStopped after `limit` in a row; a resumed run continues the count.
+    """
+
+    stored = ("count", "in_a_row", "began")
+    count: int = 0
+    in_a_row: int = 0
+    began: str = ""
+    """Description of the first of these in a row."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def record(self, skipped: bool, update: int, rollout: int) -> None:
+        """Count an update of a rollout. `update` counts from 0.
+
+        Args:
+            skipped: True if the update was skipped.
+            update: Index of the update.
+            rollout: Index of its rollout.
+
+        Raises:
+            RunStopped: If `limit` updates in a row were skipped.
+        """
+        if not skipped:
+            self.in_a_row = 0
+            return
+        if not self.in_a_row:
+            self.began = f"update {update} (rollout {rollout})"
+        self.count += 1
+        self.in_a_row += 1
+        if self.in_a_row >= self._limit:
+            raise RunStopped(
+                f"{self.in_a_row} updates in a row were skipped because their loss or gradient is not finite, the "
+                f"first at {self.began}. Check that rollout's rewards, and try a lower learning_rate or beta. The "
+                f"weights are still those from before, and --resume continues from the newest checkpoint."
+            )
 
 
 class FilesOfRun(TrainerCallback):

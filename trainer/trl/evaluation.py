@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trl.trainer.grpo_trainer import GRPOTrainer
+
 from mage_envs.core import Task
+from trainer.backends.cached import CachedGenerator
+from trainer.backends.generation import LockStepGenerator
 from trainer.backends.play_settings import PlaySettings
+from trainer.backends.vllm_server import StreamingServerGenerator
+from trainer.backends.vllm_stream import StreamingVLLMGenerator
+from trainer.config.run_settings import RunSettings
 from trainer.method.metrics import rollout_metrics
 from trainer.method.trajectory import Trajectory
 from trainer.rollout.rollout import RolloutSpec
@@ -15,10 +24,13 @@ from trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
 from trainer.runs.preemption import Preemption
 from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
+from trainer.trl.backend_registry import AnyGenerator
 from trainer.trl.callbacks import RolloutProgress
-from trainer.trl.evaluation_sampling import evaluation_sampling, sampled_as
 from trainer.trl.rollout_player import RolloutPlayer
 from trainer.trl.trainer_hooks import TrainerHooks
+
+PAPER = (0.7, 0.8, 20)
+"""Temperature, top-p and top-k of the paper's evaluations."""
 
 
 class EndedByEvaluation(Exception):
@@ -142,3 +154,47 @@ class Evaluator:
         line = f"evaluation after update {state.global_step}: score {score:.3f} ({best}), {len(self.played)} played"
         values: dict[str, Any] = {**scored.metrics, "table": scored.table}
         self._run_log.on_evaluation(self._progress.rollouts, state.global_step, values, line)
+
+
+def evaluation_sampling(played: PlaySettings | None, config: RunSettings) -> tuple[float, float, int]:
+    """Return temperature, top-p and top-k of an evaluation.
+
+    Each is the configured one, else the paper's under its protocol, else that of training.
+    """
+    paper = played is not None and played.env_kwargs.get("protocol") == "paper"
+    temperature, top_p, top_k = PAPER if paper else (config.temperature, 1.0, 0)
+    return (
+        temperature if config.eval_temperature is None else config.eval_temperature,
+        top_p if config.eval_top_p is None else config.eval_top_p,
+        top_k if config.eval_top_k is None else config.eval_top_k,
+    )
+
+
+@contextmanager
+def sampled_as(
+    trainer: GRPOTrainer, generator: AnyGenerator, temperature: float, top_p: float, top_k: int
+) -> Iterator[None]:
+    """Set the sampling parameters of the trainer's backend inside the context. A scripted backend stays as it is.
+
+    Args:
+        trainer: The trainer.
+        generator: Its backend.
+        temperature: Temperature of the softmax.
+        top_p: Probability mass to sample from; 1 samples from all tokens.
+        top_k: Number of tokens to sample from; 0 samples from all tokens.
+    """
+    chosen = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    # Each kind of backend stores its sampling parameters elsewhere.
+    if isinstance(generator, LockStepGenerator):
+        with trl_compat.sampling(trainer, chosen):
+            yield
+    elif isinstance(generator, CachedGenerator | StreamingVLLMGenerator | StreamingServerGenerator):
+        held: Any = generator
+        before = held.sampling
+        held.sampling = replace(before, **chosen)
+        try:
+            yield
+        finally:
+            held.sampling = before
+    else:
+        yield

@@ -36,7 +36,7 @@ from trainer.runs.preemption import Preempted, Preemption
 from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
 from trainer.trl.backend_registry import BACKENDS, AnyGenerator, fit_prompt_limit, keep_earlier_thinking, prompt_format
-from trainer.trl.callbacks import Evaluations, FilesOfRun, RolloutProgress
+from trainer.trl.callbacks import Evaluations, FilesOfRun, RolloutProgress, SkippedUpdates
 from trainer.trl.checkpoints import Checkpoints
 from trainer.trl.evaluation import EndedByEvaluation, Evaluator
 from trainer.trl.population import LEAGUE, restore_population, update_population
@@ -50,7 +50,6 @@ from trainer.trl.setup import (
     panel_evaluation,
     play_settings,
 )
-from trainer.trl.skipped_updates import SkippedUpdates
 from trainer.trl.trainer_hooks import TrainerHooks
 from trainer.trl.updating import PolicyUpdates
 

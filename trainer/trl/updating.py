@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any, NamedTuple, cast
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from trainer.config.mage_config import MAGEConfig
 from trainer.method.batch import MicroBatch, Row, Update, collate, rank_share, reuse_sampling, split_rows
@@ -18,8 +19,7 @@ from trainer.method.metrics import LARGEST_RATIO, MISMATCH, UPDATE_METRICS, upda
 from trainer.runs.preemption import Preemption
 from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
-from trainer.trl.callbacks import RolloutProgress
-from trainer.trl.skipped_updates import SkippedUpdates, is_broken
+from trainer.trl.callbacks import RolloutProgress, SkippedUpdates
 from trainer.trl.trainer_hooks import TrainerHooks
 
 
@@ -199,6 +199,22 @@ class PolicyUpdates:
             self._run_log.on_update(self._trainer.state.global_step, metrics, len(self.queue))
         # After the log, because this may raise RunStopped.
         self._skipped.record(skipped, self._trainer.state.global_step, self._progress.rollouts - 1)
+
+
+def is_broken(model: torch.nn.Module, loss: torch.Tensor, scaled: bool) -> torch.Tensor:
+    """Return 1 if this rank's loss or the norm of its gradient is not finite, else 0.
+
+    Args:
+        model: The model after the backward pass.
+        loss: Loss of the update.
+        scaled: True under a gradient scaler (fp16). It skips its own overflows, so only the loss is checked.
+    """
+    fine = torch.isfinite(loss)
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    if gradients and not scaled:
+        norm = torch.nn.utils.get_total_norm(gradients)
+        fine = fine & torch.isfinite(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+    return (~fine).float()
 
 
 def loss_terms(config: MAGEConfig, progress: float = 0.0) -> LossTerms:

@@ -17,7 +17,7 @@ from trainer.backends.tokens import ChatTokenizer
 from trainer.config.run_settings import RunSettings
 from trainer.runs.run_folder import checkpoints
 from trainer.runs.run_log import metric_rows
-from trainer.trl.evaluation_sampling import evaluation_sampling, sampled_as
+from trainer.trl.evaluation import evaluation_sampling, sampled_as
 
 NAME = "kuhn-mini"
 OPPONENTS = {"kuhn/rock": 1.0, "kuhn/maniac": 1.0}

@@ -32,15 +32,7 @@ class Registry:
         return name in self._entries
 
     def register(self, name: str, function: Callable[..., Any]) -> None:
-        """Add a function.
-
-        Args:
-            name: Name for the option; a colon is not allowed, because it separates a module from a function.
-            function: The function.
-
-        Raises:
-            ValueError: If the name is taken by another function, or is not a plain name.
-        """
+        """Add a function. Raises ValueError if the name is taken by another one, or contains a colon."""
         if not name or ":" in name:
             raise ValueError(f"{name!r} cannot name a function for {self.option}; use a name without a colon.")
         known = self._entries.get(name)
@@ -50,6 +42,15 @@ class Registry:
                 f"{self.option}={name!r} is already registered, by {import_path(known)}; choose another name."
             )
         self._entries[name] = function
+
+    def decorator(self, name: str) -> Callable[[F], F]:
+        """Return a decorator that registers a function under the name."""
+
+        def add(function: F) -> F:
+            self.register(name, function)
+            return function
+
+        return add
 
     def find(self, name: str) -> Callable[..., Any]:
         """Return the function of a registered name or of `module:function`.
@@ -117,12 +118,7 @@ def register_advantage(name: str) -> Callable[[F], F]:
     The function receives a group, a list of M `Trajectory`, and the `CreditConfig`. It returns one number per step,
     [M][T_m]. Failed trajectories are not in the group.
     """
-
-    def add(function: F) -> F:
-        ADVANTAGES.register(name, function)
-        return function
-
-    return add
+    return ADVANTAGES.decorator(name)
 
 
 def register_returns(name: str, *, crosses_episodes: bool = True) -> Callable[[F], F]:
@@ -154,12 +150,7 @@ def register_policy_loss(name: str) -> Callable[[F], F]:
     The function receives the ratio p / p_old, the log-probabilities with gradient, the advantages, all (N,) over the
     trained tokens, and the `LossTerms`. It returns the loss of each token, (N,).
     """
-
-    def add(function: F) -> F:
-        POLICY_LOSSES.register(name, function)
-        return function
-
-    return add
+    return POLICY_LOSSES.decorator(name)
 
 
 def register_kl(name: str) -> Callable[[F], F]:
@@ -167,9 +158,4 @@ def register_kl(name: str) -> Callable[[F], F]:
 
     The function maps the gap log q - log p, (N,), of reference q and model p, to one estimate per token, (N,).
     """
-
-    def add(function: F) -> F:
-        KL_ESTIMATORS.register(name, function)
-        return function
-
-    return add
+    return KL_ESTIMATORS.decorator(name)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import exp, log1p
 from typing import Any
+
+import numpy as np
 
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
 from wrappers.baselines.baseline import Baseline
-from wrappers.baselines.case_values import FEATURES, CaseValues, features
 from wrappers.baselines.episode_text import score_text, state, tagged
 from wrappers.baselines.memory_bank import Bank, bank_text
 from wrappers.memory import Answer, MemoryView, Request
@@ -18,6 +20,10 @@ from wrappers.retrieval import Encoder, make_encoder, nearest
 
 PLAN = 1_000
 """Maximum number of characters of a plan. If an answer has no numbered list, its start is the plan."""
+FEATURES = ("constant", "similarity", "case_succeeded", "same_task", "age")
+RIDGE = 1.0
+"""Coefficient of the L2 penalty. It also keeps the weights finite if the classes are separable."""
+NEWTON_STEPS = 50
 _STEP = re.compile(r"^\s*\d{1,2}[.)]\s*(\S.*)$", re.MULTILINE)
 _ROLE = "Make a plan for the next attempt at the task below: a numbered list of short, concrete steps, at most ten."
 
@@ -166,6 +172,64 @@ class MementoTrace(Memento):
     name = "memento_trace"
     heading = "Cases from earlier episodes"
     plans = False
+
+
+# -- learned retrieval: the probability that a case leads to a success, by logistic regression --
+
+
+def features(similarity: float, succeeded: bool, *, same_task: bool, age: int) -> list[float]:
+    """Return the features of one case.
+
+    Args:
+        similarity: Similarity of the case to the query.
+        succeeded: True if the case is a success.
+        same_task: True if the case has the same state as the query.
+        age: Number of cases stored since, this one included.
+
+    Returns:
+        One number per entry of `FEATURES`.
+    """
+    return [1.0, similarity, float(succeeded), float(same_task), log1p(age)]
+
+
+@dataclass(frozen=True)
+class CaseValues:
+    """Model of Q(state, case), the probability that an episode succeeds after it reads the case."""
+
+    weights: list[float]
+    """One weight per feature."""
+
+    @classmethod
+    def of(cls, weights: Sequence[float]) -> CaseValues:
+        """Return the model with the weights of a bank's file. Raises ValueError if their number is wrong."""
+        if len(weights) != len(FEATURES):
+            raise ValueError(f"The bank holds {len(weights)} weights for {len(FEATURES)} features. Create it again.")
+        return cls([float(weight) for weight in weights])
+
+    @classmethod
+    def learn(cls, rows: Sequence[tuple[Sequence[float], bool]]) -> CaseValues:
+        """Fit the weights by Newton's method on the penalised likelihood.
+
+        A row holds the features of a case that an episode read, and True if that episode succeeded. Without rows, all
+        weights are 0.
+        """
+        weights = np.zeros(len(FEATURES))
+        if rows:
+            x = np.array([row for row, _ in rows])
+            y = np.array([float(success) for _, success in rows])
+            for _ in range(NEWTON_STEPS):
+                # Clipped, because exp() overflows for large negative sums.
+                chance = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
+                slope = x.T @ (y - chance) - RIDGE * weights
+                curvature = (x * (chance * (1 - chance))[:, None]).T @ x + RIDGE * np.eye(len(FEATURES))
+                weights = weights + np.linalg.solve(curvature, slope)
+        # Rounded, so that rounding error does not change a bank's file and its hash.
+        return cls([round(float(weight), 12) for weight in weights])
+
+    def chance(self, row: Sequence[float]) -> float:
+        """Return the probability of a success for one row of features."""
+        total = sum(weight * value for weight, value in zip(self.weights, row, strict=True))
+        return 1 / (1 + exp(-min(max(total, -30.0), 30.0)))
 
 
 class MementoQ(Memento):

@@ -12,9 +12,8 @@ from mage_envs.core import Turn
 from tests.wrappers.memory_players import good, kinds, make, play
 from wrappers import MemoryView, Request, as_memory
 from wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
-from wrappers.baselines.case_values import FEATURES, CaseValues, features
 from wrappers.baselines.episode_text import trace
-from wrappers.baselines.memento import Case, Memento, MementoQ
+from wrappers.baselines.memento import FEATURES, Case, CaseValues, Memento, MementoQ, features
 from wrappers.memory import Answer
 
 SOKOBAN = "mage/Sokoban-Meta-v0"

@@ -15,9 +15,8 @@ import numpy as np
 
 from trainer.method.components import ADVANTAGES, RETURNS
 from trainer.method.critic import ExactCritic
-from trainer.method.finite import RETURN, REWARD, bad_pay, bad_returns, masked
 from trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
-from trainer.method.trajectory import Step, Trajectory
+from trainer.method.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
 from wrappers import ADAPTIVE, Protocol
 from wrappers.protocol import REFLECTION_ANCHORS
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, NamedTuple
 
 from mage_envs.core import DRAW, Task
@@ -101,6 +102,13 @@ OPPONENT, ENVIRONMENT, GENERATOR = "opponent", "environment", "generator"
 
 `mage_envs.processes` adds `hang`, `crash` and `memory`.
 """
+REWARD, RETURN = "reward", "return"
+"""Kinds of failures by a number that is not finite, or too large to compute with.
+
+Such a meta-episode is masked from the loss, excluded from means, and counted.
+"""
+LARGEST = 1e30
+"""Maximum absolute value of a return. Much larger values overflow float32 (3.4e38), or float64 when squared."""
 
 
 class Failure(NamedTuple):
@@ -147,3 +155,43 @@ class Trajectory:
     """Calls that models answered for the opponents; empty if a process was lost."""
     failed_reply: FailedReply | None = None
     """The reply at which the meta-episode failed, if an exception ended it there."""
+
+
+def bad_pay(steps: Sequence[Step], episodes: Sequence[EpisodeResult]) -> str | None:
+    """Return a description of the first reward, penalty or value that is not finite; None if all are finite."""
+    for step in steps:
+        if not isfinite(step.reward):
+            return f"the reward of turn {step.turn} in episode {step.episode} is {step.reward}"
+        if not isfinite(step.penalty):
+            return f"the penalty of turn {step.turn} in episode {step.episode} is {step.penalty}"
+    for number, episode in enumerate(episodes):
+        if not isfinite(episode.reward):
+            return f"the reward of episode {number} is {episode.reward}"
+        if not isfinite(episode.value):
+            return f"the value of episode {number} is {episode.value}"
+    return None
+
+
+def bad_returns(returns: Sequence[float]) -> str | None:
+    """Return a description of the first return that is not finite or above `LARGEST`; None if all are valid."""
+    # `not <=` also catches NaN, for which every comparison is False.
+    for index, value in enumerate(returns):
+        if not abs(value) <= LARGEST:
+            return f"the return of step {index} is {value:g}"
+    return None
+
+
+def masked(trajectory: Trajectory, kind: str, reason: str) -> Trajectory:
+    """Mark a trajectory as a failure.
+
+    Args:
+        trajectory: Trajectory to mark.
+        kind: Kind of the failure, `REWARD` or `RETURN`.
+        reason: Reason in one line.
+
+    Returns:
+        A copy with `failure` set, and the failure added to `failures`.
+    """
+    episode = trajectory.steps[-1].episode if trajectory.steps else 0
+    failure = Failure(kind=kind, reason=reason, attempt=trajectory.retries, episode=episode)
+    return replace(trajectory, failure=str(failure), failures=(*trajectory.failures, failure))

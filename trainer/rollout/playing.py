@@ -14,16 +14,17 @@ from mage_envs.processes import CallError, WorkerLost
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable
-from trainer.method.finite import REWARD, bad_pay
 from trainer.method.trajectory import (
     ENVIRONMENT,
     GENERATOR,
     OPPONENT,
+    REWARD,
     EpisodeResult,
     FailedReply,
     Failure,
     Step,
     Trajectory,
+    bad_pay,
 )
 from trainer.rollout.env_pool import Call, EnvCall, FailureInfoCall, ResetCall
 from trainer.rollout.generation_client import ModelReply

@@ -10,11 +10,11 @@ from transformers import PreTrainedModel
 
 from mage_envs.text.generation import Completion, Prompt
 from trainer.backends.generation import fits
-from trainer.backends.local_model import HFGenerator, RaggedCache, Sampling, check_full_attention, evaluating, reply
-from trainer.backends.tokens import ChatTokenizer, Ids
+from trainer.backends.local_model import HFGenerator, RaggedCache, evaluating, reply
+from trainer.backends.tokens import Ids
 
 
-class CachedGenerator:
+class CachedGenerator(HFGenerator):
     """Lock-step generator that answers conversations from one batched cache, with one row per slot.
 
     Slots (`Prompt.slot`) must be distinct within a call. If a prompt extends the ids in its row, only the new tokens
@@ -23,26 +23,10 @@ class CachedGenerator:
     advance together.
 
     The cache depends on the weights: call `reset()` after every update. `Sampling` defines the log-probabilities.
-
-    Args:
-        model: Causal language model with full attention in every layer; any other raises ValueError.
-        tokens: Tokenizer with the prompt format.
-        sampling: Sampling parameters (default: one token at temperature 1).
-        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokens: ChatTokenizer,
-        sampling: Sampling | None = None,
-        max_prompt_length: int | None = None,
-    ) -> None:
-        check_full_attention(model)
-        self.model = model
-        self.tokens = tokens
-        self.sampling = sampling or Sampling()
-        self.max_prompt_length = max_prompt_length
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._rows: dict[int, int] = {}
         """Row of the cache, by slot."""
         self._held: dict[int, Ids] = {}
@@ -82,8 +66,7 @@ class CachedGenerator:
             ids = [self.tokens.encode_reply(text)[0] for text in some]
             found.append([known[one] for one in ids] if known.keys() >= set(ids) else [])
         missing = [place for place, some in enumerate(replies) if some and not found[place]]
-        plain = HFGenerator(self.model, self.tokens, self.sampling, self.max_prompt_length)
-        scored = plain.score([prompts[place] for place in missing], [replies[place] for place in missing])
+        scored = super().score([prompts[place] for place in missing], [replies[place] for place in missing])
         for place, scores in zip(missing, scored, strict=True):
             found[place] = scores
         return found

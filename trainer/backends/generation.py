@@ -6,11 +6,12 @@ A lock-step backend is a `Generator` of `mage_envs.text.generation`; a streaming
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mage_envs.random.streams import UInt64s, fold_all
-from mage_envs.text.generation import Completion, Message, Prompt, StreamingGenerator
+from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.backends.tokens import ChatTokenizer, make_completion
 
 GenerateIds = Callable[[list[list[int]], UInt64s], tuple[list[list[int]], list[list[float]] | None]]
@@ -21,16 +22,6 @@ It must answer every prompt, in order.
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 """Mask of 64 bits."""
-
-
-def answer_all(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Completion]:
-    """Answer a whole batch by a streaming backend. Rows replace the slots, so slots need not be distinct."""
-    results: dict[int, Completion] = {}
-    for row, prompt in enumerate(prompts):
-        generator.submit(prompt._replace(slot=row))
-    while len(results) < len(prompts):
-        results.update(generator.poll())
-    return [results[row] for row in range(len(prompts))]
 
 
 def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
@@ -51,15 +42,15 @@ def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
     return keys
 
 
+@dataclass(eq=False)
 class ScriptedGenerator:
     """Generator whose replies are `policy(prompt)`, for tests, oracles and scripted agents.
 
     With a tokenizer its replies have real token ids.
     """
 
-    def __init__(self, policy: Callable[[Prompt], str], tokens: ChatTokenizer | None = None) -> None:
-        self.policy = policy
-        self.tokens = tokens
+    policy: Callable[[Prompt], str]
+    tokens: ChatTokenizer | None = None
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         return [self._reply(prompt) for prompt in prompts]
@@ -72,34 +63,23 @@ class ScriptedGenerator:
         return Completion(text, self.tokens.encode(prompt), self.tokens.encode_reply(text), legal_ids=legal)
 
 
+@dataclass(eq=False)
 class LockStepGenerator:
-    """Generator that answers whole batches by a function of ids (TRL's generation, colocated vLLM, or any other).
+    """Generator that answers whole batches by a function of ids (TRL's generation, colocated vLLM, or any other)."""
 
-    Args:
-        tokens: Tokenizer with the prompt format.
-        generate_ids: Function that samples replies to prompt ids.
-        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
-        max_new_tokens: Reply limit in tokens.
-        collective: True if generation is collective over ranks (tensor parallelism, ZeRO-3, FSDP). Every call of
-            `generate` is then exactly one call of `generate_ids`.
-        seed: Seed of the run, which is part of the key of every sampling stream.
-    """
-
-    def __init__(
-        self,
-        tokens: ChatTokenizer,
-        generate_ids: GenerateIds,
-        max_prompt_length: int | None = None,
-        max_new_tokens: int = 1,
-        collective: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.tokens = tokens
-        self.generate_ids = generate_ids
-        self.max_prompt_length = max_prompt_length
-        self.max_new_tokens = max_new_tokens
-        self.collective = collective
-        self.seed = seed
+    tokens: ChatTokenizer
+    """Tokenizer with the prompt format."""
+    generate_ids: GenerateIds
+    """Function that samples replies to prompt ids."""
+    max_prompt_length: int | None = None
+    """Prompt limit in tokens; None disables it. A longer prompt returns `overflow`."""
+    max_new_tokens: int = 1
+    """Reply limit in tokens."""
+    collective: bool = False
+    """True if generation is collective over ranks (tensor parallelism, ZeRO-3, FSDP). Every call of `generate` is then
+    exactly one call of `generate_ids`."""
+    seed: int = 0
+    """Seed of the run, which is part of the key of every sampling stream."""
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]

@@ -262,33 +262,26 @@ def reply(
     ]
 
 
+@dataclass(eq=False, repr=False)
 class HFGenerator:
     """Stateless generator for a saved model, for evaluations and for opponents that are language models.
 
     Prompts are answered in batches of similar length. The batch that a prompt is in does not change its reply.
-
-    Args:
-        model: Causal language model with full attention in every layer; any other raises ValueError.
-        tokens: Tokenizer with the prompt format.
-        sampling: Sampling parameters.
-        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
-        batch_size: Prompts per forward pass (default: 64).
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokens: ChatTokenizer,
-        sampling: Sampling,
-        max_prompt_length: int | None = None,
-        batch_size: int = 64,
-    ) -> None:
-        check_full_attention(model)
-        self.model = model
-        self.tokens = tokens
-        self.sampling = sampling
-        self.max_prompt_length = max_prompt_length
-        self.batch_size = batch_size
+    model: PreTrainedModel
+    """Causal language model with full attention in every layer; any other raises ValueError."""
+    tokens: ChatTokenizer
+    """Tokenizer with the prompt format."""
+    sampling: Sampling = Sampling()
+    """Sampling parameters (default: one token at temperature 1)."""
+    max_prompt_length: int | None = None
+    """Prompt limit in tokens; None disables it. A longer prompt returns `overflow`."""
+    batch_size: int = 64
+    """Prompts per forward pass (default: 64)."""
+
+    def __post_init__(self) -> None:
+        check_full_attention(self.model)
 
     def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the log-probability of each reply as a whole answer, per prompt, at temperature 1.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import weakref
-from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from opponents.llm.endpoint import check_url
 from opponents.llm.failures import GARBAGE, CallFailed
 from opponents.llm.pending import Underway
 from opponents.llm.reading import UNREADABLE, shown
-from trainer.backends.generation import answer_all, fits
+from trainer.backends.generation import fits
 from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
 from trainer.backends.vllm_stream import RequestSettings, SlotReply
 
@@ -93,10 +92,6 @@ class StreamingServerGenerator:
     def cancel(self) -> None:
         """Cancel all requests. The server accepts new ones afterwards."""
         self._underway.cancel()
-
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Answer a batch in lock-step. No request may be under way."""
-        return answer_all(self, prompts)
 
     def close(self) -> None:
         """End the requests and the connections."""

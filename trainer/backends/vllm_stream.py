@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mage_envs.text.generation import Completion, Prompt
-from trainer.backends.generation import answer_all, fits, stream_keys
+from trainer.backends.generation import fits, stream_keys
 from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
 
 SlotReply = tuple[int, Completion]
@@ -148,10 +148,6 @@ class StreamingVLLMGenerator:
             # weights.
             self._news.wait_for(lambda: not self._stepping)
             self._broken = None
-
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Answer a batch in lock-step. No request may be under way."""
-        return answer_all(self, prompts)
 
     def _completion(self, request: _Request, output: Any) -> Completion:
         if isinstance(output, Completion):

@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
-from mage_envs.text.generation import Completion, StreamingGenerator
+from mage_envs.text.generation import Completion, Prompt, StreamingGenerator
 from tests.trainer.asking import ask, word_tokens
 from trainer.backends.tokens import ChatTokenizer
 from trainer.backends.vllm_server import StreamingServerGenerator
 from trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator
+from trainer.rollout.generation_client import generate_with_timeout
+
+
+def answers_of(backend: StreamingGenerator, prompts: list[Prompt]) -> list[Completion]:
+    return generate_with_timeout(backend, prompts, 0.0, "the test")
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +128,7 @@ def test_vllm_engine_streams(tokens: ChatTokenizer) -> None:
     assert found[1].ids[-1] in tokens.end_ids
     assert found[2].truncated
     assert backend.poll() == []
-    assert [answer.text for answer in backend.generate([ask("w1 w2", 7), ask("w3", 7)])] == ["w2 w2", "w3"]
+    assert [answer.text for answer in answers_of(backend, [ask("w1 w2", 7), ask("w3", 7)])] == ["w2 w2", "w3"]
     assert engine.threads == {"mage-vllm"}
 
 
@@ -150,7 +155,7 @@ def test_what_was_given_up_is_aborted_and_the_engine_asked_anew(tokens: ChatToke
     backend.cancel()
     assert (engine.aborted, backend.poll(0.0)) == (["mage-0"], [])
     engine.turns.release(100)
-    assert [answer.text for answer in backend.generate([ask("w3", 0)])] == ["w3"]
+    assert [answer.text for answer in answers_of(backend, [ask("w3", 0)])] == ["w3"]
 
 
 @pytest.mark.usefixtures("fake_vllm")
@@ -165,7 +170,7 @@ def test_what_an_engine_raises_is_raised_where_it_is_polled(
         with pytest.raises(KeyError, match="lost"):
             backend.poll()
     backend.cancel()
-    assert [answer.text for answer in backend.generate([ask("w3", 0)])] == ["w3"]
+    assert [answer.text for answer in answers_of(backend, [ask("w3", 0)])] == ["w3"]
     assert engine.aborted == ["mage-0"]
 
 
@@ -226,7 +231,7 @@ def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server
     )
     assert isinstance(backend, StreamingGenerator)
     texts = ["w1 w2 w3", "w1", "w1 w2", "w1 w2 w3 w4 w5 w6"]
-    good, broken, idless, long = backend.generate([ask(text) for text in texts])
+    good, broken, idless, long = answers_of(backend, [ask(text) for text in texts])
     assert (good.text, good.logprobs, good.truncated, len(good.prompt_ids)) == ("w3 w3", (-0.5, -0.5), True, 4)
     assert str(broken.error).startswith("vllm http 500: ")
     assert idless.error == "vllm garbage: a reply without token ids or log-probabilities: KeyError('token_ids')"
@@ -234,7 +239,9 @@ def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server
     assert backend.poll() == []
     backend.close()
     gone = StreamingServerGenerator("http://127.0.0.1:9", "m", tokens, RequestSettings(max_new_tokens=2), concurrency=1)
-    assert gone.generate([ask("w1")])[0].error == "vllm refused: nothing listens at http://127.0.0.1:9/v1/completions"
+    assert (
+        answers_of(gone, [ask("w1")])[0].error == "vllm refused: nothing listens at http://127.0.0.1:9/v1/completions"
+    )
     gone.close()
     with pytest.raises(ValueError, match="must start with http:// or https:// and a host, got 'host:8000'"):
         StreamingServerGenerator("host:8000", "m", tokens, RequestSettings(max_new_tokens=2))
@@ -275,7 +282,7 @@ def test_ids_that_the_model_does_not_have_fail_that_prompt_alone(
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{running.server_address[1]}"
         backend = StreamingServerGenerator(url, "m", tokens, RequestSettings(max_new_tokens=2))
-        bad, fine = sorted(backend.generate([ask("w1"), ask("w1 w2")]), key=lambda one: one.error is None)
+        bad, fine = sorted(answers_of(backend, [ask("w1"), ask("w1 w2")]), key=lambda one: one.error is None)
         backend.close()
         running.shutdown()
     assert fine.ids == (3, 4)
@@ -297,5 +304,5 @@ def test_an_answer_that_trickles_is_late_and_its_request_ends(tokens: ChatTokeni
     backend.submit(queued)
     backend.cancel()
     assert backend.poll() == []
-    assert [reply.text for reply in backend.generate([queued])] == ["w3 w3"]
+    assert [reply.text for reply in answers_of(backend, [queued])] == ["w3 w3"]
     backend.close()

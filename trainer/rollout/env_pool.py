@@ -283,11 +283,6 @@ class WorkerProcessEnvs:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def processes(self) -> tuple[int | None, ...]:
-        """Process ids of the workers, None for a worker that is not running."""
-        return self._pool.processes
-
     def resize(self, count: int) -> None:
         """Change the number of environments. Each is made when it is first used."""
         self._count = count

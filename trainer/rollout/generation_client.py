@@ -33,11 +33,6 @@ class RolloutClock:
     """Replies received so far."""
     now: Callable[[], float] = time.perf_counter
 
-    @property
-    def environment(self) -> float:
-        """Return the time in which the generator had nothing to answer."""
-        return self.total - self.generate
-
 
 class GenerationClient:
     """Calls of one generator of either kind, with a timeout. An exception becomes the answer to the call's prompts.

@@ -68,14 +68,10 @@ class Console:
             step: Optimiser steps of the run so far.
             metrics: Metrics of the rollout, and the means over its updates.
         """
-        self._write(rollout_line(rollout, self._rollouts, metrics, self._left(rollout + 1, step)))
+        self.write(rollout_line(rollout, self._rollouts, metrics, self._left(rollout + 1, step)))
         if self._verbose:
             for line in details(metrics):
-                self._write(f"    {line}")
-
-    def evaluated(self, line: str) -> None:
-        """Write the line of an evaluation."""
-        self._write(line)
+                self.write(f"    {line}")
 
     def _share(self, rollouts: int, step: int) -> float:
         """Return the share of the run that is done, in [0, 1]."""
@@ -94,7 +90,8 @@ class Console:
         self._stream.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
         self._stream.flush()
 
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Write a whole line. On a terminal it replaces the progress line."""
         clear = ""
         if self._live:
             clear, text = "\r\x1b[K", text[: shutil.get_terminal_size().columns]

@@ -6,10 +6,10 @@ Panels, scores and their exact references belong to the benchmarks, a layer abov
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from mage_envs.core import Task
+from mage_envs.loading.imports import load_entry
 from trainer.method.trajectory import Trajectory
 
 PANELS = "benchmarks.evaluation.run.in_training:PanelEvaluation"
@@ -52,9 +52,8 @@ def panel_played(name: str, env_id: str, options: Mapping[str, Any]) -> PanelPla
     Raises:
         ValueError: If the panel is unknown or belongs to another environment.
     """
-    module, _, attribute = PANELS.partition(":")
     # Imported by name at run time: an import at the top would point from the trainer to a layer above it.
-    made: PanelPlayed = vars(import_module(module))[attribute](name, options)
+    made: PanelPlayed = load_entry(PANELS)(name, options)
     if made.env_id != env_id:
         raise ValueError(
             f"eval_panel={name!r} is played in {made.env_id}, not in {env_id}; mage list panels shows them."

@@ -108,7 +108,7 @@ class RunLog:
         """
         self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, **metrics}])
         if self._console is not None:
-            self._console.evaluated(line)
+            self._console.write(line)
 
 
 def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

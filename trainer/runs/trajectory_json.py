@@ -90,14 +90,15 @@ def trajectory_from_json(line: Mapping[str, Any]) -> Trajectory:
 
 def read_episode(told: Mapping[str, Any]) -> EpisodeResult:
     """Return the result of an episode. Lines of version 1 have neither `outcome` nor `ended_with`."""
+    # `float` also reads the names of NaN and infinities that `plain` wrote.
     return EpisodeResult(
-        reward=number(told["reward"]),
-        value=number(told["value"]),
+        reward=float(told["reward"]),
+        value=float(told["value"]),
         hands=told["hands"],
         success=told["success"],
         timeout=told["timeout"],
         seats=tuple(told["seats"]),
-        metrics={name: number(value) for name, value in told["metrics"].items()},
+        metrics={name: float(value) for name, value in told["metrics"].items()},
         outcome=told.get("outcome", ""),
         ended_with=tuple(told.get("ended_with", ())),
     )
@@ -113,8 +114,8 @@ def _step(call: Mapping[str, Any]) -> Step:
         information_state=call["information_state"],
         seat=call["seat"],
         action=call["action"],
-        reward=number(call["reward"]),
-        penalty=number(call["penalty"]),
+        reward=float(call["reward"]),
+        penalty=float(call["penalty"]),
         invalid_reason=call["invalid_reason"],
         text=call["reply"],
         truncated=call["truncated"],
@@ -151,8 +152,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return plain(value.item())
     return repr(value)
-
-
-def number(value: Any) -> float:
-    """Return the number that `plain` wrote; `float` reads its names of NaN and infinities, too."""
-    return float(value)

@@ -46,7 +46,12 @@ class RunSettings(RunFields):
         self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}
         self.updates_per_rollout = str(self.updates_per_rollout)
         if self.updates_per_rollout != "auto":
-            _to_int("updates_per_rollout", self.updates_per_rollout)
+            try:
+                int(self.updates_per_rollout)
+            except ValueError as error:
+                raise ValueError(
+                    f"updates_per_rollout={self.updates_per_rollout!r} is neither auto nor a whole number."
+                ) from error
         # Only for its checks; the protocol is not known yet.
         self._credit(self.advantage == "exact")
         if (message := next(broken(self), None)) is not None:
@@ -121,13 +126,6 @@ class RunSettings(RunFields):
         if self.updates_per_rollout != "auto":
             planned = self.max_rollouts * int(self.updates_per_rollout)
         self.max_steps = planned if self.max_steps <= 0 else min(self.max_steps, planned)
-
-
-def _to_int(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError as error:
-        raise ValueError(f"{name}={value!r} is neither auto nor a whole number.") from error
 
 
 def _from_file(name: str, value: str | None) -> str | None:

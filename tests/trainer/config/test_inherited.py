@@ -16,7 +16,7 @@ from tests.trainer.cli.test_cli import error_line
 from tests.trainer.method.test_loss import step, trajectory
 from tests.trainer.tiny_runs import POOL, make_config, make_env, make_trainer, save_model
 from trainer import MAGEConfig, MAGETrainer
-from trainer.config.inherited import NOT_READ
+from trainer.config.mage_config import NOT_READ
 from trainer.method.batch import build_rows, collate
 from trainer.method.loss import LossTerms, Scores, policy_loss
 from trainer.method.metrics import update_metrics

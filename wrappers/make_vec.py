@@ -43,30 +43,12 @@ class Recipe:
 
 
 def make_envs(game_name: str, num_envs: int = 1, **options: Any) -> TextVectorEnv:
-    """Return a vector environment of `mage/<game>-v0`.
-
-    Args:
-        game_name: Registered name of the game.
-        num_envs: Number of environments.
-        **options: Options of the id, `autoreset_mode`, `workers` and `deadline`.
-
-    Returns:
-        The vector environment.
-    """
+    """Return a vector environment of `mage/<game>-v0`, of a registered game, with the options above."""
     return _make(make_env, game_name, num_envs, **options)
 
 
 def make_meta_envs(game_name: str, num_envs: int = 1, **options: Any) -> TextVectorEnv:
-    """Return a vector environment of `mage/<game>-Meta-v0`.
-
-    Args:
-        game_name: Registered name of the game.
-        num_envs: Number of environments.
-        **options: Options of the id, `autoreset_mode`, `workers` and `deadline`.
-
-    Returns:
-        The vector environment.
-    """
+    """Return a vector environment of `mage/<game>-Meta-v0`, of a registered game, with the options above."""
     return _make(make_meta_env, game_name, num_envs, **options)
 
 

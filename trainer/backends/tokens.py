@@ -66,7 +66,12 @@ class ChatTokenizer:
         # Caches of this instance, not of the class: they end with it, and other formats give other ids.
         self._first: Callable[[tuple[Message, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_chat)
         self._suffix: Callable[[str], Ids] = lru_cache(CACHED_TEXTS)(self._encode_suffix)
-        self._single: Callable[[tuple[str, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_actions)
+        self.single_ids: Callable[[tuple[str, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_actions)
+        """Function from actions to one id per action, or to an empty tuple if an action is not exactly one token.
+
+        The ids of legal actions describe a reply only if it is the bare action word (one-token answers, constrained
+        decoding).
+        """
         self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
         self.turn_end_id = self._find_turn_end()
         """The special token that the template puts right after an assistant's content, or None."""
@@ -121,14 +126,6 @@ class ChatTokenizer:
     def is_truncated(self, ids: Sequence[int], max_new_tokens: int) -> bool:
         """Return True if a reply was cut at the limit. One-token answers (`max_new_tokens=1`) never are."""
         return max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in self.end_ids
-
-    def single_ids(self, actions: tuple[str, ...]) -> Ids:
-        """Return one id per action if every action is exactly one token, else an empty tuple.
-
-        The ids of legal actions describe a reply only if it is the bare action word (one-token answers, constrained
-        decoding).
-        """
-        return self._single(actions)
 
     def _decode(self, ids: Ids) -> str:
         text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)

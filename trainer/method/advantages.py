@@ -13,6 +13,7 @@ from math import isfinite
 
 import numpy as np
 
+from mage_envs.loading.options import check_choice
 from trainer.method.components import ADVANTAGES, RETURNS
 from trainer.method.critic import ExactCritic
 from trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
@@ -57,9 +58,7 @@ class CreditConfig:
         RETURNS.check(self.returns)
         ADVANTAGES.check(self.advantage)
         for name, choices in _CHOICES.items():
-            value = self.__dict__[name]
-            if value not in choices:
-                raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(choices)}.")
+            check_choice(name, vars(self)[name], choices)
         if self.credit == "reward" and self.advantage == "gigpo":
             raise ValueError(
                 'credit="reward" has no episode value for GiGPO to centre. '

@@ -119,14 +119,6 @@ class ChatTokenizer:
         reply = "<think>\nthought\n</think>\n\nanswer"
         return "thought" not in self._render((Message("user", "."), Message("assistant", reply), Message("user", ".")))
 
-    def reply_length(self, ids: Sequence[int]) -> int:
-        """Return the number of ids up to the first end id, that id included."""
-        return next((number for number, one in enumerate(ids, start=1) if one in self.end_ids), len(ids))
-
-    def is_truncated(self, ids: Sequence[int], max_new_tokens: int) -> bool:
-        """Return True if a reply was cut at the limit. One-token answers (`max_new_tokens=1`) never are."""
-        return max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in self.end_ids
-
     def _decode(self, ids: Ids) -> str:
         text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return str(text)
@@ -200,9 +192,10 @@ def make_completion(
         max_new_tokens: Limit of a reply in tokens.
         legal: Ids of the legal answers. None looks them up if replies are limited to one token.
     """
-    length = tokens.reply_length(ids)
+    length = next((number for number, one in enumerate(ids, start=1) if one in tokens.end_ids), len(ids))
     ids, logprobs = ids[:length], None if logprobs is None else logprobs[:length]
     if legal is None:
         legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()
-    truncated = tokens.is_truncated(ids, max_new_tokens)
+    # One-token answers are never cut at the limit.
+    truncated = max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in tokens.end_ids
     return Completion(tokens.decode(ids), prompt_ids, ids, logprobs, truncated=truncated, legal_ids=legal)

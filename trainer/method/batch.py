@@ -142,7 +142,6 @@ def build_rows(
 
 
 def _trajectory_rows(trajectory: Trajectory, weights: Sequence[float], merge: bool, mask_truncated: bool) -> list[Row]:
-    """Build the rows of one trajectory."""
     open_rows: list[_OpenRow] = []
     for step, weight in zip(trajectory.steps, weights, strict=True):
         if not step.completion_ids:

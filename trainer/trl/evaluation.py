@@ -67,8 +67,6 @@ class Evaluator:
         """Meta-episodes of the last evaluation, on all ranks."""
         self.running = False
         """True from the start of an evaluation until it completes; it stays True if the evaluation is aborted."""
-        self.stopped_early = False
-        """True if `early_stop` ended the run."""
         self._trainer, self._player = trainer, player
         self._tasks, self._panel, self._play = tuple(tasks), panel, play
         self._run_log, self._progress, self._preemption = run_log, progress, preemption
@@ -136,7 +134,7 @@ class Evaluator:
             row for row in state.log_history if f"eval_{SCORE}" in row and row["step"] > (state.best_global_step or 0)
         ]
         if trainer.args.early_stop and len(since) >= trainer.args.early_stop:
-            trainer.control.should_training_stop = self.stopped_early = True
+            trainer.control.should_training_stop = True
         return False
 
     def _once(self) -> list[Trajectory]:

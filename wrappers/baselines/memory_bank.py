@@ -42,7 +42,7 @@ class Bank(Generic[T]):
                 f"memory={memory}: scope=run and bank=FILE require each other. Create a bank with mage fill; "
                 f"without scope=run, nothing is kept between meta-episodes."
             )
-        self.memory, self.scope = memory, scope
+        self.scope = scope
         self.content: Mapping[str, Any] = {}
         """Content of the file, or empty without one."""
         self.items: list[T] = []

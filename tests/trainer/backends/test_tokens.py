@@ -12,7 +12,7 @@ import pytest
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.backends.tiny import byte_tokenizer, tiny_tokenizer
-from trainer.backends.tokens import ChatTokenizer, PromptFormat
+from trainer.backends.tokens import ChatTokenizer, PromptFormat, make_completion
 
 QWEN3_LIKE = """\
 {%- set ns = namespace(last=0) %}
@@ -148,10 +148,10 @@ def test_truncated_means_cut_without_an_end() -> None:
     tokens = qwen()
     end = tokens.turn_end_id
     assert end is not None
-    assert tokens.is_truncated((1, 2), 2)
-    assert not tokens.is_truncated((1, end), 2)
-    assert not tokens.is_truncated((1,), 2)
-    assert not tokens.is_truncated((1,), 1)  # a one-token answer is whole
+    cases = [((1, 2), 2), ((1, end), 2), ((1,), 2), ((1,), 1)]  # a one-token answer is whole
+    prompt = Prompt((Message("user", "."),))
+    cut = [make_completion(prompt, tokens, (), ids, None, limit).truncated for ids, limit in cases]
+    assert cut == [True, False, False, False]
 
 
 def test_groups_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

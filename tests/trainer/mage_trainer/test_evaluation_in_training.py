@@ -57,7 +57,7 @@ def test_the_best_checkpoint_is_kept_and_the_run_ends_without_a_better_one(model
     assert [row["step"] for row in rows] == [1, 2, 3, 4]  # two evaluations in a row are not better than the second
     assert rows[1]["score"] > rows[0]["score"] == rows[2]["score"] == rows[3]["score"]
     assert (trainer.state.best_global_step, trainer.state.best_metric) == (2, rows[1]["score"])
-    assert trainer.evaluator.stopped_early
+    assert trainer.control.should_training_stop
     assert "checkpoint-2" in [path.name for path in checkpoints(tmp_path / "run")]
     expected = {"success/episode_2", "value/episode_1", "pass_at_1", "pass_at_2", "ceiling/episode_1"}
     assert expected | {f"{key}/kuhn/rock" for key in expected} <= set(rows[0])

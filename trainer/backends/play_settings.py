@@ -119,7 +119,6 @@ def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> 
     sampling: Sampling = replace(
         Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
     )
-    kind: Any = CachedGenerator if cached else HFGenerator
+    kind = CachedGenerator if cached else HFGenerator
     tokens = ChatTokenizer(tokenizer, settings.prompt_format)
-    generator: Generator = kind(model, tokens, sampling, settings.prompt_format.max_prompt_length)
-    return generator, settings
+    return kind(model, tokens, sampling, settings.prompt_format.max_prompt_length), settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from trainer.method.trajectory import Trajectory
 from trainer.rollout.rollout import RolloutClock
@@ -34,8 +35,7 @@ class AsyncRollout:
     ) -> None:
         self.index, self.step = index, step
         self.clock = RolloutClock()
-        self._played: list[Trajectory] = []
-        self._error: BaseException | None = None
+        self._played: Future[list[Trajectory]] = Future()
         self._given_up = False
         # A daemon, so that a rollout that hangs cannot keep the process alive at its end.
         self._thread = threading.Thread(target=self._run, args=(play,), daemon=True, name="mage-ahead")
@@ -47,13 +47,10 @@ class AsyncRollout:
 
     def result(self) -> list[Trajectory]:
         """Return the trajectories after the thread ends, or raise the error that ended it."""
-        self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._played
+        return self._played.result()
 
     def cancel(self) -> None:
-        """Stop the rollout at its next reply, and wait up to `GRACE` seconds for it."""
+        """Stop the rollout at its next reply, and wait up to `CANCEL_TIMEOUT_S` seconds for it."""
         self._given_up = True
         self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
@@ -61,10 +58,10 @@ class AsyncRollout:
 
     def _run(self, play: Callable[[RolloutClock, Callable[..., None]], list[Trajectory]]) -> None:
         try:
-            self._played = play(self.clock, self._check)
+            self._played.set_result(play(self.clock, self._check))
         # An error that leaves a thread is only printed. `result` raises it in the trainer's thread instead.
         except BaseException as error:
-            self._error = error
+            self._played.set_exception(error)
 
     def _check(self, *progress: object) -> None:
         if self._given_up:

@@ -342,7 +342,10 @@ class MAGETrainer(TrainerHooks):
         rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self.args.updates_of(sum(row.steps for row in rows)), rng)
         self.updates.fill(batches)
-        self._plan_length(index, len(batches))
+        if self.args.max_rollouts is not None:
+            # The number of steps in the Trainer's loop, as far as it is known.
+            left = (self.args.max_rollouts - index) * len(batches)
+            self.state.max_steps = min(self.args.max_steps, self.state.global_step + left)
         started = time.perf_counter()
         metrics |= found | self.updates.score(model)
         metrics |= variance_metrics(trajectories, trained) | rollout_metrics(trajectories)
@@ -374,9 +377,3 @@ class MAGETrainer(TrainerHooks):
         last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
         if self.args.rollout_ahead and not last and self.state.global_step + len(batches) < self.state.max_steps:
             self.player.play_ahead(index + 1)
-
-    def _plan_length(self, index: int, updates: int) -> None:
-        """Update the number of steps in the Trainer's loop, as far as it is known."""
-        if self.args.max_rollouts is not None:
-            left = (self.args.max_rollouts - index) * updates
-            self.state.max_steps = min(self.args.max_steps, self.state.global_step + left)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from mage_envs.text.visible import one_line
 
@@ -76,8 +77,8 @@ class _Line(logging.Handler):
 
         super().__init__()
         self._text = Text
-        self._make = lambda: Live(console=Console(stderr=True), auto_refresh=False)
-        self._live = self._make()
+        self._new = partial(Live, console=Console(stderr=True), auto_refresh=False)
+        self._live = self._new()
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self._live.is_started:
@@ -85,9 +86,9 @@ class _Line(logging.Handler):
         # rich also replaces a line that wraps on a narrow terminal.
         self._live.update(self._text(self.format(record)), refresh=True)
         if vars(record).get("over", True):
-            # Ends the line, so that it stays above the next one.
+            # Ends the line, so that it stays above the next one. A reused drawing would replace it.
             self._live.stop()
-            self._live = self._make()
+            self._live = self._new()
 
     def close(self) -> None:
         self._live.stop()

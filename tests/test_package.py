@@ -18,6 +18,7 @@ import mage_envs
 from benchmarks.report.document import SCRIPTS
 from tests.test_readme import ROOT, blocks, marked
 
+PACKAGES = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 PAGE = ROOT / "docs" / "extending.md"
 PROJECT = """
 [build-system]
@@ -118,6 +119,11 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT)
     [wheel] = tmp_path.glob("*.whl")
     files = zipfile.ZipFile(wheel).namelist()
+    # An ignored folder such as runs/ must not take a package's folder of the same name out of the wheel.
+    tracked = subprocess.run(["git", "ls-files", *PACKAGES], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert set(tracked.stdout.split()) - set(files) == {
+        name for name in tracked.stdout.split() if name.startswith("benchmarks/results/")
+    }
     folders = {file.split("/")[0] for file in files}
     assert {name for name in folders if ".dist-info" not in name} == {
         "mage_envs",
@@ -138,6 +144,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "exact",
         "executors",
         "figures.py",
+        "listing.py",
         "records",
         "report",
         "sweeps",

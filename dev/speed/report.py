@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         megabytes = page.stat().st_size / 1e6
     say = sys.stdout.write
     say(f"{panel} at K = {EPISODES}, {characters / 1e6:.0f} MB of text; load {os.getloadavg()[0]:.1f}\n")
-    say(f"mage report                 {report:6.1f} CPU s   (at most 20)\n")
+    say(f"mage report                       {report:6.1f} CPU s   (at most 20)\n")
     say(f"file                              {megabytes:6.1f} MB      (at most 20)\n")
     say(f"first contentful paint            {statistics.median(paints):6.0f} ms      (at most 1000)\n")
     say(f"a transcript, median of {TRANSCRIPTS}        {statistics.median(opened):6.0f} ms      (at most 100)\n")

@@ -16,22 +16,22 @@ import benchmarks.__main__
 import mage_envs.__main__
 import trainer.__main__
 from mage_envs.loading import imports
-from tests.test_readme import ROOT, SHELL, blocks, marked, scripts
+from tests.test_readme import ROOT, SHELL, blocks, marked
 
 PAGE = ROOT / "docs" / "extending.md"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the page, and the console scripts, which do not search the current folder by themselves."""
+    """The files of the page, and the console script, which does not search the current folder by itself."""
     made = tmp_path_factory.mktemp("newcomer")
     for block in blocks(PAGE):
         if name := marked(block, "file"):
             (made / name).write_text(block.text + "\n")
     (made / "bin").mkdir()
-    for name, module in scripts().items():
-        (made / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m {module} "$@"\n')
-        (made / "bin" / name).chmod(0o755)
+    program = made / "bin" / "mage"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m mage_envs "$@"\n')
+    program.chmod(0o755)
     return made
 
 

@@ -24,7 +24,7 @@ def test_every_kind_has_its_section() -> None:
 
 @pytest.mark.parametrize("line", [line for line in TRAINING if "--hardware cpu" not in line])
 def test_a_command_resolves(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = shlex.split(line)[1:]
+    words = shlex.split(line)[2:]
     assert main([word for word in words if word != "--dry-run"] + ["--dry-run"]) == 0
     assert "peak_in_an_update" in capsys.readouterr().out
 
@@ -34,7 +34,7 @@ def test_the_cpu_s_commands_run_from_nothing_to_a_curve(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     train, evaluate = (shlex.split(line) for line in LINES if "runs/cpu" in line)
-    assert main(train[1:]) == 0
+    assert main(train[2:]) == 0
     assert Path("runs/cpu/training.png").exists()
     assert benchmarks.__main__.main(evaluate[1:]) == 0
     assert "kuhn/aggressive" in capsys.readouterr().out

@@ -14,8 +14,8 @@ from pathlib import Path
 import yaml
 
 from mage_envs.secrets import MASK, is_secret_name, scrubbed
-from trainer.config.fields import RunFields
 from trainer.backends.play_settings import PlaySettings
+from trainer.config.fields import RunFields
 from trainer.config.run_settings import RunSettings
 from trainer.runs.summary import table
 

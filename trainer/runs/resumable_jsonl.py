@@ -1,4 +1,4 @@
-"""`ResumableJsonl`: a file of JSON lines that a run appends to, and that is truncated when the run is resumed. No torch."""
+"""`ResumableJsonl`: a file of JSON lines that a run appends to and truncates when it resumes. No torch here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.files.bounded import lines_inside, parse_json
 from mage_envs.files.atomic import drafts_of, write_atomically
+from mage_envs.files.bounded import lines_inside, parse_json
 from mage_envs.secrets import scrubbed
 
 Line = Mapping[str, Any]

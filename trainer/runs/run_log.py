@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from trainer.method.trajectory import Trajectory
 from trainer.runs.console import Console
 from trainer.runs.line_schema import MetricRecord, TranscriptRecord, problems_of
-from trainer.runs.trajectory_json import Line, trajectory_to_json, plain
 from trainer.runs.resumable_jsonl import ResumableJsonl
-from trainer.method.trajectory import Trajectory
+from trainer.runs.trajectory_json import Line, plain, trajectory_to_json
 
 METRICS, TRANSCRIPTS = "metrics.jsonl", "transcripts.jsonl"
 Numbers = Mapping[str, float]

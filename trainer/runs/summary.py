@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mage_envs.files.atomic import write_atomically
-from trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
 from trainer.backends.play_settings import PlaySettings
+from trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
 
 FIGURE = "training.png"
 _SHARE = 5

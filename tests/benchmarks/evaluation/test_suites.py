@@ -122,7 +122,7 @@ def test_data_that_lie_elsewhere_have_a_hash_and_no_path(tmp_path):
 
 @needs_alfworld
 def test_official_alfworld_is_a_panel_of_its_own(tmp_path, monkeypatch):
-    from mage_envs.games.alfworld import write_dataset
+    from dev.alfworld_data import write_dataset
 
     write_dataset(tmp_path, games_per_task=1, splits=["eval_in_distribution"])
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))

@@ -7,7 +7,6 @@ import pickle
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -262,15 +261,15 @@ except ImportError as error:
 
 
 def test_the_regret_of_an_endpoint_is_that_of_its_sampled_answers(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     agent = f"llm:tiny-guided@{server.url},max_tokens=2,cache=off"
     arguments = ["--env", META, "--env-kwargs", '{"num_episodes": 1}', "--pool", "kuhn/paper", "--rows", "1"]
-    out = tmp_path / "regret.json"
-    assert main(["regret", agent, *arguments, "--json", str(out)]) == 0
+    assert main(["regret", agent, *arguments]) == 0
     assert "6 meta-episodes, judged by what it played" in capsys.readouterr().out
     assert server.bodies
-    [one] = json.loads(out.read_text())["episodes"]
+    assert main(["regret", agent, *arguments, "--json"]) == 0
+    [one] = json.loads(capsys.readouterr().out)["episodes"]
     assert one["available"] == pytest.approx(0.125)  # the blind value: nothing has been seen
     assert one["adjusted"]["mean"] == pytest.approx(0.125 - one["regret"]["mean"])
     assert one["regret"]["mean"] > 0

@@ -255,7 +255,7 @@ def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> Non
         run.kill()
         run.communicate()
     assert run.returncode == 130
-    assert error.splitlines()[-1] == "Interrupted; nothing was written."
+    assert error.splitlines()[-1] == "Interrupted."
     assert "Traceback" not in error
     assert gone(int(note.read_text()))
 

@@ -20,10 +20,10 @@ from tests.interruptions import forked, run_ranks
 from tests.trainer.runs.test_interruptions import as_rank, weights_of
 from tests.trainer.tiny_runs import cached, make_trainer, save_model
 from trainer import MAGETrainer
-from trainer.trl import trl_compat
-from trainer.trl.backend_registry import cached_generator, trl_generator
 from trainer.runs.run_folder import checkpoints
 from trainer.runs.run_log import metric_rows
+from trainer.trl import trl_compat
+from trainer.trl.backend_registry import cached_generator, trl_generator
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,9 @@ def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **se
         def counted(prompts: Any) -> Any:
             nonlocal calls
             beside = threading.current_thread() is not threading.main_thread()
-            counts = trainer.control.should_evaluate if evaluating else beside if ahead else not trainer.evaluator.running
+            counts = (
+                trainer.control.should_evaluate if evaluating else beside if ahead else not trainer.evaluator.running
+            )
             calls += counts
             answers = generate(prompts)
             if calls == at and counts:

@@ -20,13 +20,13 @@ import torch
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 import mage_commands
+from mage_envs.files import manifest
 from mage_envs.files.atomic import drafts_of, write_atomically
+from mage_envs.files.manifest import verify_checkpoint
 from tests.interruptions import distinct, forked, killed, points, run_ranks
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
-from mage_envs.files import manifest
-from mage_envs.files.manifest import verify_checkpoint
 from trainer.method.metrics import RunStopped
 from trainer.runs.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
 
@@ -306,7 +306,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
         return begin(self, *args, **kwargs)
 
     def command() -> None:
-        os._exit(mage_commands.train())
+        os._exit(mage_commands.mage())
 
     monkeypatch.setattr(MAGETrainer, "train", train)
     words = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir", str(out))

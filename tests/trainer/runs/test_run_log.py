@@ -14,9 +14,9 @@ import pytest
 from benchmarks.__main__ import main as report
 from tests.trainer.tiny_runs import TINY, flags, make_trainer, save_model, step, trajectory
 from trainer.__main__ import main
-from trainer.runs.console import Console, rollout_line, format_duration
-from trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
+from trainer.runs.console import Console, format_duration, rollout_line
 from trainer.runs.resumable_jsonl import ResumableJsonl
+from trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
 from trainer.runs.summary import FIGURE, commands, table
 
 RUN = ("--preset", "mage-kuhn", *TINY, *flags(groups_per_rollout=1, updates_per_rollout=2, num_episodes=2))

@@ -129,7 +129,7 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     assert {"reply", "reward", "penalty", "advantage", "invalid_reason"} <= set(transcripts[0]["calls"][0])
     told = next(line for line in shown.out.splitlines() if line.startswith("Read transcripts"))
     assert report(told.split()[3:]) == 0
-    assert f"wrote {tmp_path / 'run' / 'report.html'}: 1 runs, 2 transcripts" in capsys.readouterr().err
+    assert f"wrote {tmp_path / 'run' / 'report.html'}: 1 run, 2 transcripts" in capsys.readouterr().err
     again = next(line for line in shown.out.splitlines() if line.startswith("Train it further"))
     assert again.endswith("--max_rollouts 4 --resume")
 

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -176,6 +177,14 @@ def test_the_help_loads_no_subcommand(program):
     # Python itself imports the package of `python -m`, and mage_envs registers its games there.
     if program == "benchmarks":
         assert not loaded & {"mage_envs", "gymnasium", "numpy"}
+
+
+def test_no_folder_has_more_than_twenty_files():
+    counts = Counter(path.parent for top in (*LAYERS, *OUTSIDE, "tests") for path in (ROOT / top).rglob("*.py"))
+    assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > 20} == {}
+    names = Counter(path.name for path in FILES)
+    repeated = {name: count for name, count in names.items() if count > 3}
+    assert set(repeated) <= {"__init__.py", "__main__.py"}, repeated
 
 
 @pytest.mark.parametrize("package", LAYERS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.mage_envs.terminal import Terminal
+from tests.mage_envs.cli.terminal import Terminal
 
 
 @pytest.fixture

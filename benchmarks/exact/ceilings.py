@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.tables.summary_table import aligned, number
 from benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.core import Game
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
@@ -26,6 +27,10 @@ from opponents.exact.tree import exact_policy, is_enumerable
 
 Named = tuple[str, Mapping[str, Any]]
 """Name and options of a game, the form in which it is sent to a worker."""
+Value = str | int | float | None
+"""Value of a cell; None if it is not known."""
+SECONDS = "seconds"
+"""Column with one decimal."""
 _SEATS = ("first", "second")
 
 
@@ -44,6 +49,7 @@ def command(
     hands: Annotated[int, typer.Option(metavar="H", help="Hands per episode in the Bayes columns (default: 1)")] = 1,
     no_bayes: Annotated[bool, typer.Option(help="Omit the Bayes columns")] = False,
     executor: ExecutorOption = "local",
+    as_json: JsonOption = False,
 ) -> None:
     """Print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation.
 
@@ -59,11 +65,40 @@ def command(
     sent = game, options
     pools = [f"pool:{name.removeprefix('pool:')}" for name in pool or list_pools()]
     fitting = [name for name in pools if _fitting(name, rules, pool is not None)]
-    sys.stdout.write("\n".join(opponent_table(rules, sent, place)) + "\n")
+    tables = [opponent_table(rules, sent, place)]
     if fitting:
-        lengths = episodes, hands
-        table = pool_table(rules, sent, fitting, lengths, not no_bayes, place)
-        sys.stdout.write("\n" + "\n".join(table) + "\n")
+        tables.append(pool_table(rules, sent, fitting, (episodes, hands), not no_bayes, place))
+    if as_json:
+        print_json([table.to_json() for table in tables])
+    else:
+        sys.stdout.write("\n\n".join("\n".join(table.lines()) for table in tables) + "\n")
+
+
+class ValueTable(NamedTuple):
+    """A table with its values, for text and for JSON."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
+    notes: Sequence[str]
+
+    def lines(self) -> list[str]:
+        """Return the table as text."""
+        cells = [[_text(value, column) for value, column in zip(row, self.columns)] for row in self.rows]
+        return [self.title, *aligned(self.columns, cells), *self.notes]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as JSON values, with all digits."""
+        rows = [dict(zip(self.columns, row)) for row in self.rows]
+        return {"title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+def _text(value: Value, column: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.1f}" if column == SECONDS and value is not None else number(value)
 
 
 def _fitting(name: str, game: Game, asked: bool) -> bool:
@@ -82,7 +117,7 @@ def _fitting(name: str, game: Game, asked: bool) -> bool:
     return True
 
 
-def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
+def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
     """Return a table of the opponents with exact probabilities.
 
     The columns are the best response value and the best win probability by the learner's seat, and the NashConv.
@@ -97,10 +132,10 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
     title += "its chance to win"
     spent = f"{time.perf_counter() - started:.1f} s"
     title = f"{title}; what the opponent itself concedes to two best responses ({spent})"
-    return [title, *aligned(columns, rows), *left_out]
+    return ValueTable(title, columns, rows, left_out)
 
 
-def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[str], str]:
+def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[Value], str]:
     """Return the row of one opponent, or the reason why it has no exact values."""
     game = game_with(name, options)
     seats = range(game.spec.players)
@@ -114,16 +149,16 @@ def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[
     # The opponent plays every seat: the value measures its loss to a best response in each of them.
     conv = nash_conv(game, [policy] * game.spec.players)
     label = f"{opponent} (= {alias})" if alias else opponent
-    return [label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))], ""
+    return [label, *values, sum(values) / len(values), *wins, conv], ""
 
 
 def pool_table(
     game: Game, sent: Named, pools: Sequence[str], lengths: tuple[int, int], bayes: bool, executor: Executor
-) -> list[str]:
+) -> ValueTable:
     """Return a table of the pools: the blind, Bayes-optimal and best response values."""
     episodes, hands = lengths
     columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1) if bayes)]
-    columns += [f"best {episodes}", "states", "seconds"] if bayes else []
+    columns += [f"best {episodes}", "states", SECONDS] if bayes else []
     columns.append("best response")
     found = list(in_order(executor, pool_row, (*sent, lengths, bayes), pools))
     head = f"{game.spec.name}: {game.spec.unit} per hand against an opponent drawn from a pool, mean over the seats; "
@@ -131,22 +166,23 @@ def pool_table(
     if bayes:
         head += f"; Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "
         head += f"best {episodes}: for the last one"
-    return [head, *aligned(columns, [row for row, _ in found]), *(note for _, notes in found for note in notes)]
+    return ValueTable(head, columns, [row for row, _ in found], [note for _, notes in found for note in notes])
 
 
 def pool_row(
     name: str, options: Mapping[str, Any], lengths: tuple[int, int], bayes: bool, pool_name: str
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[Value], list[str]]:
     """Return the row of one pool, and the notes below the table."""
     game, pool = game_with(name, options), as_pool(pool_name)
     notes: list[str] = []
     seats = range(game.spec.players)
-    blind = known = NOT_KNOWN
+    blind: float | None = None
+    known: float | None = None
     try:
         single = SingleHands(game=game, pool=pool, seats=seats, objective="returns", samples=0, seed=0)
         # Opponents may change between episodes. The head of the table promises the values of the last one.
         found = single.values(lengths[0] - 1)
-        blind, known = number(found.blind), number(found.known)
+        blind, known = found.blind, found.known
     except NotExact as error:
         notes.append(f"n/a: {error}")
     cells = _bayes_cells(game, pool, *lengths, notes) if bayes else []
@@ -154,16 +190,15 @@ def pool_row(
     return [pool_name, blind, *cells, known], list(dict.fromkeys(notes))
 
 
-def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[str]:
-    """Return the Bayes cells of a pool. If a value cannot be computed, append a note and return n/a cells."""
+def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[Value]:
+    """Return the Bayes cells of a pool. If it has none, append a note and return empty cells."""
     options: dict[str, Any] = {"episodes": episodes, "hands": hands}
     try:
         all_of_it, last = bayes_value(game, pool, **options), bayes_value(game, pool, **options, credit="last")
     except (NotExact, TooManyStates) as error:
         notes.append(f"n/a: {error}")
         # One cell per episode, then those of best, states and seconds.
-        return [NOT_KNOWN] * (episodes + 3)
+        return [None] * (episodes + 3)
     # `bayes_value` sums over the hands of an episode, but the table is per hand.
-    cells = [number(value / hands) for value in all_of_it.per_episode]
-    seconds = f"{all_of_it.seconds + last.seconds:.1f}"
-    return [*cells, number(last.per_episode[-1] / hands), f"{all_of_it.states:,}", seconds]
+    cells = [value / hands for value in all_of_it.per_episode]
+    return [*cells, last.per_episode[-1] / hands, all_of_it.states, all_of_it.seconds + last.seconds]

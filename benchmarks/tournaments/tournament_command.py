@@ -12,6 +12,7 @@ import typer
 from benchmarks.evaluation.run.evaluate import progress_of
 from benchmarks.executors import Executor, ExecutorOption, make_executor
 from benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import read_object
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
@@ -49,6 +50,7 @@ def command(
         ),
     ] = None,
     executor: ExecutorOption = "local",
+    as_json: JsonOption = False,
 ) -> None:
     """Play every policy against every policy: payoff matrix, exact values, ranking, heat map.
 
@@ -73,7 +75,10 @@ def command(
         outcomes = _play(settings, place, deadline, out)
     results = score(settings, outcomes)
     written = [] if out is None else report.save(out, results)
-    sys.stdout.write(report.text(results))
+    if as_json:
+        print_json(results.to_json())
+    else:
+        sys.stdout.write(report.text(results))
     # Otherwise the lines on stderr could appear above the tables.
     sys.stdout.flush()
     sys.stderr.write("".join(f"wrote {path}\n" for path in written))

@@ -173,3 +173,23 @@ def test_the_help_of_train_shows_the_presets_values(capsys):
     assert (
         "Id of the meta-episode environment, or module:id (default: mage/KuhnPoker-Meta-v0). mage-kuhn: mage/K" in text
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("mage ev", ["eval"]),
+        ("mage eval --pan", ["--panel"]),
+        ("mage train --gamma", ["--gamma_step", "--gamma_episode"]),
+        ("mage webshop ser", ["serve"]),
+    ],
+)
+def test_the_shell_completes_commands_and_flags(line: str, completions: list[str]) -> None:
+    environment = {
+        **os.environ,
+        "_MAGE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1),
+    }
+    done = subprocess.run([os.path.join(BIN, "mage")], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == completions

@@ -61,7 +61,8 @@ class TrainCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the arguments as they are, or print the help."""
         words = {word.replace("_", "-") for word in args}
-        if args and not words & {"--help", "-h", "--help-all"}:
+        # A shell that completes the command line parses what there is of it, and wants no help.
+        if ctx.resilient_parsing or (args and not words & {"--help", "-h", "--help-all"}):
             ctx.args = args
             return args
         listed = typer.main.get_command(build_app(_chosen(args), inherited="--help-all" in words))

@@ -14,9 +14,9 @@ from benchmarks.chaos.checks import CHECKS
 from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from benchmarks.chaos.processes import CheckRow, Found, checked, compared
 from benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
+from mage_envs.cli.commands import choice_of
 from mage_envs.cli.json_options import read_object
 from mage_envs.loading import imports
-from mage_envs.loading.arguments import nearest_name
 
 EPISODES, QUICK = 20, 3
 DEADLINE = 30.0
@@ -45,7 +45,11 @@ def command(
     seed: Annotated[int, typer.Option(metavar="S", help="First seed of each check (default: 0)")] = 0,
     check: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Run only this check, and print the traceback if it fails; may be repeated"),
+        typer.Option(
+            parser=choice_of(CHOICES),
+            metavar="NAME",
+            help="Run only this check, and print the traceback if it fails; may be repeated",
+        ),
     ] = None,
     deadline: Annotated[
         float, typer.Option(metavar="SECONDS", help=f"Timeout in seconds per reset or step (default: {DEADLINE:g})")
@@ -63,9 +67,6 @@ def command(
             "--seed must be 0 or more, and --deadline must be above 0 and below 86400 seconds; "
             f"got --seed {seed} --deadline {deadline:g}."
         )
-    unknown = next((name for name in check or () if name not in CHOICES), None)
-    if unknown is not None:
-        raise ValueError(f"--check {unknown!r} must be one of {', '.join(CHOICES)}.{nearest_name(unknown, CHOICES)}")
     options = read_object("--env-kwargs", env_kwargs, '{"num_episodes": 2}')
     if opponent is not None:
         options["opponent"] = opponent

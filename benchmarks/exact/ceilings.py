@@ -11,8 +11,8 @@ import typer
 
 from benchmarks.evaluation.tables.summary_table import aligned, number
 from benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.json_options import game_with, read_object
+from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
+from mage_envs.cli.json_options import game_with
 from mage_envs.core import Game
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
@@ -36,9 +36,7 @@ _SEATS = ("first", "second")
 
 def command(
     game: Annotated[str, typer.Argument(metavar="GAME", help="Game with an enumerable tree, such as KuhnPoker")],
-    game_kwargs: Annotated[
-        str | None, typer.Option(metavar="JSON", help="""Options of the game as JSON, such as '{"reveal": "always"}'""")
-    ] = None,
+    game_kwargs: GameKwargsOption = None,
     pool: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Name of a pool; may be repeated (default: every pool that fits)"),
@@ -58,7 +56,7 @@ def command(
     if episodes < 1 or hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
     place = make_executor(executor)
-    options = read_object("--game-kwargs", game_kwargs)
+    options = game_kwargs or {}
     rules = game_with(game, options)
     if not is_enumerable(rules):
         raise ValueError(f"{rules.spec.name} has no enumerable tree, so its exact ceilings are n/a.")

@@ -16,7 +16,7 @@ import typer
 from benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.evaluate import progress_of
-from benchmarks.evaluation.run.options import ROWS, EvalOptions
+from benchmarks.evaluation.run.options import ROWS, EnvKwargsOption, EnvOption, EvalOptions, PanelOption
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
@@ -25,7 +25,6 @@ from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateR
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import RUN, Records, reading
 from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.json_options import read_object
 from mage_envs.core import Task
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
@@ -40,19 +39,12 @@ def command(
         str,
         typer.Argument(
             metavar="AGENT",
-            help="Policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL, or the folder of a stored run",
+            help="policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL, or the folder of a stored run",
         ),
     ],
-    env: Annotated[
-        str | None, typer.Option(metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
-    ] = None,
-    env_kwargs: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help="Options of the environment as JSON; they override a saved model's own"),
-    ] = None,
-    panel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Named panel; mage list panels shows all of them")
-    ] = None,
+    env: EnvOption = None,
+    env_kwargs: EnvKwargsOption = None,
+    panel: PanelOption = None,
     pool: Annotated[
         str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
     ] = None,
@@ -88,8 +80,9 @@ def command(
         raise ValueError("--rows and --batch must be at least 1.")
     if panel is not None and pool is not None:
         raise ValueError("--panel already names its opponents. Remove --pool.")
-    given = None if env_kwargs is None else read_object("--env-kwargs", env_kwargs, '{"num_episodes": 5}')
-    options = EvalOptions(agents=(agent,), env=env, env_kwargs=given, panel=panel, rows=rows, seed=seed, batch=batch)
+    options = EvalOptions(
+        agents=(agent,), env=env, env_kwargs=env_kwargs, panel=panel, rows=rows, seed=seed, batch=batch
+    )
     # A folder that holds a saved model is an agent to play, even if it also holds a run.
     if (Path(agent) / RUN).exists() and not (Path(agent) / FILE).exists():
         records = Records(Path(agent))

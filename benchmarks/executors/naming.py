@@ -22,7 +22,7 @@ FORMS: Mapping[str, str] = {
     "slurm:PARTITION": "array jobs in a Slurm queue, from a folder that all nodes see",
 }
 """Forms of a specification that `make_executor` accepts, with a description of each."""
-EXECUTOR_HELP = f"executor of the work: {', '.join(FORMS)}"
+EXECUTOR_HELP = f"Executor of the work: {', '.join(FORMS)}"
 """Help of `--executor` without its default, for commands with another default than `local`."""
 ExecutorOption = Annotated[str, typer.Option(metavar="WHERE", help=f"{EXECUTOR_HELP} (default: local)")]
 """Type of the parameter `executor: ExecutorOption = "local"` of a command."""

@@ -12,7 +12,7 @@ import typer
 
 from benchmarks.executors import ExecutorOption
 from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
-from benchmarks.sweeps.sweep import swept
+from benchmarks.sweeps.sweep import SeedsOption, swept
 from mage_envs.files.atomic import output_path
 from trainer.config.presets import ABLATIONS
 
@@ -80,13 +80,11 @@ def command(
         str,
         typer.Option(
             metavar="M",
-            help="Words (a small model that learns), tiny (a smoke test that learns nothing), or a model's folder "
+            help="words (a small model that learns), tiny (a smoke test that learns nothing), or a model's folder "
             "(default: words)",
         ),
     ] = "words",
-    seeds: Annotated[
-        int, typer.Option(metavar="N", help="Number of seeds, one training per setting and seed (default: 3)")
-    ] = 3,
+    seeds: SeedsOption = 3,
     rollouts: Annotated[
         int | None,
         typer.Option(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from benchmarks.evaluation.run.evaluate import progress_of
 from benchmarks.evaluation.scoring.estimates import estimate
@@ -15,6 +18,10 @@ from benchmarks.sweeps.training import Measures, done, trainer_in
 from mage_envs.files.atomic import write_atomically
 
 TABLE = "sweep.txt"
+SeedsOption = Annotated[
+    int, typer.Option(metavar="N", help="Number of seeds, one training per setting and seed (default: 3)")
+]
+"""Type of the parameter `seeds: SeedsOption = 3` of a command."""
 
 
 def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:

@@ -10,15 +10,13 @@ import typer
 
 from benchmarks.executors import ExecutorOption
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
-from benchmarks.sweeps.sweep import swept
+from benchmarks.sweeps.sweep import SeedsOption, swept
 from mage_envs.files.atomic import output_path
 
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"YAML file, such as {EXAMPLE}")],
-    seeds: Annotated[
-        int, typer.Option(metavar="N", help="Number of seeds, one training per setting and seed (default: 3)")
-    ] = 3,
+    seeds: SeedsOption = 3,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -12,8 +12,7 @@ import typer
 from benchmarks.evaluation.run.evaluate import progress_of
 from benchmarks.executors import Executor, ExecutorOption, make_executor
 from benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.json_options import read_object
+from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
 from mage_envs.processes import CALL_TIMEOUT_S
@@ -27,9 +26,7 @@ def command(
     episodes: Annotated[
         int, typer.Option(metavar="K", help="Hands per match; policies that learn need more than one (default: 1)")
     ] = 1,
-    game_kwargs: Annotated[
-        str | None, typer.Option(metavar="JSON", help="""options of the game as JSON, such as '{"reveal": "always"}'""")
-    ] = None,
+    game_kwargs: GameKwargsOption = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of all random draws (default: 0)")] = 0,
     no_exact: Annotated[bool, typer.Option(help="Skip the exact values, which take long for large game trees")] = False,
     deadline: Annotated[
@@ -66,7 +63,7 @@ def command(
         games=games,
         episodes=episodes,
         seed=seed,
-        game_kwargs=read_object("--game-kwargs", game_kwargs),
+        game_kwargs=game_kwargs or {},
         exact=not no_exact,
     )
     # Checked before the folder is locked, so that a misspelt policy leaves no folder behind.

@@ -12,9 +12,10 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -24,7 +25,9 @@ from typer.models import OptionInfo, ParameterInfo
 
 from mage_commands import complain, hyphenated
 from mage_envs.cli import progress
+from mage_envs.cli.json_options import read_object
 from mage_envs.loading import imports
+from mage_envs.loading.arguments import nearest_name
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
@@ -38,8 +41,28 @@ IMPORTS = {
     "allowed_paths": Annotated[list[str], typer.Option(imports.PATH_OPTION, metavar="PATH", help=imports.PATH_HELP)],
 }
 """Options of every command."""
+GameKwargsOption = Annotated[
+    Mapping[str, Any] | None,
+    typer.Option(
+        parser=partial(read_object, "--game-kwargs"),
+        metavar="JSON",
+        help="""Options of the game as JSON, such as '{"reveal": "always"}'""",
+    ),
+]
+"""Type of the parameter `game_kwargs: GameKwargsOption = None`."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the values as JSON, with all digits")]
 """Type of the parameter `as_json: JsonOption = False` of a command that prints a table."""
+
+
+def choice_of(names: Sequence[str]) -> Callable[[str], str]:
+    """Return a parser for an option with these values, which are known when the program runs."""
+
+    def choice(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"{text!r} must be one of {', '.join(names)}.{nearest_name(text, names)}")
+        return text
+
+    return choice
 
 
 def print_json(values: Any) -> None:
@@ -59,7 +82,7 @@ def build_command(name: str, module: ModuleType, markup: Any) -> Any:
 
 def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """Add a function to an application as a subcommand. The last paragraph of its docstring is the example."""
-    text, _, example = (inspect.getdoc(function) or "").partition("\f")[0].rpartition("\n\n")
+    text, _, example = (inspect.getdoc(function) or "").rpartition("\n\n")
     app.command(name, help=text, epilog=example, context_settings={"token_normalize_func": hyphenated})(
         typed_command(function)
     )
@@ -176,9 +199,14 @@ class _errors_reported:
         if isinstance(error, typer.TyperException | typer.Exit | typer.Abort):
             return
         if isinstance(error, ValueError | LookupError | OSError | ImportError | RuntimeError | gym.error.Error):
-            notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-            complain(f"mage: {one_line(scrubbed(' '.join([describe_error(error), *notes])))}")
+            report_error(error)
             raise typer.Exit(2)
+
+
+def report_error(error: Exception) -> None:
+    """Write an error to stderr in one line, without secrets."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
+    complain(f"mage: {one_line(scrubbed(' '.join([describe_error(error), *notes])))}")
 
 
 def describe_error(error: Exception) -> str:

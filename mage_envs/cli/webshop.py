@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +10,7 @@ import numpy as np
 import typer
 
 import mage_envs
-from mage_envs.cli.commands import add_command
+from mage_envs.cli.commands import add_command, choice_of
 from mage_envs.games.webshop.cache import read_manifest, verify
 from mage_envs.games.webshop.catalogue_maker import SIZES as MADE
 from mage_envs.games.webshop.embedded import embedded
@@ -23,23 +22,8 @@ from mage_envs.games.webshop.site.playing import Player
 from mage_envs.games.webshop.site.server import Site
 from mage_envs.games.webshop.sources import shop_for
 from mage_envs.games.webshop.title_check import compare_taggers
-from mage_envs.loading.arguments import nearest_name
 
 PORT, LAST_PORT = 3000, 65_535
-
-
-def _one_of(names: Sequence[str], text: str) -> str:
-    if text not in names:
-        raise ValueError(f"{text!r} must be one of {', '.join(names)}.{nearest_name(text, names)}")
-    return text
-
-
-def _official_size(text: str) -> str:
-    return _one_of(tuple(SIZES), text)
-
-
-def _built_in_size(text: str) -> str:
-    return _one_of(tuple(MADE), text)
 
 
 def _port(text: str) -> int:
@@ -56,7 +40,7 @@ CatalogueFolder = Annotated[
 ]
 CatalogueSize = Annotated[
     str,
-    typer.Option(parser=_built_in_size, metavar="NAME", help="Size of the built-in catalogue (default: small)"),
+    typer.Option(parser=choice_of(tuple(MADE)), metavar="NAME", help="Size of the built-in catalogue (default: small)"),
 ]
 
 
@@ -66,7 +50,9 @@ def import_files(
     ],
     size: Annotated[
         str,
-        typer.Option(parser=_official_size, metavar="NAME", help="Size of the data (default: small, 1,000 products)"),
+        typer.Option(
+            parser=choice_of(tuple(SIZES)), metavar="NAME", help="Size of the data (default: small, 1,000 products)"
+        ),
     ] = "small",
     products: Annotated[
         int | None, typer.Option(metavar="N", help="Number of entries to convert (default: all)")

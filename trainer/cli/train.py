@@ -20,11 +20,9 @@ from typer.core import TyperCommand
 
 from mage_commands import markup
 from mage_envs.cli import progress
-from mage_envs.cli.commands import describe_error
+from mage_envs.cli.commands import report_error
 from mage_envs.files.locking import FolderLock
 from mage_envs.loading import imports, siblings
-from mage_envs.processes.call_outcomes import TRACEBACK
-from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
 from trainer.config.fields import GROUPS
 from trainer.config.hardware import hardware, hardware_names
@@ -168,16 +166,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mage: {error}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
-        print(f"mage: {one_line(scrubbed(_told(error)))}", file=sys.stderr)
+        if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+            error = ImportError(f'{error.name} is missing. Install it with: pip install "mage-envs[train]"')
+        report_error(error)
         return 2
-
-
-def _told(error: Exception) -> str:
-    """Return the message of the error; for a missing package, the command that installs it."""
-    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
-        return f'{error.name} is missing. Install it with: pip install "mage-envs[train]"'
-    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-    return " ".join([describe_error(error), *notes])
 
 
 def _run(arguments: list[str]) -> int:

@@ -30,6 +30,20 @@ def read_env_kwargs(text: str) -> dict[str, Any]:
     return read_object("--env-kwargs", text, '{"num_episodes": 5}')
 
 
+EnvOption = Annotated[
+    str | None, typer.Option(metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
+]
+EnvKwargsOption = Annotated[
+    Mapping[str, Any] | None,
+    typer.Option(
+        metavar="JSON", parser=read_env_kwargs, help="Options of the id as JSON; override a saved model's own"
+    ),
+]
+PanelOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Named panel; mage list panels shows all of them")
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PanelOptions:
     """Options that select the agents and what they play.
@@ -39,15 +53,8 @@ class PanelOptions:
 
     agents: tuple[str, ...] = ()
     """Agents as `mage eval` names them, each with an optional memory after a plus sign."""
-    env: Annotated[
-        str | None, typer.Option(metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
-    ] = None
-    env_kwargs: Annotated[
-        Mapping[str, Any] | None,
-        typer.Option(
-            metavar="JSON", parser=read_env_kwargs, help="Options of the id as JSON; override a saved model's own"
-        ),
-    ] = None
+    env: EnvOption = None
+    env_kwargs: EnvKwargsOption = None
     protocol: Annotated[str | None, typer.Option(metavar="STR", help="Same as protocol in --env-kwargs")] = None
     num_episodes: Annotated[int | None, typer.Option(metavar="INT", help="Same as num_episodes in --env-kwargs")] = None
     memory: Annotated[str | None, typer.Option(metavar="STR", help="Same as memory in --env-kwargs")] = None
@@ -58,9 +65,7 @@ class PanelOptions:
         typer.Option(metavar="NAMES", help="pool:NAME, or names such as ultimatum/soft-reserve:3,.2,uniform"),
     ] = None
     """If it is None, the panel's or the game's default opponents play."""
-    panel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Named panel; mage list panels shows all of them")
-    ] = None
+    panel: PanelOption = None
     """Name of a panel. It fixes the environment, the opponents, the rows and the seed."""
     rows: Annotated[
         int | None, typer.Option(metavar="N", help=f"Meta-episodes per opponent and first seat (default: {ROWS})")

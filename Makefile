@@ -13,7 +13,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint bench peers ray slurm clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint docs bench peers ray slurm clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mage demo
@@ -71,6 +71,11 @@ ray: $(VENV_RAY)/.ready
 slurm: $(VENV_RAY)/.ready
 	tests/system_packages.sh --slurm
 	$(VENV_RAY)/bin/python -m pytest -m slurm tests/cluster $(PYTEST_ARGS)
+
+# The documentation as a site in build/site. Warnings are errors, as in the tests.
+docs: $(VENV)/.develop
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+	@echo "wrote build/site/index.html"
 
 lint: $(VENV)/.develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

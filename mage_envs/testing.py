@@ -1,5 +1,7 @@
 """`check_id`: contract tests of a text environment, for authors of games, opponents and memories.
 
+For example::
+
     from mage_envs.testing import check_id
 
     check_id("mage/WaterFireWood-Meta-v0", opponent="wfw/cycle")

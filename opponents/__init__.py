@@ -1,5 +1,7 @@
 """Opponents and pools of opponents: policies that play a seat, by registered name or as plain classes.
 
+For example::
+
     @register_opponent("wfw/always-water", games=["WaterFireWood"])
     class AlwaysWater:
         def reset(self, rng): ...

@@ -1,6 +1,6 @@
 """Exact game theory: values, best responses, exploitability and optimal learners.
 
-The functions require a game with an enumerable tree (`initial_states()`).
+The functions require a game with an enumerable tree (`initial_states()`). For example::
 
     best_response(KuhnPoker(), "kuhn/aggressive", seat=0).value     # 1/3 chips per hand
 

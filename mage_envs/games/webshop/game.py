@@ -148,7 +148,7 @@ class WebShop(Game):
         price_seed: Seed of the prices that the original's files give as a range.
         title_tagger: `builtin` (default), or `spacy` for the original's tagger. The latter requires spaCy and its
             model.
-        num_prev_obs: Number of earlier pages before the page, oldest first, joined by ` [SEP] `.
+        num_prev_obs: Number of earlier pages before the page, oldest first, joined by `[SEP]` between blanks.
         num_prev_actions: Number of earlier actions before the page, in the same sequence.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Tables of README.md and docs/*.md that follow from the registered games: `python -m dev.doc_tables` rewrites them.
+"""Tables of docs/*.md that follow from the registered games: `python -m dev.doc_tables` rewrites them.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. Its texts are in the docstrings of the games
 and of the modules that register their opponents. `tests/docs/test_doc_tables.py` checks that the pages are up to date.
@@ -24,7 +24,7 @@ from trainer.cli.train import field_type
 from trainer.config.fields import GROUPS
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/environments.md", "docs/opponents.md", "docs/training_options.md")
+PAGES = ("docs/environments.md", "docs/opponents.md", "docs/training_options.md")
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 

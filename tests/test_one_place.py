@@ -14,7 +14,7 @@ from tests.processes import ROOT
 
 SMALL = ("Inspection", "Ultimatum", "Bargaining", "RockPaperScissors", "PrisonersDilemma")
 MOST_FILES = 8
-TABLES = ("README.md", "docs/environments.md", "docs/opponents.md")
+TABLES = ("docs/environments.md", "docs/opponents.md")
 """Pages with a table of games, which count; other pages are prose."""
 HELP = ("benchmarks/chaos/chaos_command.py", "benchmarks/evaluation/run/options.py", "trainer/cli/train.py")
 """Programs whose help has one game as its example."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.evaluation.run.evaluate import evaluate
     from benchmarks.evaluation.scoring.estimates import Estimate, estimate
     from benchmarks.evaluation.scoring.scores import EpisodeScore, ScoreRow, Summary, summarise
-    from benchmarks.evaluation.suites import Panel, Setting, named_panel, panel
+    from benchmarks.evaluation.suites import Panel, Setting, list_panels, named_panel, panel
     from benchmarks.evaluation.suites.paper import SUITES, Suite
     from benchmarks.evaluation.tables.summary_table import adaptation_figure, save, table
 
@@ -26,7 +26,7 @@ _MODULES = {
     "benchmarks.evaluation.tables.summary_table": ("adaptation_figure", "save", "table"),
     "benchmarks.evaluation.scoring.estimates": ("Estimate", "estimate"),
     "benchmarks.evaluation.scoring.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
-    "benchmarks.evaluation.suites": ("Panel", "Setting", "named_panel", "panel"),
+    "benchmarks.evaluation.suites": ("Panel", "Setting", "list_panels", "named_panel", "panel"),
     "benchmarks.evaluation.suites.paper": ("SUITES", "Suite"),
 }
 """Module to the names that this package exports from it."""
@@ -48,6 +48,7 @@ __all__ = [
     "estimate",
     "evaluate",
     "game_of",
+    "list_panels",
     "make_agent",
     "make_envs",
     "named_panel",

@@ -24,6 +24,7 @@ from mage_envs.core import (
 from mage_envs.env import TextGameEnv
 from mage_envs.games import register_games
 from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.info import PUBLIC_KEYS, public_info
 from mage_envs.loading import siblings
 from mage_envs.match import MatchResult, play_match
 from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game, settings_of
@@ -42,22 +43,28 @@ _ABOVE = {
     "MemoryView": "wrappers",
     "MetaEpisode": "wrappers",
     "OpponentPool": "opponents",
+    "Panel": "benchmarks",
     "Protocol": "wrappers",
     "Request": "wrappers",
     "UnknownOpponent": "opponents",
     "list_forms": "opponents",
     "list_memories": "wrappers",
     "list_opponents": "opponents",
+    "list_panels": "benchmarks",
     "list_pools": "opponents",
     "make_opponent": "opponents",
     "opponent_info": "opponents",
+    "panel": "benchmarks",
     "register_memory": "wrappers",
     "register_opponent": "opponents",
     "register_pool": "opponents",
 }
 """Public names of the packages above this one, with the package of each."""
+_RENAMED = {"panel": "named_panel"}
+"""Names that differ in their package."""
 
 __all__ = [
+    "PUBLIC_KEYS",
     "Answer",
     "Completion",
     "ContinueView",
@@ -80,6 +87,7 @@ __all__ = [
     "NotEnumerable",
     "OpponentFailure",
     "OpponentPool",
+    "Panel",
     "PlayView",
     "Policy",
     "Prompt",
@@ -103,13 +111,16 @@ __all__ = [
     "list_games",
     "list_memories",
     "list_opponents",
+    "list_panels",
     "list_pools",
     "load_game",
     "make_game",
     "make_opponent",
     "opponent_info",
+    "panel",
     "parse_tag",
     "play_match",
+    "public_info",
     "register_game",
     "register_memory",
     "register_opponent",
@@ -121,7 +132,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Return a name of the packages above. Raises ImportError if a module of the user hides such a package."""
     if name in _ABOVE:
-        return vars(siblings.load(_ABOVE[name]))[name]
+        # Not `vars`, because `benchmarks` loads its own names on first access too.
+        return getattr(siblings.load(_ABOVE[name]), _RENAMED.get(name, name))
     raise AttributeError(f"module 'mage_envs' has no attribute {name!r}")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 import numpy as np
 
 from mage_envs.drawing.picture import Picture
+from mage_envs.info import PRIVATE, private_info
 from mage_envs.text.words.spelling import WordsOfState, split_at_blanks
 
 
@@ -59,7 +60,7 @@ class GameSpec:
     words: WordsOfState = field(default=split_at_blanks, compare=False, repr=False)
     """Module-level function from an information state to its words, for the prompt style `words`."""
     shows_legal_actions: bool = True
-    """True if prompts list the legal actions. `info["legal_actions"]` has them in any case."""
+    """True if the player sees the legal actions. If not, only `info["private"]` has them."""
     has_intermediate_rewards: bool = False
     """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False
@@ -129,9 +130,20 @@ class State(ABC):
     def info(self, seat: int) -> dict[str, Any]:
         """Return the player's `info` for this state, as in the first hand of episode 0 before any answer.
 
-        The caller copies the dict and must not change it.
+        The caller copies the dict and `private` in it, and must not change them. It sets `messages`.
         """
-        info: dict[str, Any] = {
+        private: dict[str, Any] = {}
+        if metrics := self.metrics():
+            private["metrics"] = dict(metrics)
+        if self.task_id is not None:
+            private["task"] = self.task_id
+        if self.category is not None:
+            private["category"] = self.category
+        return {
+            "messages": None,
+            "phase": "play",
+            "answer_tag": None,
+            "num_episodes": 1,
             "legal_actions": self.legal_actions,
             "information_state": self.information_state(seat),
             "episode_index": 0,
@@ -139,14 +151,8 @@ class State(ABC):
             "seat": seat,
             "invalid_reason": None,
             "action": None,
+            PRIVATE: private,
         }
-        if metrics := self.metrics():
-            info["metrics"] = dict(metrics)
-        if self.task_id is not None:
-            info["task"] = self.task_id
-        if self.category is not None:
-            info["category"] = self.category
-        return info
 
     def won(self, seat: int) -> bool | None:
         """Return True if the finished hand is a success for the player, or None if the return's sign decides."""
@@ -163,7 +169,7 @@ class State(ABC):
         )
 
     def metrics(self) -> Mapping[str, float]:
-        """Return values by name for logs and evaluation (`info["metrics"]`). No player may see them."""
+        """Return values by name for logs and evaluation. They are private: no player may see them."""
         return {}
 
     def picture(self, seat: int) -> Picture:
@@ -220,7 +226,7 @@ class Turn(NamedTuple):
     history: tuple[str, ...] = ()
     """All actions so far, by all players and by chance, in games of perfect information; empty in others."""
     task_id: str | None = None
-    """Id of the current task, in games that reveal it (as `info["task"]` does). No prompt shows it."""
+    """Id of the current task, in games that have such ids. No prompt shows it."""
     success: bool | None = None
     """In `SeesResults.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
 
@@ -233,15 +239,16 @@ class Turn(NamedTuple):
             observation: Observation that came with `info`. It replaces a missing `anchor` or `information_state`.
             episode: Index of the episode, if the caller counts the episodes itself (default: `episode_index`, else 0).
         """
+        private = private_info(info)
         return cls(
             player=info.get("seat", 0),
             # The observation may start with the results of the last hands. The anchor is the current state alone.
             observation=info.get("anchor", observation),
-            legal_actions=tuple(info.get("legal_actions", ())),
+            legal_actions=tuple(private.get("legal_actions") or info.get("legal_actions", ())),
             information_state=info.get("information_state", observation),
             episode=info.get("episode_index", 0) if episode is None else episode,
             history=tuple(info.get("history", ())),
-            task_id=info.get("task"),
+            task_id=private.get("task"),
         )
 
 
@@ -361,12 +368,16 @@ def is_success(hands: Sequence[HandResult]) -> bool:
     """Return True if an episode of these hands succeeded. An episode with a timeout never does."""
     # If the game judges hands itself (`State.won`), every hand must be a success. A forfeited hand has no verdict, so
     # any other hand shows it.
-    total, judged = 0.0, any(hand.success is not None for hand in hands)
+    total, judged, won = 0.0, False, True
     for value, _, ended_by, success, _, _ in hands:
-        if ended_by == BY_TIMEOUT or (judged and not success):
+        if ended_by == BY_TIMEOUT:
             return False
+        if success is not None:
+            judged = True
+        if not success:
+            won = False
         total += value
-    return judged or total > 0
+    return won if judged else total > 0
 
 
 SUCCESS, FAILURE, DRAW = "success", "failure", "draw"
@@ -398,3 +409,8 @@ class Task:
     """Seed below 2**53, so that every JSON reader keeps its value."""
     task_id: str | None = None
     """The game's own task id (a goal, a game file); if None, the seed draws one."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of `reset`. Only those that the task sets: an environment refuses unknown ones."""
+        chosen = {"opponent": self.opponent, "seat": self.seat, "task": self.task_id}
+        return {key: value for key, value in chosen.items() if value is not None}

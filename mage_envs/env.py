@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -30,13 +31,50 @@ class _Chosen(NamedTuple):
     """Values of `reset(options=...)`."""
 
     opponent: str | None = None
-    seat: int | None = None
+    seat: int | str | None = None
     task: str | None = None
     episode: int = 0
     deal: int | None = None
 
 
 _NOTHING = _Chosen()
+
+
+class SeatPlan(NamedTuple):
+    """The learner's seats under one of `SEATINGS`."""
+
+    firsts: tuple[int, ...]
+    """Possible seats in the first hand of a meta-episode."""
+    courses: tuple[tuple[int, ...], ...]
+    """Seats in the hands of an episode, by the first of them."""
+    moved: int
+    """Number of seats that the learner moves per episode."""
+
+
+@lru_cache(maxsize=64)
+def seat_plan(rule: str, players: int, hands: int) -> SeatPlan:
+    """Return the seats under a rule.
+
+    Args:
+        rule: One of `SEATINGS`.
+        players: Number of players.
+        hands: Number of hands per episode.
+    """
+    one = {"first": 0, "second": 1}.get(rule)
+    step = 1 if rule == "alternate" else 0
+    return SeatPlan(
+        # A game with one player has only seat 0, which the rule "second" must not exclude.
+        firsts=tuple(range(players)) if one is None or players == 1 else (one,),
+        courses=tuple(tuple((first + step * hand) % players for hand in range(hands)) for first in range(players)),
+        moved=step * hands,
+    )
+
+
+def _is_overflow(action: Any) -> bool:
+    """Return True for a `Reply` that overflowed. Raise TypeError if the action is no string."""
+    if not isinstance(action, str):
+        raise TypeError(f"step() expects an action as str, got {type(action).__name__}.")
+    return isinstance(action, Reply) and action.overflow
 
 
 class Seated:
@@ -91,8 +129,9 @@ class TextGameEnv(gym.Env[str, str]):
     reset_options: ClassVar[tuple[str, ...]] = _Chosen._fields
     """Keys of `reset(options=...)`.
 
-    `opponent`: a registered name. `seat`: the seat of the first hand of episode 0. `task`: a task id. `episode`: the
-    episode's index. `deal`: the index of the episode whose deals are dealt (default: the episode's own).
+    `opponent`: a registered name. `seat`: the seat of the first hand of episode 0 as a number, or one of `SEATINGS`,
+    which replaces the rule of the environment. `task`: a task id. `episode`: the episode's index. `deal`: the index of
+    the episode whose deals are dealt (default: the episode's own).
     """
 
     def __init__(
@@ -148,25 +187,16 @@ class TextGameEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self._screen = Screen(game.spec, render_mode)
         self.metadata = self._screen.metadata
-        players = game.spec.players
-        one = {"first": 0, "second": 1}.get(seat)
-        # A game with one player has only seat 0, which seat="second" must not exclude.
-        self.seats: tuple[int, ...] = tuple(range(players)) if one is None or players == 1 else (one,)
-        """Possible seats of the learner in the first hand of a meta-episode, unless `options` choose one."""
-        moves_on = 1 if seat == "alternate" else 0
-        self._moved = moves_on * hands_per_episode
-        """Number of seats that the learner moves per episode."""
-        self._courses = [
-            [(first + moves_on * number) % players for number in range(hands_per_episode)] for first in range(players)
-        ]
-        """The learner's seats in the hands of an episode, by its first seat."""
-        self._course = self._courses[0]
+        self._plan = seat_plan(seat, game.spec.players, hands_per_episode)
+        self._course = self._plan.courses[0]
+        """The learner's seats in the hands of this episode."""
         self._reveals = reveal_opponent
+        self._hides_actions = not game.spec.shows_legal_actions
         self._lists_history = game.spec.perfect_information
         self._streams: Streams | None = None
         self._chosen = _NOTHING
-        self._throughout: dict[str, Any] = {}
-        """Entries of `info` that are constant in an episode."""
+        self._has_extras = False
+        """True if `_add_extras` applies in this episode."""
         self._ended: list[HandResult] = []
         """Results of the hands that ended since the last answer."""
         self._earned = 0.0
@@ -178,6 +208,11 @@ class TextGameEnv(gym.Env[str, str]):
     def game_spec(self) -> GameSpec:
         """Return the facts of the game."""
         return self.game.spec
+
+    @property
+    def seats(self) -> tuple[int, ...]:
+        """Return the learner's possible seats in the first hand of a meta-episode, unless `options` choose one."""
+        return self._plan.firsts
 
     @property
     def hands_per_episode(self) -> int:
@@ -194,13 +229,14 @@ class TextGameEnv(gym.Env[str, str]):
         chosen = self._checked(options) if options else _NOTHING
         streams = self._begin(seed, chosen)
         name, seat, _, episode, _ = chosen
-        seats, hand = self.seats, self.hand
+        plan, hand = self._plan, self.hand
         self.seated = seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
-        if self._reveals:
-            self._throughout["opponent"] = seated.name
+        if isinstance(seat, str):
+            plan, seat = seat_plan(seat, self.game.spec.players, self.hands_per_episode), None
+        firsts, courses, moved = plan
         if seat is None:
-            seat = seats[0] if len(seats) == 1 else int(streams.number(POOL) * len(self._courses))
-        self._course = self._courses[(seat + self._moved * episode) % len(self._courses)]
+            seat = firsts[0] if len(firsts) == 1 else int(streams.number(POOL) * len(courses))
+        self._course = courses[(seat + moved * episode) % len(courses)]
         self.hands, self._ended, self._earned, self._earlier, self.over = [], [], 0.0, [], False
         # Only episode 0 begins a meta-episode. Opponents keep their memory in the later episodes.
         if seated.remembers and episode == 0:
@@ -211,15 +247,17 @@ class TextGameEnv(gym.Env[str, str]):
             self._settle()
         if self.render_mode == "human":
             self._screen.show(hand.state, self.seat)
-        return self._shown()
+        observation, info = self._shown()
+        info["max_steps"] = self.max_turns * len(self._course)
+        return observation, info
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play an action text. A `Reply` that overflowed holds no answer and ends the episode as a timeout."""
-        if not isinstance(action, str):
-            raise TypeError(f"step() expects an action as str, got {type(action).__name__}.")
         hand, reason = self.hand, None
+        # Almost every action is a plain string, which needs no further check.
+        overflow = type(action) is not str and _is_overflow(action)
         if not self.over:
-            if isinstance(action, Reply) and action.overflow:
+            if overflow:
                 reason = OVERFLOW
                 hand.time_out()
             else:
@@ -232,19 +270,22 @@ class TextGameEnv(gym.Env[str, str]):
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
         observation, info = self._shown()
-        info["invalid_reason"], info["action"] = reason, hand.played
-        reward = self._earned
+        info["action"] = hand.played
+        if reason is not None:
+            info["invalid_reason"] = reason
         if not self._ended:
-            return observation, reward, False, False, info
+            return observation, 0.0, False, False, info
+        reward = self._earned
         info["hand_results"] = [result.to_info() for result in self._ended]
         self._ended, self._earned, self._earlier = [], 0.0, []
         if self.over:
             seated = self.seated
             info["success"] = is_success(self.hands)
             info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
-            info["opponent"] = seated.name
+            private = info["private"]
+            private["opponent"] = seated.name
             if seated.tellers and (calls := seated.model_calls()):
-                info["opponent_calls"] = calls
+                private["opponent_calls"] = calls
         else:
             # `observation` starts with the results of the last hands. The anchor is the new hand's text alone.
             info["anchor"] = hand.state.observation(self.seat)
@@ -291,7 +332,7 @@ class TextGameEnv(gym.Env[str, str]):
                 super().reset(seed=seed)
             self._streams = streams = Streams(seed)
         self._chosen = chosen
-        self._throughout = {"episode_index": chosen.episode} if chosen.episode else {}
+        self._has_extras = bool(chosen.episode) or self._reveals or self._hides_actions
         self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task_id=chosen.task)
         return streams
 
@@ -330,22 +371,35 @@ class TextGameEnv(gym.Env[str, str]):
         observation, info = state.observation(seat), state.info(seat).copy()
         if self._earlier:
             observation = "\n\n".join([*self._earlier, observation])
-        if self._throughout:
-            info |= self._throughout
+        info["messages"] = [{"role": "user", "content": observation}]
+        info["private"] = {**info["private"]} if info["private"] else {}
+        if self._has_extras:
+            self._add_extras(info)
         if self.hands:
             info["hand"] = len(self.hands)
         if self._lists_history:
             info["history"] = tuple(self.hand.moves)
         return observation, info
 
+    def _add_extras(self, info: dict[str, Any]) -> None:
+        """Add the entries of later episodes, revealed opponents and hidden actions. Most steps need none of them."""
+        info["episode_index"] = self._chosen.episode
+        if self._reveals:
+            info["private"]["opponent"] = self.seated.name
+        if self._hides_actions:
+            info["private"]["legal_actions"], info["legal_actions"] = info["legal_actions"], ()
+
     def _checked(self, options: dict[str, Any]) -> _Chosen:
         """Return the options as `_Chosen`. Raises ValueError if a key is unknown or a value is invalid."""
         if unknown := [key for key in options if key not in self.reset_options]:
             known = ", ".join(self.reset_options)
             raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known}.")
-        chosen, players = _Chosen(**options), len(self._courses)
-        if chosen.seat is not None and chosen.seat not in range(players):
-            raise ValueError(f"reset(options={{'seat': {chosen.seat!r}}}) must be a seat from 0 to {players - 1}.")
+        chosen, players = _Chosen(**options), self.game.spec.players
+        if chosen.seat is not None and chosen.seat not in (*range(players), *SEATINGS):
+            raise ValueError(
+                f"reset(options={{'seat': {chosen.seat!r}}}) must be a seat from 0 to {players - 1}, or one of "
+                f"{', '.join(SEATINGS)}."
+            )
         for key in ("episode", "deal"):
             value = options.get(key, 0)
             if not isinstance(value, int) or value < 0:

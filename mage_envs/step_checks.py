@@ -28,19 +28,28 @@ class BadResult(RuntimeError):
     """An environment returned a value that `reset` or `step` may not return, or one that is too large."""
 
 
-def checked_reset(result: Any) -> tuple[str, dict[str, Any]]:
-    """Return the observation and the info that `reset` returned. Raises BadResult."""
+def checked_reset(result: Any, *, chat: bool = True) -> tuple[str, dict[str, Any]]:
+    """Return the observation and the info that `reset` returned. Raises BadResult.
+
+    Args:
+        result: Result of `reset`.
+        chat: True if the caller reads the entries of the chat (`messages`, `phase`), which are then checked too.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         raise BadResult(f"reset() must return (observation, info), got {_kind(result)}.")
     observation, info = result
     _check_text("the observation", observation)
-    return observation, _checked_info(info)
+    return observation, _checked_info(info, chat)
 
 
-def checked_step(result: Any) -> StepResult:
+def checked_step(result: Any, *, chat: bool = True) -> StepResult:
     """Return what `step` returned, the reward as a float and the flags as bools. Raises BadResult.
 
     Numbers and flags may be NumPy's. A reward may be NaN or infinite: its user masks that.
+
+    Args:
+        result: Result of `step`.
+        chat: True if the caller reads the entries of the chat (`messages`, `phase`), which are then checked too.
     """
     if not isinstance(result, tuple) or len(result) != 5:
         raise BadResult(f"step() must return (observation, reward, terminated, truncated, info), got {_kind(result)}.")
@@ -51,24 +60,37 @@ def checked_step(result: Any) -> StepResult:
         _check_flag("truncated", truncated)
     if type(reward) is not float:
         reward = _checked_reward(reward)
-    return observation, reward, bool(terminated), bool(truncated), _checked_info(info)
+    return observation, reward, bool(terminated), bool(truncated), _checked_info(info, chat)
 
 
-def _checked_info(info: Any) -> dict[str, Any]:
+def _checked_info(info: Any, chat: bool) -> dict[str, Any]:
     """Check the keys that the suite reads; an environment may add any others."""
     if not isinstance(info, dict):
         raise BadResult(f"info must be a dict, got {_kind(info)}.")
-    for name, value in info.items():
-        known = _FIELDS.get(name)
-        if known is not None:
-            # This runs for every key of every step, so the usual types skip the full check.
-            kind = type(value)
-            if kind not in known.sound or (kind is str and not (value.isascii() and len(value) <= MAX_CHARACTERS)):
-                known.check(name, value)
+    _check_fields(info, _SOUND if chat else _SOUND_TURN)
+    if private := info.get("private"):
+        if not isinstance(private, dict):
+            _refuse("private", "a dict", private)
+        _check_fields(private, _SOUND_PRIVATE)
     # Without a fresh chat, these messages were checked in an earlier step.
-    if info.get("fresh_chat", True) and "messages" in info:
+    if chat and info.get("fresh_chat", True) and "messages" in info:
         _check_messages(info["messages"])
     return info
+
+
+def _check_fields(info: Mapping[str, Any], known: Mapping[str, frozenset[type]]) -> None:
+    """Check the values of the known keys."""
+    for name, value in info.items():
+        if name in known:
+            # This runs for every key of every step, so the usual types skip the full check.
+            kind = type(value)
+            if kind in known[name]:
+                if kind is str:
+                    if value.isascii() and len(value) <= MAX_CHARACTERS:
+                        continue
+                elif kind is not int or -MAX_INTEGER < value < MAX_INTEGER:
+                    continue
+            _FIELDS[name].check(name, value)
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -129,6 +151,11 @@ def _check_messages(value: Any) -> None:
     """Check a chat. The model's own messages in it may be any text."""
     _check_list("messages", value)
     for message in value:
+        # This runs for every message of every prompt, so a usual one skips the full check.
+        if type(message) is dict and len(message) == 2 and message.get("role") == "user":
+            content = message.get("content")
+            if type(content) is str and content.isascii() and len(content) <= MAX_CHARACTERS:
+                continue
         if not isinstance(message, dict) or message.keys() != _MESSAGE:
             _refuse("each entry of messages", "a dict with role and content", message)
         if message["role"] != "assistant" or not isinstance(message["content"], str):
@@ -206,7 +233,7 @@ _FIELDS: Mapping[str, _Field] = {
     **_fields("action answer_tag category invalid_reason opponent task", _check_text, str, _NONE),
     **_fields("history legal_actions", _check_texts),
     **_fields("hand_results memory_events opponent_calls", _check_dicts),
-    **_fields("episode_index hand num_episodes seat", _check_integer),
+    **_fields("episode_index hand num_episodes seat", _check_integer, int),
     **_fields("seats", _check_integers),
     **_fields("episode_value hand_reward penalty", _check_number, float),
     **_fields("episode_return", _check_number, float, _NONE),
@@ -214,4 +241,9 @@ _FIELDS: Mapping[str, _Field] = {
     **_fields("episode_end fresh_chat hand_end shortened", _check_flag, bool),
     **_fields("success timeout", _check_flag, bool, _NONE),
 }
-"""Keys of `info` that the suite reads, and `messages`."""
+"""Keys of `info` and of its dict `private` that the suite reads. `messages` has a check of its own."""
+_PRIVATE = {"category", "episode_metrics", "legal_actions", "metrics", "opponent", "opponent_calls", "task"}
+_CHAT = {"answer_tag", "fresh_chat", "kind", "num_episodes", "phase"}
+_SOUND = {name: field.sound for name, field in _FIELDS.items() if name not in _PRIVATE or name == "legal_actions"}
+_SOUND_TURN = {name: sound for name, sound in _SOUND.items() if name not in _CHAT}
+_SOUND_PRIVATE = {name: _FIELDS[name].sound for name in _PRIVATE}

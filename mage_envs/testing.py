@@ -26,6 +26,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics
 
 from mage_envs.core import BY_THE_RULES, GameSpec, hand_results
+from mage_envs.info import legal_actions
 
 Env = gym.Env[Any, Any]
 Make = Callable[[], Env]
@@ -126,6 +127,8 @@ class CheckedValues(gym.Wrapper[Any, Any, Any, Any]):
     def _check(self, observation: Any, info: Mapping[str, Any]) -> None:
         if not self.observation_space.contains(observation):
             raise Finding(f"the observation {_shortened(observation)} is not in the observation space")
+        if self._spec and not isinstance(info.get("private"), dict):
+            raise Finding(f"info['private'] must be a dict, got {info.get('private')!r}")
         for result in hand_results(info):
             value = result.value
             if not math.isfinite(value):
@@ -141,7 +144,7 @@ class CheckedValues(gym.Wrapper[Any, Any, Any, Any]):
 
 def scripted_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
     """Return a reflection in phase `reflect`, else a legal action, or an illegal one with probability 0.1."""
-    legal = info.get("legal_actions", ())
+    legal = legal_actions(info)
     if info.get("phase") == "reflect":
         text = "watch the bets"
     else:
@@ -165,7 +168,7 @@ class FuzzedReplies:
             return scripted_reply(info, rng)
         text, way = self.left.pop()
         if way == SPOILING:
-            legal = info.get("legal_actions") or ("x",)
+            legal = legal_actions(info) or ("x",)
             one = legal[int(rng.integers(len(legal)))]
             cut = int(rng.integers(len(one) + 1))
             ways = (

@@ -215,6 +215,7 @@ AFTER = (
 
 def _said(info: dict[str, Any], keys: tuple[str, ...]) -> str:
     """The info that says something, as `key=value`."""
+    info = info | info["private"]
     shown = {key: info[key] for key in keys if info.get(key) not in (None, "", False, 0.0)}
     return " ".join(f"{key}={value!r}" for key, value in shown.items())
 

@@ -55,7 +55,7 @@ for action in ("wood", "water", "fire"):  # against water, fire, wood
     prompt, reward, done, _, info = env.step(f"<action>{action}</action>")
     rewards.append(reward)
 assert (rewards, remembered, done) == ([10.0, 10.0, 10.0], [False, True, True], True)
-assert info["opponent"] == "wfw/cycle"
+assert info["private"]["opponent"] == "wfw/cycle"
 
 import my_games
 

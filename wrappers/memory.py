@@ -192,6 +192,15 @@ class ShowsThoughts(Protocol):
 
 
 @runtime_checkable
+class LimitsRequests(Protocol):
+    """Strategy that knows how many requests it makes. Without it, `max_calls` limits them."""
+
+    def max_requests(self, episodes: int) -> int:
+        """Return the maximum number of requests in a meta-episode of this many episodes."""
+        ...
+
+
+@runtime_checkable
 class HasHeading(Protocol):
     """Strategy with its own heading above its text in play prompts."""
 
@@ -228,6 +237,9 @@ class EpisodicMemory:
 
     def after_episode(self, view: MemoryView) -> str | None:
         return None
+
+    def max_requests(self, episodes: int) -> int:
+        return episodes - 1 if self.reflects else 0
 
     def on_reflection(self, text: str, view: MemoryView) -> None:
         self._reflections.append((view.records[-1].index, text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -9,6 +10,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from mage_envs.core import Turn, hand_results
+from mage_envs.info import private_info
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import SEED_BITS, seed_of
 from mage_envs.settings import EpisodeReward, GameSettings, as_reward
@@ -143,6 +145,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """True if the current episode has ended."""
         self._episode = EpisodeBuffer(0, "")
         self._info: dict[str, Any] = {}
+        self._private: Mapping[str, Any] = {}
+        """Entries of `_info` that the player must not see."""
+
+    @property
+    def max_steps(self) -> int:
+        """Return the maximum number of steps of a meta-episode, except those that only shorten a prompt."""
+        turns = self.num_episodes * self.env_metadata.hands * self.env_metadata.max_turns
+        return turns + self._calls.max_requests(self.num_episodes, turns)
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -159,7 +169,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat_told = 0
         self._start_episode(0)
         self._run_hooks(BEFORE_EPISODE)
-        return self._chat.text, self._make_info(outcome())
+        return self._chat.text, self._make_info(outcome()) | {"max_steps": self.max_steps}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play the model's whole reply.
@@ -200,7 +210,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         # The environment receives an overflow unchanged, because it ends the episode as a timeout. Other texts must be
         # valid Unicode, because the environment may quote them in an observation.
         observation, reward, terminated, truncated, info = checked_step(
-            self.env.step(reply if reason == OVERFLOW else encodable(text or ""))
+            self.env.step(reply if reason == OVERFLOW else encodable(text or "")), chat=False
         )
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
@@ -242,9 +252,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if results:
             entries |= {"hand_end": True, "hand_results": [result.to_info() for result in results]}
         if over:
-            metrics = dict(info.get("metrics", {}))
-            entries |= {"episode_end": True, **self.records[-1].to_info(), "episode_metrics": metrics}
+            entries |= {"episode_end": True, **self.records[-1].to_info()}
             entries["episode_values"] = [record.value for record in self.records]
+            entries["private"] = {"episode_metrics": dict(self._private.get("metrics", {}))}
         return entries
 
     def _on_memory_answer(self, reply: str) -> dict[str, Any]:
@@ -266,7 +276,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         else:
             seed = self._seed if self._replays else seed_of(self._seed, episode)
             result = self.env.reset(seed=seed, options=self._options or None)
-        observation, info = checked_reset(result)
+        observation, info = checked_reset(result, chat=False)
         self._episode = EpisodeBuffer(episode, observation)
         self._ended = False
         self._update_observation(observation, info)
@@ -310,6 +320,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _update_observation(self, observation: str, info: dict[str, Any]) -> None:
         """Store the observation and the `info` of the environment."""
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
+        self._private = private_info(info)
         self._turn = Turn.from_info(info, observation, self._episode.index)
         if not self.env_metadata.spec.shows_legal_actions:
             # Prompts and memories list the legal actions of a turn, and this game hides them.
@@ -332,7 +343,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             first_observation=episode.first_observation,
             turn=None if self._ended or self._stage in (AFTER_EPISODE, BEFORE_EPISODE) else self._turn,
             turns=episode.turns,
-            category=self._info.get("category"),
+            category=self._private.get("category"),
         )
 
     def _ask_play(self) -> None:
@@ -423,10 +434,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         }
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
-        for key in ("metrics", "task", "category", *(() if running else ("opponent_calls",))):
+        private = info.setdefault("private", {})
+        # Empty in most steps of most games.
+        hidden = self._private
+        if hidden:
+            keys = ("metrics", "task", "category", *(("legal_actions",) if playing else ()))
+            keys += () if running else ("opponent_calls",)
             # A copy, because the caller may change `info` and the environment may reuse its own dict.
-            if key in shown:
-                info[key] = copy(shown[key])
+            private.update((key, copy(hidden[key])) for key in keys if key in hidden)
         if self._reveals or not running:
-            info["opponent"] = shown.get("opponent", "")
+            private["opponent"] = hidden.get("opponent", "")
         return info

@@ -15,6 +15,7 @@ from wrappers.memory import (
     Answer,
     Asked,
     HasHeading,
+    LimitsRequests,
     MemoryStrategy,
     MemoryView,
     NeedsFreshPrompts,
@@ -229,6 +230,20 @@ class MemoryCalls:
         self.instruction = "" if self._thinking is None else self._thinking.instruction
         """Instruction in play prompts on how to find an answer, or an empty string."""
         self.heading = memory.heading if isinstance(memory, HasHeading) else ""
+
+    def max_requests(self, episodes: int, turns: int) -> int:
+        """Return the maximum number of replies of a meta-episode that are no turns: requests and thoughts alone.
+
+        Args:
+            episodes: Number of episodes.
+            turns: Maximum number of turns of all episodes together.
+        """
+        thoughts = 0 if self._thinking is None else turns * self._thinking.max_thoughts
+        if isinstance(self.memory, LimitsRequests):
+            return thoughts + self.memory.max_requests(episodes)
+        # Requests may precede each episode and follow the last one, and any turn if the memory watches turns.
+        places = episodes + 1 if self._watching is None else turns + 1
+        return thoughts + self._max_calls * places
 
     def begin(self, seed: int, options: Mapping[str, Any]) -> None:
         """Start a meta-episode with the seed and the options of the reset.

@@ -40,7 +40,7 @@ ANSWER = (
         "The environment of one episode receives the plain action. Its reward is in the game's unit, here in chips. "
         "`info` names the opponent at the end of the episode.",
         ("action",),
-        ("observation", "reward", "terminated", "info['success']", "info['opponent']"),
+        ("observation", "reward", "terminated", "info['success']", "info['private']"),
         names=GYMNASIUM_STEP,
     ),
     Hop(

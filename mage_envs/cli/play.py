@@ -161,7 +161,8 @@ def _play_hand(table: _Table) -> None:
             print(f"That is not a legal action{cost}.")
     table.hands += 1
     table.total += value
-    opponent = f"Opponent: {info['opponent']}. " if info["opponent"] else ""
+    name = info["private"]["opponent"]
+    opponent = f"Opponent: {name}. " if name else ""
     print(f"\n{_as_lines(observation)}\n{opponent}Total: {table.score()}.")
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mage_envs.core import Game, HandResult, IllegalAction, State
+from mage_envs.info import PRIVATE
 from mage_envs.random.streams import Streams
 
 LONGEST = 100
@@ -74,7 +75,7 @@ class TableState(State):
         if known is None:
             known = super().info(seat)
             # A caller copies only the outer dict. Two callers would share a nested dict of metrics.
-            if "metrics" not in known:
+            if "metrics" not in known[PRIVATE]:
                 self._infos[seat] = known
         return known
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -226,14 +227,14 @@ def batch_infos(count: int, entries: Iterable[tuple[int, Mapping[str, Any]]]) ->
 
     Each key has an array of `count` values, of the type of its first value. The key `_<key>` has the mask of its rows.
     """
-    columns: dict[str, tuple[list[int], list[Any]]] = {}
-    for row, info in entries:
-        for key, value in info.items():
-            rows, values = columns.setdefault(key, ([], []))
-            rows.append(row)
-            values.append(value)
+    pairs = list(entries)
+    every_row, dicts = [row for row, _ in pairs], [info for _, info in pairs]
     infos: Infos = {}
-    for key, (rows, values) in columns.items():
+    for key in dict.fromkeys(chain.from_iterable(dicts)):
+        try:
+            rows, values = every_row, [info[key] for info in dicts]
+        except KeyError:
+            rows, values = [row for row, info in pairs if key in info], [info[key] for info in dicts if key in info]
         mask = np.zeros(count, dtype=np.bool_)
         mask[rows] = True
         infos[key], infos[f"_{key}"] = _column(count, rows, values), mask
@@ -247,10 +248,12 @@ def _column(count: int, rows: list[int], values: list[Any]) -> Any:
     array: NDArray[Any]
     if isinstance(first, np.ndarray):
         array = np.zeros((count, *first.shape), dtype=first.dtype)
-    elif type(first) in (int, float, bool) or isinstance(first, np.number):
-        array = np.zeros(count, dtype=type(first))
     else:
-        array = np.full(count, None, dtype=np.object_)
+        plain = type(first) in (int, float, bool) or isinstance(first, np.number)
+        kind = np.dtype(type(first) if plain else np.object_)
+        if rows == list(range(count)):
+            return np.fromiter(values, kind, count)
+        array = np.zeros(count, kind) if plain else np.full(count, None, kind)
     # One by one, because NumPy converts a list differently from single values.
     for row, value in zip(rows, values):
         array[row] = value

@@ -20,6 +20,12 @@ def test_base_id_plays_a_hand_with_chips_as_reward():
     for seed in range(20):
         observation, info = env.reset(seed=seed)
         assert info == {
+            "messages": [{"role": "user", "content": observation}],
+            "phase": "play",
+            "answer_tag": None,
+            "num_episodes": 1,
+            "max_steps": 6,
+            "private": {},
             "episode_index": 0,
             "hand": 0,
             "seat": 0,
@@ -34,7 +40,7 @@ def test_base_id_plays_a_hand_with_chips_as_reward():
         assert not truncated
         assert reward in (-2.0, 2.0)
         assert info["success"] is (reward > 0)
-        assert info["opponent"] == "kuhn/maniac"
+        assert info["private"]["opponent"] == "kuhn/maniac"
         assert f"{abs(int(reward))} chips" in observation
 
 

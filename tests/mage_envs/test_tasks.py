@@ -82,14 +82,14 @@ class Echo:
 @pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
 def test_a_task_is_chosen_by_its_id_for_one_reset(kind):
     env = gym.make(f"mage/Spell-{kind}")
-    drawn = [env.reset(seed=seed)[1]["task"] for seed in range(12)]
+    drawn = [env.reset(seed=seed)[1]["private"]["task"] for seed in range(12)]
     assert set(drawn) == set(WORDS)
     for task in WORDS:
         observation, info = env.reset(seed=0, options={"task": task})
         assert WORDS[task] in observation
-        assert (info["task"], info["category"]) == (task, "an" if task.startswith("an") else "a")
-        assert info["metrics"] == {"letters": 5.0}
-    assert [env.reset(seed=seed)[1]["task"] for seed in range(12)] == drawn
+        assert (info["private"]["task"], info["private"]["category"]) == (task, "an" if task.startswith("an") else "a")
+        assert info["private"]["metrics"] == {"letters": 5.0}
+    assert [env.reset(seed=seed)[1]["private"]["task"] for seed in range(12)] == drawn
     with pytest.raises(ValueError, match="Spell has no task 'c-1'"):
         env.reset(seed=0, options={"task": "c-1"})
 

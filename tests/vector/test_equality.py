@@ -78,7 +78,7 @@ def test_equal_to_single_environments(env_id, options):
             assert (reward, over, cut) == (rewards[row], terminated[row], truncated[row])
             if over:
                 assert text == info["final_obs"][row]
-                assert told["opponent"] == info["final_info"]["opponent"][row]
+                assert told["private"]["opponent"] == info["final_info"]["private"]["opponent"][row]
                 text, told = single.reset()
             assert text == texts[row]
             assert told["legal_actions"] == info["legal_actions"][row]

@@ -87,8 +87,8 @@ def test_the_hooks_come_in_order_and_the_episode_is_dealt_before_them():
     views = dict(talker(env).views[:1])
     assert views["before_episode"].first_observation.startswith("Your card: ")
     assert [row[3] for row in log if row[4]["episode_end"]] == [row[4]["episode_return"] for row in log][2::5]
-    assert [row[4].get("opponent") for row in log][:-1] == [None] * 9
-    assert log[-1][4]["opponent"] == "kuhn/maniac"
+    assert [row[4]["private"].get("opponent") for row in log][:-1] == [None] * 9
+    assert log[-1][4]["private"]["opponent"] == "kuhn/maniac"
 
 
 def test_views_tell_where_the_meta_episode_is():
@@ -118,7 +118,7 @@ def test_no_view_holds_the_opponents_name_hidden_cards_or_metrics(game):
 
     log = play(env, answer)
     seen = repr([view for _, view in talker(env).views])
-    name = log[-1][4]["opponent"]
+    name = log[-1][4]["private"]["opponent"]
     assert not name or (name not in seen and name.rpartition("/")[2] not in seen)
     assert "metrics" not in EpisodeRecord.__dataclass_fields__
     assert "distance_to_goal" not in seen

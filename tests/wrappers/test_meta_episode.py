@@ -17,7 +17,7 @@ def test_course_of_a_meta_episode():
     assert all(reward == 0 for _, _, reward, after in log if not after["episode_end"])
     assert all(reward == 5 * after["episode_value"] for reward, after in ends)
     assert "opponent" not in log[0][3]
-    assert log[-1][3]["opponent"] == "kuhn/maniac"
+    assert log[-1][3]["private"]["opponent"] == "kuhn/maniac"
 
 
 def test_the_opponent_is_never_named_in_a_prompt():

@@ -10,6 +10,7 @@ from typing import Any
 from mage_envs.core import Task
 from mage_envs.exceptions import cut, reason_of
 from mage_envs.hand import OpponentFailure
+from mage_envs.info import legal_actions, private_info
 from mage_envs.processes import CallError, WorkerLost
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
@@ -101,10 +102,7 @@ class MetaEpisodeRollout:
 
     def _start(self) -> ResetCall:
         task = self.spec.task
-        chosen = {"opponent": task.opponent, "seat": task.seat, "task": task.task_id}
-        # Only the options that the task sets: an environment refuses options that it does not know.
-        options = {key: value for key, value in chosen.items() if value is not None}
-        return ResetCall(task.seed, options or None)
+        return ResetCall(task.seed, task.options() or None)
 
     def next_env_call(self) -> EnvCall:
         """Return the next call of the environment."""
@@ -206,7 +204,7 @@ class MetaEpisodeRollout:
             # on what else is played. The retry is, because with the same key the model would sample the reply that
             # failed.
             seed=(self.spec.task.seed, self.spec.member, len(self.steps), self.retry),
-            legal_actions=tuple(info.get("legal_actions", ())),
+            legal_actions=legal_actions(info),
             phase=info.get("phase", "play"),
             # The tokenizer extends the ids of the last reply, so that no text of the conversation is tokenised twice. A
             # reply that overflowed was never sampled, so that there are no ids to continue.
@@ -247,7 +245,7 @@ class MetaEpisodeRollout:
             self.fail(REWARD, wrong)
         elif over:
             self.over, self._info = True, info
-            self._opponent_calls = tuple(info.get("opponent_calls", ()))
+            self._opponent_calls = tuple(private_info(info).get("opponent_calls", ()))
         else:
             self._make_prompt(observation, info)
 
@@ -290,7 +288,7 @@ class MetaEpisodeRollout:
 
     def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:
         """Return the result of the episode that has ended."""
-        seats = tuple(info.get("seats", (0,)))
+        seats, private = tuple(info.get("seats", (0,))), private_info(info)
         # An environment without a unit of its own (chips) is measured by its rewards.
         value = info.get("episode_value", self._earned)
         return EpisodeResult(
@@ -300,7 +298,7 @@ class MetaEpisodeRollout:
             success=bool(info.get("success", value > 0)),
             timeout=bool(info.get("timeout", timeout)),
             seats=seats,
-            metrics=info.get("episode_metrics", info.get("metrics", {})),
+            metrics=private.get("episode_metrics", private.get("metrics", {})),
             outcome=info.get("outcome", ""),
             ended_with=tuple(info.get("ended_with", ())),
         )
@@ -329,10 +327,10 @@ class MetaEpisodeRollout:
         return int(self._info.get("episode_index", 0))
 
     def _opponent(self) -> str:
-        return self._info.get("opponent") or self.spec.task.opponent or ""
+        return private_info(self._info).get("opponent") or self.spec.task.opponent or ""
 
     def trajectory(self) -> Trajectory:
-        spec, info = self.spec, self._info
+        spec, info, private = self.spec, self._info, private_info(self._info)
         return Trajectory(
             task=spec.task,
             opponent=self._opponent(),
@@ -343,10 +341,10 @@ class MetaEpisodeRollout:
             num_episodes=info.get("num_episodes", 1),
             failure=str(self.failures[-1]) if self.failed else None,
             retries=self.retry,
-            category=info.get("category"),
+            category=private.get("category"),
             failures=self.failures,
             seconds=tuple(self._seconds),
-            task_id=info.get("task"),
+            task_id=private.get("task"),
             opponent_calls=self._opponent_calls,
             failed_reply=self._failed_reply,
         )

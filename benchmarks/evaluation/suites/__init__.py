@@ -3,13 +3,22 @@
 Suites are in `paper`, which is not imported here: most evaluations play a single setting.
 """
 
-from benchmarks.evaluation.suites.panels import EVALUATION, Panel, named_panel, panel, panel_names, weights_of
+from benchmarks.evaluation.suites.panels import (
+    EVALUATION,
+    Panel,
+    list_panels,
+    named_panel,
+    panel,
+    panel_names,
+    weights_of,
+)
 from benchmarks.evaluation.suites.setting import Setting
 
 __all__ = [
     "EVALUATION",
     "Panel",
     "Setting",
+    "list_panels",
     "named_panel",
     "panel",
     "panel_names",

@@ -257,6 +257,11 @@ def _base_panel(name: str) -> Panel | None:
     return None if split is None else _split_panels(prefix, split)[name]
 
 
+def list_panels() -> tuple[str, ...]:
+    """Return the names of all panels without a size, which `named_panel` accepts. This loads every game's opponents."""
+    return tuple(base_panels())
+
+
 def panel_names() -> tuple[str, ...]:
     """Return all names with their sizes."""
     return tuple(f"{name}-{size}" for name in base_panels() for size in SIZES)

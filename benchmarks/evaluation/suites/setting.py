@@ -125,12 +125,10 @@ class Setting:
 
     @property
     def most_calls(self) -> int:
-        """Return the maximum number of model calls of the setting, if there is one request between two episodes."""
-        told = self.resolved
-        episodes: int = told["num_episodes"]
-        asks = episodes - 1 if told["memory"] in ("reflection", "both") else 0
-        turns: int = told["hands_per_episode"] * told["max_turns"]
-        return len(self.tasks) * (episodes * turns + asks)
+        """Return the maximum number of model calls of the setting."""
+        env = make_envs(self.panel.env_id, self.options)[0]
+        steps: int = env.get_wrapper_attr("max_steps")
+        return len(self.tasks) * steps
 
     def changed(self, **options: Any) -> Setting:
         """Return the setting with further options."""

@@ -152,8 +152,8 @@ class ALFWorld(Game):
         size: Size of generated games: `"official-like"` (default), `"small"` or `"tiny"`.
         task_types: One of the six task types, or several (default: all).
         engine: `"fast"` (default), or `"stock"` for TextWorld's own, which is about a hundred times slower.
-        show_commands: True (default) if prompts list the admissible commands. `info["legal_actions"]` has them in any
-            case.
+        show_commands: True (default) if the player sees the admissible commands. If not, only `info["private"]` has
+            them.
         banner: True to keep the engine's greeting in the first text (default: False).
 
     Raises:

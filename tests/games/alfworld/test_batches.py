@@ -54,7 +54,7 @@ def test_rows_equal_single_environments():
         env = gym.make("mage/ALFWorld-v0", size="tiny")
         text, info = env.reset(seed=11 + row)
         assert text == texts[row]
-        assert info["task"] == infos["task"][row]
+        assert info["private"]["task"] == infos["private"]["task"][row]
         env.close()
     assert isinstance(infos["legal_actions"], np.ndarray)
     envs.close()

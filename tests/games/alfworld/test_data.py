@@ -215,7 +215,7 @@ def test_a_bad_game_file_says_so_and_the_next_one_plays(root):
         env.reset(seed=0, options={"task": bad})
     text, info = env.reset(seed=0, options={"task": good})
     assert "Your task is to" in text
-    assert info["task"] == good
+    assert info["private"]["task"] == good
 
 
 def test_a_game_that_is_won_at_its_start_is_refused(root):

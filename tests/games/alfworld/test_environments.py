@@ -44,13 +44,13 @@ def test_limits(env_id, options, turns):
 def test_a_meta_episode_plays_one_game(protocol, won, lost):
     env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", memory="none", protocol=protocol, max_turns=12)
     first, info = env.reset(seed=11, options={"task": SIMPLE})
-    assert (info["task"], info["category"]) == (SIMPLE, "pick_and_place_simple")
+    assert (info["private"]["task"], info["private"]["category"]) == (SIMPLE, "pick_and_place_simple")
     start, returns, done = info["anchor"], [], False
     moves = iter(())
     while not done:
         action = "look" if info["episode_index"] == 0 else next(moves)
         _, reward, done, _, info = env.step(f"<action>{action}</action>")
-        assert info["task"] == SIMPLE
+        assert info["private"]["task"] == SIMPLE
         if info["episode_end"]:
             returns.append(reward)
             moves = iter(plan())
@@ -73,7 +73,7 @@ def test_base_id_pays_one():
     _, info = env.reset(seed=0, options={"task": SIMPLE})
     rewards = []
     for command in plan():
-        assert info["metrics"]["plan_length"] == len(plan())
+        assert info["private"]["metrics"]["plan_length"] == len(plan())
         _, reward, done, _, info = env.step(command)
         rewards.append(reward)
     assert rewards == [0.0] * (len(rewards) - 1) + [1.0]

@@ -93,7 +93,8 @@ def test_commands_can_be_kept_out_of_the_prompt():
     untold = gym.make("mage/ALFWorld-Meta-v0", size="tiny", show_commands=False).reset(seed=1)
     assert "Legal actions: go to" in told[0]
     assert "Legal actions" not in untold[0]
-    assert told[1]["legal_actions"] == untold[1]["legal_actions"]
+    assert told[1]["legal_actions"] == untold[1]["private"]["legal_actions"]
+    assert untold[1]["legal_actions"] == ()
     assert "open PLACE" in untold[0]
 
 
@@ -282,7 +283,7 @@ def test_hundreds_of_environments_in_one_process():
     expected = {}
     for number, env in enumerate(envs):
         _, info = env.reset(seed=0, options={"task": f"train/tiny/pick_and_place_simple/{number % 4}"})
-        expected[number] = plan(info["task"])
+        expected[number] = plan(info["private"]["task"])
     for step in range(max(map(len, expected.values()))):
         for number, env in enumerate(envs):
             if step < len(expected[number]):

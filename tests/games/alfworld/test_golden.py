@@ -23,7 +23,7 @@ def scene(task_type: str) -> Scene:
     options = {"size": "tiny", "task_types": task_type}
     env = gym.make("mage/ALFWorld-v0", disable_env_checker=True, **options)
     _, info = env.reset(seed=SEED)
-    split, size, _, index = info["task"].split("/")
+    split, size, _, index = info["private"]["task"].split("/")
     plan = make_game(split, size, task_type, int(index)).walkthrough
     plays = ("look", "inventory", "open the pod bay doors", "help", *plan[:-1], "EXAMINE " + _thing(plan), plan[-1])
     return Scene("mage/ALFWorld-v0", SEED, plays, (), options=options)

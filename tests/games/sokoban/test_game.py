@@ -201,14 +201,14 @@ def test_base_id_pays_the_moves_and_shows_metrics_in_info_alone():
     expert = make_opponent("sokoban/expert:1", make_game("Sokoban"))
     for seed in range(10):
         observation, info = env.reset(seed=seed)
-        distance = info["metrics"]["distance_to_goal"]
+        distance = info["private"]["metrics"]["distance_to_goal"]
         assert 5 <= distance <= 21
         turns, done, reward = 0, False, 0.0
         while not done and turns < 6:
             assert "distance" not in observation
             observation, reward, done, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
             turns += 1
-            assert info["metrics"]["distance_to_goal"] == distance - turns
+            assert info["private"]["metrics"]["distance_to_goal"] == distance - turns
         if done:
             assert info["success"]
             assert reward == pytest.approx(10 + 2 - 0.1 * turns)
@@ -240,7 +240,7 @@ def test_task_rewards_and_the_same_level_in_every_episode(level_file, protocol, 
     expert = make_opponent("sokoban/expert", make_game("Sokoban"))
     _, info = env.reset(seed=3)
     first, boards, returns, done = info["anchor"], [], [], False
-    moves = info["metrics"]["distance_to_goal"]
+    moves = info["private"]["metrics"]["distance_to_goal"]
     while not done:
         boards.append(info["anchor"])
         action = expert.act(env.unwrapped.hand.turn(0)) if info["episode_index"] == 1 else "up, down, up"

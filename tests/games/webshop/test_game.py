@@ -284,10 +284,10 @@ def test_base_id(data):
     env = gym.make("mage/WebShop-v0", data=str(data))
     observation, info = env.reset(seed=0, options={"task": GOAL})
     assert observation.startswith("WebShop [SEP] Instruction: [SEP] Find me women's flats with color: royal blue")
-    assert (info["task"], info["category"], info["metrics"]) == (GOAL, "train", {"task_score": 0.0})
+    assert info["private"] == {"task": GOAL, "category": "train", "metrics": {"task_score": 0.0}}
     for action in BUY:
         _, reward, terminated, _, info = env.step(action)
-    assert (reward, terminated, info["success"], info["metrics"]["task_score"]) == (1.0, True, True, 1.0)
+    assert (reward, terminated, info["success"], info["private"]["metrics"]["task_score"]) == (1.0, True, True, 1.0)
 
 
 def test_running_out_of_turns_is_no_success(data):
@@ -305,7 +305,7 @@ def test_every_episode_has_the_same_goal(data, protocol, expected):
     first, paid, done = info["anchor"], [], False
     assert "Legal actions: search[<your query>]\n" in prompt
     while not done:
-        assert info["task"] == GOAL
+        assert info["private"]["task"] == GOAL
         for action in BUY if info["episode_index"] == 1 else ("search[shoes]",) * 5:
             _, reward, done, _, info = env.step(f"<action>{action}</action>")
         paid.append(reward)
@@ -316,7 +316,7 @@ def test_every_episode_has_the_same_goal(data, protocol, expected):
 def test_same_goal_for_equal_seeds_of_a_group():
     envs = [gym.make("mage/WebShop-Meta-v0", size="tiny") for _ in range(2)]
     for seed in range(5):
-        tasks = {env.reset(seed=seed)[1]["task"] for env in envs}
+        tasks = {env.reset(seed=seed)[1]["private"]["task"] for env in envs}
         assert len(tasks) == 1
     assert transcript(envs[0], 3) == transcript(envs[1], 3)
 

@@ -57,7 +57,7 @@ def test_what_models_answered_either_of_them_is_told() -> None:
     while not done:
         assert "opponent_calls" not in info
         *_, done, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
-    assert info["opponent_calls"] == [{"model": "b"}]
+    assert info["private"]["opponent_calls"] == [{"model": "b"}]
 
 
 @pytest.mark.parametrize(("first", "then"), [("kuhn/maniac", "kuhn/rock"), ("kuhn/soft-scared", "uniform")])

@@ -165,7 +165,7 @@ def test_a_saved_model_is_an_opponent(saved: Path) -> None:
             _, reward, done, _, info = env.step(info["legal_actions"][0])
         returns.append(float(reward))
     assert set(returns) <= {-2.0, -1.0, 1.0, 2.0}
-    assert info["opponent"] == name
+    assert info["private"]["opponent"] == name
     one, two = make_opponent(name, KUHN), make_opponent(name, KUHN)
     assert isinstance(one, LanguageModelPolicy)
     assert isinstance(two, LanguageModelPolicy)

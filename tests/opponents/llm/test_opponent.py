@@ -49,7 +49,7 @@ def play(name: str, seeds: range) -> list[Any]:
             action = info["legal_actions"][len(shown) % 2]
             observation, reward, done, _, info = env.step(f"<action>{action}</action>")
             shown.append(reward)
-        shown.append((observation, info["opponent"]))
+        shown.append((observation, info["private"]["opponent"]))
     return shown
 
 

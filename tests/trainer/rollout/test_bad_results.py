@@ -76,7 +76,7 @@ STEPS = {
     "hand": (step_of(hand="left"), "hand must be an int, got str."),
     "huge hand": (step_of(hand=10**5000), "hand must be between -2**53 and 2**53."),
     "share": (step_of(hand_reward=None), "hand_reward must be an int, got NoneType."),
-    "metrics": (step_of(metrics={"moves": "three"}), "each value in metrics must be an int, got str."),
+    "metrics": (step_of(private={"metrics": {"moves": "three"}}), "each value in metrics must be an int, got str."),
     "events": (step_of(memory_events=[1]), "each entry of memory_events must be a dict, got int."),
 }
 CASES = [("reset", *case) for case in RESETS.values()] + [("step", *case) for case in STEPS.values()]
@@ -97,7 +97,7 @@ def test_one_bad_result_is_one_failure(method: str, result: Any, reason: str, me
 
 
 def test_numbers_and_flags_of_numpy_are_legal() -> None:
-    info = {"hand": np.int64(1), "success": np.bool_(True), "metrics": {"moves": np.float32(2)}}
+    info = {"hand": np.int64(1), "success": np.bool_(True), "private": {"metrics": {"moves": np.float32(2)}}}
     for reward in (1, True, np.float32(1), np.int8(1), np.array(1.0), np.bool_(True)):
         for flag in (True, np.bool_(True), 1, np.int64(1)):
             checked = checked_step(("Right.", reward, flag, np.False_, info))

@@ -1,0 +1,63 @@
+"""The entries of `info` by audience: `PUBLIC_KEYS` for the player, and `info["private"]` for everyone else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+PRIVATE = "private"
+"""Key of `info` whose dict holds everything that the player must not see: the opponent's name, the task, metrics."""
+PUBLIC_KEYS = (
+    "messages",
+    "fresh_chat",
+    "phase",
+    "kind",
+    "answer_tag",
+    "thought",
+    "shortened",
+    "episode_index",
+    "num_episodes",
+    "max_steps",
+    "hand",
+    "seat",
+    "legal_actions",
+    "information_state",
+    "history",
+    "anchor",
+    "invalid_reason",
+    "action",
+    "penalty",
+    "hand_reward",
+    "hand_end",
+    "hand_results",
+    "episode_end",
+    "ended_episode",
+    "episode_return",
+    "episode_value",
+    "episode_values",
+    "success",
+    "timeout",
+    "outcome",
+    "ended_with",
+    "seats",
+    "memory_events",
+)
+"""Keys of `info` that the player may see. Every environment of this suite uses only these and `private`."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def private_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entries of `info` that the player must not see. A third-party environment may have none."""
+    found: Mapping[str, Any] = info.get(PRIVATE, _NOTHING)
+    return found
+
+
+def public_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of `info` that the player may see."""
+    return {key: info[key] for key in PUBLIC_KEYS if key in info}
+
+
+def legal_actions(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the learner's legal actions, including those that the player does not see."""
+    return tuple(private_info(info).get("legal_actions") or info.get("legal_actions", ()))

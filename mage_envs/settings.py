@@ -81,6 +81,11 @@ class GameSettings:
         default_factory=lambda: {"task": outcome_reward, "released": outcome_reward}
     )
     """Named task rewards: `task` (protocol adaptive), `released` (protocol paper), others by name."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Reference rows of evaluation tables: label to agent, as in `{"floor: random": "scripted:random"}`.
+
+    They are played with `reveal_opponent=True`, so that a policy that reads `Turn.opponent` can be one of them.
+    """
     invalid_penalty: float = 0.5
     length_penalty: float = 0.0
     """Coefficient c_len of the length penalty."""

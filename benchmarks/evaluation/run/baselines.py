@@ -1,14 +1,14 @@
-"""Baselines of tasks that repeat: scores of policies that ignore the text, learn nothing or remember nothing.
+"""Reference rows of a game: scores of policies that ignore the text, learn nothing, remember nothing or know all.
 
-A meta-episode that repeats one task rewards a memory of earlier attempts. These policies play the same panel through
-the same `evaluate`, which shows the value of such a memory without understanding. Their rows are cached.
+A meta-episode that repeats one task rewards a memory of earlier attempts. These policies, which the game's settings
+name (`GameSettings.references`), play the same panel through the same `evaluate`. Their rows are cached.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
@@ -20,33 +20,17 @@ import opponents
 import trainer
 import wrappers
 from benchmarks.evaluation.run.agents import Agent, make_agent
-from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.scoring.scores import ScoreRow, read_scores, summarise
 from benchmarks.evaluation.suites import Setting
 from mage_envs.files.atomic import files_below, write_atomically
 from mage_envs.files.cache import cache_root
 from trainer.method.trajectory import Trajectory
+from wrappers.env_metadata import EnvMetadata
 
 Play = Callable[[Agent, Setting], Sequence[Trajectory]]
 """Function that plays all tasks of a setting once, as `evaluate` does."""
 
-BASELINES: Mapping[str, Mapping[str, str]] = {
-    "Sokoban": {
-        "floor: random": "scripted:random",
-        "expert, who needs no memory": "policy:sokoban/expert",
-    },
-    "ALFWorld": {
-        "floor: random": "scripted:random",
-        "expert without memory": "policy:alfworld/expert-without-memory",
-        "expert with memory": "policy:alfworld/expert",
-    },
-    "WebShop": {
-        "floor: random": "scripted:random",
-        "floor: webshop/first": "policy:webshop/first",
-        "floor: webshop/next": "policy:webshop/next",
-    },
-}
-"""Game to its baselines: the label of the row, and the agent that plays it."""
 _SHOWN = ("memory", "context", "style", "max_calls", "mode", "option_state", "num_prev_obs", "num_prev_actions")
 """Options that change the prompts, but not the task. The baselines play without them, so that settings which differ
 only in these options share the cached rows."""
@@ -58,15 +42,19 @@ def baseline_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
     The key of the cache is the setting's fingerprint (tasks, options, data) and the hash of this version's code. If a
     baseline cannot be played under these options, it is left out with a warning.
     """
-    game = game_of(setting.panel.env_id, setting.options)
-    specs = BASELINES.get(game.spec.name, {})
+    described: EnvMetadata = make_envs(setting.panel.env_id, setting.options)[0].get_wrapper_attr("env_metadata")
+    specs = described.settings.references
     if not specs:
         return ()
+    game = game_of(setting.panel.env_id, setting.options)
     panel, given = (
         {name: value for name, value in options.items() if name not in _SHOWN}
         for options in (setting.panel.env_kwargs, setting.env_kwargs)
     )
-    plain = replace(setting, panel=replace(setting.panel, env_kwargs=panel), env_kwargs={**given, "memory": "none"})
+    # A row of a policy that knows the opponent reads its name in `Turn.opponent`.
+    given |= {"memory": "none", "reveal_opponent": True}
+    plain = replace(setting, panel=replace(setting.panel, env_kwargs=panel), env_kwargs=given)
+    weights = setting.panel.weights() or None
     rows = []
     for label, spec in specs.items():
         told = f"{plain.fingerprint} {spec} {_code()}"
@@ -75,7 +63,7 @@ def baseline_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
         if row is None:
             try:
                 # A cached row would show the duration of an earlier run, so costs are not stored.
-                row = replace(summarise(play(make_agent(spec), plain), game).overall, costs=None)
+                row = replace(summarise(play(make_agent(spec), plain), game, weights=weights).overall, costs=None)
             except RuntimeError as error:
                 warnings.warn(f"The row {label!r} is left out: {error}", RuntimeWarning, stacklevel=2)
                 continue

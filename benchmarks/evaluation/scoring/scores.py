@@ -34,7 +34,7 @@ from benchmarks.evaluation.scoring.estimates import Estimate, estimate, way
 from benchmarks.evaluation.scoring.exact_values import ExactValues
 from mage_envs.core import Game
 from mage_envs.registry import list_games, settings_of
-from mage_envs.settings import outcome_reward
+from mage_envs.settings import outcome_reward, success_reward
 from opponents.exact import Objective
 from trainer.method.trajectory import EpisodeResult, Trajectory
 
@@ -210,7 +210,7 @@ def headline(game: Game) -> Objective:
     name = game.spec.name
     if name not in list_games():
         return "returns"
-    wins = game.spec.players == 1 or settings_of(name).rewards.get("task") is outcome_reward
+    wins = game.spec.players == 1 or settings_of(name).rewards.get("task") in (outcome_reward, success_reward)
     return "success" if wins else "returns"
 
 

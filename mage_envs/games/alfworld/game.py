@@ -276,4 +276,9 @@ SETTINGS = GameSettings(
     history_window=15,
     full_turns=15,
     reflect_window=15,
+    references={
+        "floor: random": "scripted:random",
+        "expert without memory": "policy:alfworld/expert-without-memory",
+        "expert with memory": "policy:alfworld/expert",
+    },
 )

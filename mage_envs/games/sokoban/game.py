@@ -271,4 +271,8 @@ def _room_source(generator: str | os.PathLike[str], options: Mapping[str, int]) 
     return make(chosen["size"], chosen["boxes"], (low, high))
 
 
-SETTINGS = GameSettings(length_penalty=1.0, rewards={"task": success_reward, "released": total_reward})
+SETTINGS = GameSettings(
+    length_penalty=1.0,
+    rewards={"task": success_reward, "released": total_reward},
+    references={"floor: random": "scripted:random", "expert, who needs no memory": "policy:sokoban/expert"},
+)

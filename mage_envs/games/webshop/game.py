@@ -230,5 +230,12 @@ class WebShop(Game):
 
 
 SETTINGS = GameSettings(
-    rewards={"task": success_reward, "released": success_or_nothing}, history_window=5, reflect_window=20
+    rewards={"task": success_reward, "released": success_or_nothing},
+    history_window=5,
+    reflect_window=20,
+    references={
+        "floor: random": "scripted:random",
+        "floor: webshop/first": "policy:webshop/first",
+        "floor: webshop/next": "policy:webshop/next",
+    },
 )

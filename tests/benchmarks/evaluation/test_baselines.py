@@ -10,11 +10,12 @@ import pytest
 import benchmarks.__main__
 from benchmarks import evaluate, make_agent, summarise
 from benchmarks.evaluation.run import baselines
-from benchmarks.evaluation.run.baselines import BASELINES, baseline_rows
+from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.suites.panels import Panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import load
+from mage_envs import settings_of
 
 TINY = {"WebShop": {"size": "tiny"}, "ALFWorld": {"size": "tiny"}, "Sokoban": {"boxes": 1}}
 
@@ -46,8 +47,8 @@ def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_are_the_policies_scores_on_the_same_tasks(game: str) -> None:
     given = setting(game)
     rows = baseline_rows(given, Counted())
-    assert [row.opponent for row in rows] == list(BASELINES[game])
-    for row, spec in zip(rows, BASELINES[game].values(), strict=True):
+    assert [row.opponent for row in rows] == list(settings_of(game).references)
+    for row, spec in zip(rows, settings_of(game).references.values(), strict=True):
         again = summarise(
             evaluate(make_agent(spec), given.tasks, given.options), game_of(given.panel.env_id, given.options)
         )
@@ -58,7 +59,7 @@ def test_rows_are_the_policies_scores_on_the_same_tasks(game: str) -> None:
 def test_what_was_played_is_kept_by_what_it_depends_on(cache_of_its_own: Path) -> None:
     play = Counted()
     rows = baseline_rows(setting("WebShop"), play)
-    assert play.played == list(BASELINES["WebShop"].values())
+    assert play.played == list(settings_of("WebShop").references.values())
     assert baseline_rows(setting("WebShop", context="conversation", memory="history", mode="html"), play) == rows
     assert len(play.played) == 3, "what a learner is shown changes nothing"
     for path in cache_of_its_own.iterdir():
@@ -94,9 +95,9 @@ def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.Capture
     words += ["--env-kwargs", '{"size": "tiny"}', "--out", str(tmp_path / "run")]
     assert benchmarks.__main__.main(words) == 0
     table = capsys.readouterr().out
-    assert all(f"\n{label} " in table for label in BASELINES["WebShop"])
+    assert all(f"\n{label} " in table for label in settings_of("WebShop").references)
     kept = load(tmp_path / "run")
-    assert [row.opponent for row in kept.floors] == list(BASELINES["WebShop"])
+    assert [row.opponent for row in kept.floors] == list(settings_of("WebShop").references)
     assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
     assert benchmarks.__main__.main([*words[:-2], "--no-baselines"]) == 0
     assert "floor" not in capsys.readouterr().out

@@ -10,10 +10,9 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run import baselines
-from benchmarks.evaluation.run.baselines import BASELINES
 from benchmarks.exact import headroom_table
 from benchmarks.exact.headroom_table import Setup, setups, solved_rows, table_lines
-from mage_envs.registry import list_games
+from mage_envs.registry import list_games, settings_of
 from opponents import list_pools
 
 
@@ -131,7 +130,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     rows = list(setups())
     assert {row.game for row in rows} == set(list_games()) - {"OpenSpiel"}
     assert {row.pool for row in rows} - {""} == set(list_pools())
-    assert {row.game for row in rows if row.panel} == set(BASELINES)
+    assert {row.game for row in rows if row.panel} == {name for name in list_games() if settings_of(name).references}
     few = {"KuhnPoker", "Ultimatum", "ConnectFour"}
     quick = [row for row in rows if row.game in few and row.hands == 1]
     solved = solved_rows(lambda *_: None, quick)
@@ -159,9 +158,9 @@ def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPa
     """Those that `mage eval` prints."""
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     row, *_ = rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
-    assert [floor.opponent for floor in row.floors] == list(BASELINES["Sokoban"])
+    assert [floor.opponent for floor in row.floors] == list(settings_of("Sokoban").references)
     kept = row.to_json()["floors"]
-    assert [floor["name"] for floor in kept] == list(BASELINES["Sokoban"])
+    assert [floor["name"] for floor in kept] == list(settings_of("Sokoban").references)
     assert [one["mean"] for one in kept[1]["success"]] == [1.0, 1.0, 1.0]
     for wide in (False, True):
         text = table_lines(rows, wide)

@@ -65,6 +65,10 @@ class GameSpec:
     """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False
     """True if states have a `picture`, which adds the render modes `rgb_array` and `human`."""
+    series: bool = False
+    """True if every episode of a meta-episode is another task, and a hidden fact stays the same (`Related`)."""
+    stays: str = ""
+    """Sentences for prompts: what stays the same between episodes and what changes. Empty for the style's own words."""
 
 
 class State(ABC):
@@ -186,6 +190,23 @@ class Game(ABC):
     def initial_state(self, rng: np.random.Generator) -> State:
         """Return the first state of a hand. All chance is drawn from `rng`."""
 
+    def series_state(self, rng: np.random.Generator, number: int) -> State:
+        """Return the first state of task `number` of a meta-episode, for games with `spec.series`.
+
+        No task may occur twice before all have occurred.
+
+        Args:
+            rng: Generator that is the same for all tasks of a meta-episode, so that they can be drawn together.
+            number: Index of the task, from 0.
+        """
+        raise TypeError(f"{self.spec.name} draws every hand by itself: its spec has no series.")
+
+    def describe_opponent(self, name: str) -> str:
+        """Return what knowing the opponent means, as a sentence for a prompt. Raises ValueError if there is none."""
+        raise ValueError(
+            f"{self.spec.name} does not describe its opponents. Games of related tasks do (docs/related.md)."
+        )
+
     def initial_states(self) -> Sequence[tuple[float, State]]:
         """Return every first state with its probability. No chance may follow these states.
 
@@ -229,6 +250,8 @@ class Turn(NamedTuple):
     """Id of the current task, in games that have such ids. No prompt shows it."""
     success: bool | None = None
     """In `SeesResults.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
+    opponent: str | None = None
+    """Name of the opponent, if the environment reveals it (`reveal_opponent=True`). No prompt shows it."""
 
     @classmethod
     def from_info(cls, info: Mapping[str, Any], observation: str, episode: int | None = None) -> Self:
@@ -249,6 +272,7 @@ class Turn(NamedTuple):
             episode=info.get("episode_index", 0) if episode is None else episode,
             history=tuple(info.get("history", ())),
             task_id=private.get("task"),
+            opponent=private.get("opponent"),
         )
 
 
@@ -409,8 +433,20 @@ class Task:
     """Seed below 2**53, so that every JSON reader keeps its value."""
     task_id: str | None = None
     """The game's own task id (a goal, a game file); if None, the seed draws one."""
+    rotation: int = 0
+    """Number of places by which the tasks of a series move: episode k of K has the task of episode k + rotation."""
 
     def options(self) -> dict[str, Any]:
         """Return the options of `reset`. Only those that the task sets: an environment refuses unknown ones."""
-        chosen = {"opponent": self.opponent, "seat": self.seat, "task": self.task_id}
+        chosen = {
+            "opponent": self.opponent,
+            "seat": self.seat,
+            "task": self.task_id,
+            "rotation": self.rotation or None,
+        }
         return {key: value for key, value in chosen.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values. Only a rotated task has the key `rotation`."""
+        # Most tasks are not rotated, and their records and fingerprints must not depend on this field.
+        return {key: value for key, value in vars(self).items() if key != "rotation" or value}

@@ -174,7 +174,18 @@ class TextGameEnv(gym.Env[str, str]):
         self.opponents = opponents
         self.max_turns = game.spec.max_turns if max_turns is None else max_turns
         check_positive("max_turns", self.max_turns)
-        self.hand = Hand(game, max_turns=self.max_turns, forfeits=on_invalid == "forfeit", timeout_value=timeout_value)
+        if game.spec.series and game.spec.perfect_information:
+            raise ValueError(
+                f"{game.spec.name}: info['history'] would show the hidden fact of a series. Set the spec's "
+                "perfect_information to False."
+            )
+        self.hand = Hand(
+            game,
+            max_turns=self.max_turns,
+            forfeits=on_invalid == "forfeit",
+            timeout_value=timeout_value,
+            hands_per_episode=hands_per_episode,
+        )
         """The current hand."""
         self.hands: list[HandResult] = []
         """Results of the finished hands of the current episode."""
@@ -208,6 +219,10 @@ class TextGameEnv(gym.Env[str, str]):
     def game_spec(self) -> GameSpec:
         """Return the facts of the game."""
         return self.game.spec
+
+    def describe_opponent(self) -> str:
+        """Return the game's sentence about the current opponent, for agents that are given it."""
+        return self.game.describe_opponent(self.seated.name)
 
     @property
     def seats(self) -> tuple[int, ...]:

@@ -90,7 +90,13 @@ class Hand:
     """Current state; a `TruncatedState` if the hand ended, but not by the rules."""
 
     def __init__(
-        self, game: Game, *, max_turns: int | None = None, forfeits: bool = False, timeout_value: float = 0.0
+        self,
+        game: Game,
+        *,
+        max_turns: int | None = None,
+        forfeits: bool = False,
+        timeout_value: float = 0.0,
+        hands_per_episode: int = 1,
     ) -> None:
         """Create a player of hands.
 
@@ -99,8 +105,10 @@ class Hand:
             max_turns: Answers of the open seats before the hand times out (default: the game's limit).
             forfeits: True if an illegal answer loses the hand.
             timeout_value: Each player's return after a timeout, unless the game pays on the way.
+            hands_per_episode: Number of hands per episode, which numbers the tasks of a series.
         """
         self.game = game
+        self._hands_per_episode = hands_per_episode
         self.max_turns = game.spec.max_turns if max_turns is None else max_turns
         self.forfeits = forfeits
         self.timeout_value = timeout_value
@@ -151,7 +159,7 @@ class Hand:
         self.episode, self._dealt = episode, episode if deal_episode is None else deal_episode
         self._task_id = task_id
         # Shared first states are dealt with one number of a stream, without the cost of a NumPy Generator.
-        self._shared = self._table_game if task_id is None else None
+        self._shared = self._table_game if task_id is None and not self.game.spec.series else None
 
     def deal(self, table: Table, number: int = 0) -> None:
         """Start hand `number` of the episode. Policies move until an open seat must answer or the hand is over."""
@@ -163,14 +171,22 @@ class Hand:
         else:
             # Drop our reference first: ALFWorld reuses its engine only after the last state is garbage-collected.
             self.state = _NO_STATE
-            rng, task_id = self._chance.at(GAME, self._dealt, number).generator(), self._task_id
-            self.state = self.game.initial_state(rng) if task_id is None else self.game.task_state(task_id, rng)
+            self.state = self._first_state(number)
         if self._keeps_history:
             self.moves = [*self.state.chance_events]
         self._drawn = {}
         for place, seat in table.asked:
             self._reset(seat, place)
         self.play()
+
+    def _first_state(self, number: int) -> State:
+        """Return the first state of hand `number`, from a generator of its own."""
+        game, task_id = self.game, self._task_id
+        if task_id is None and game.spec.series:
+            # All tasks of a meta-episode come from one stream. Streams of their own could draw the same task twice.
+            return game.series_state(self._chance.at(GAME).generator(), self._dealt * self._hands_per_episode + number)
+        rng = self._chance.at(GAME, self._dealt, number).generator()
+        return game.initial_state(rng) if task_id is None else game.task_state(task_id, rng)
 
     def _reset(self, seat: Seat, place: int) -> None:
         """Reset a policy whose `act` is called in this hand."""

@@ -15,6 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from mage_envs.core import HandResult, Turn
 from mage_envs.files.atomic import write_atomically
 from mage_envs.files.cache import cache_root
@@ -102,7 +104,24 @@ class Other(Control):
         return record_of(self._at(len(records))["previous"])
 
 
-CONTROLS: Mapping[str, Callable[..., Control]] = {"frozen": Frozen, "shuffled": Shuffled, "other": Other}
+class Given(Control):
+    """Control that states the hidden fact before the memory, which measures what knowing it is worth to a model."""
+
+    def meet(self, env: gym.Env[Any, Any]) -> None:
+        if not env.has_wrapper_attr("describe_opponent"):
+            raise ValueError(f"Control 'given' requires a game of related tasks; {env} describes no opponents.")
+        self._fact: str = env.get_wrapper_attr("describe_opponent")()
+
+    def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
+        return BLOCK.join(filter(None, (self._fact, render(view))))
+
+
+CONTROLS: Mapping[str, Callable[..., Control]] = {
+    "frozen": Frozen,
+    "shuffled": Shuffled,
+    "other": Other,
+    "given": Given,
+}
 """Builders of the controls by their name in a specification. `other@DIGEST` includes the digest of its source."""
 
 
@@ -180,6 +199,8 @@ def _turn_json(record: TurnRecord) -> dict[str, Any]:
     turn = record.turn._asdict()
     # The stored key is that of `info`. The digest of a stored source depends on it.
     turn["task"] = turn.pop("task_id")
+    # A revealed opponent is no part of what the learner saw.
+    del turn["opponent"]
     return record._asdict() | {"turn": turn, "ended": ended}
 
 

@@ -57,11 +57,18 @@ def read_env_metadata(
         if max_turns is not None:
             raise ValueError(f"max_turns={max_turns} must be set on the inner environment, {env}, not on MetaEpisode.")
         spec: GameSpec = env.get_wrapper_attr("game_spec")
+        limit: int = env.get_wrapper_attr("max_turns")
+        hands: int = env.get_wrapper_attr("hands_per_episode")
+        chosen: GameSettings = settings or env.get_wrapper_attr("settings")
+        if spec.series:
+            # The first turns of an episode show most about the hidden fact, and a window would drop them first.
+            whole = limit * hands
+            chosen = replace(chosen, history_window=whole, full_turns=whole, reflect_window=whole)
         return EnvMetadata(
             spec=spec if rules is None else replace(spec, rules=rules),
-            settings=settings or env.get_wrapper_attr("settings"),
-            hands=env.get_wrapper_attr("hands_per_episode"),
-            max_turns=env.get_wrapper_attr("max_turns"),
+            settings=chosen,
+            hands=hands,
+            max_turns=limit,
             reset_options=env.get_wrapper_attr("reset_options"),
             ends_by_itself=True,
         )

@@ -35,7 +35,7 @@ from wrappers.model_calls import (
     penalty_of,
     unusable,
 )
-from wrappers.protocol import Protocol, as_protocol
+from wrappers.protocol import Protocol, as_protocol, series_protocol
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""
@@ -122,6 +122,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         replays = (deal or self.protocol.deal) == "replay"
         self.env_metadata: EnvMetadata = read_env_metadata(env, rules, settings, max_turns, replays)
         """Metadata of the environment, read before the first reset."""
+        if self.env_metadata.spec.series:
+            self.protocol, replays = series_protocol(self.protocol, deal), False
         self._single_player = self.env_metadata.spec.players == 1
         if self._single_player and deal == "fresh":
             raise ValueError("deal='fresh' needs several players; a game of one player repeats its task. Remove deal.")
@@ -159,10 +161,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start a meta-episode, which depends only on `seed`, `options` and the answers.
 
-        The environment receives `options`. If `seed` is None, a seed is drawn from `np_random`.
+        The environment receives `options`, except `rotation` (`Task.rotation`). If `seed` is None, a seed is drawn
+        from `np_random`.
         """
         self._seed = int(self.np_random.random() * 2**SEED_BITS) if seed is None else seed
         self._options = dict(options or {})
+        self._rotation = self._options.pop("rotation", 0)
+        if self._rotation and not self.env_metadata.spec.series:
+            raise ValueError(f"rotation={self._rotation!r} requires a game of related tasks. Remove rotation.")
         self._calls.begin(self._seed, self._options)
         self.records = []
         self._chat.clear()
@@ -271,12 +277,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _start_episode(self, episode: int) -> None:
         if "episode" in self.env_metadata.reset_options:
-            chosen = {"episode": episode, "deal": 0 if self._replays else episode}
+            deal = 0 if self._replays else (episode + self._rotation) % self.num_episodes
+            chosen = {"episode": episode, "deal": deal}
             result = self.env.reset(seed=self._seed, options={**self._options, **chosen})
         else:
             seed = self._seed if self._replays else seed_of(self._seed, episode)
             result = self.env.reset(seed=seed, options=self._options or None)
         observation, info = checked_reset(result, chat=False)
+        self._calls.control.meet(self.env)
         self._episode = EpisodeBuffer(episode, observation)
         self._ended = False
         self._update_observation(observation, info)
@@ -322,6 +330,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
         self._private = private_info(info)
         self._turn = Turn.from_info(info, observation, self._episode.index)
+        if not self._reveals:
+            # The last `info` of an episode names the opponent in any case.
+            self._turn = self._turn._replace(opponent=None)
         if not self.env_metadata.spec.shows_legal_actions:
             # Prompts and memories list the legal actions of a turn, and this game hides them.
             self._turn = self._turn._replace(legal_actions=())
@@ -384,6 +395,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             max_turns=self.env_metadata.max_turns,
             may_stop_early=self.protocol.early_stop,
             single_player=self._single_player,
+            stays=facts.stays,
             heading=self._calls.heading,
             thoughts=self._calls.thoughts(turns),
             thinking=episode.thinking,

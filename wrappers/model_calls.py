@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+import gymnasium as gym
+
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, TurnRecord
@@ -169,6 +171,9 @@ class Control:
 
     def begin(self, seed: int, task: str) -> None:
         """Start a meta-episode. `task` is the opponent's name, otherwise the task, otherwise the seed of the reset."""
+
+    def meet(self, env: gym.Env[Any, Any]) -> None:
+        """Read from the environment what the control needs. Called after the reset of each episode."""
 
     def allows(self, after: bool, episode: int) -> bool:
         """Return True if a hook of the strategy may run. `after` is True for hooks after a turn or an episode."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mage_envs.core import GameSpec
@@ -17,13 +17,13 @@ class Protocol:
     """Name of the episode reward in `GameSettings.rewards`."""
     deal: str = "fresh"
     """`fresh`: every episode has its own deals. `replay`: every episode repeats the deals of episode 0. A single-player
-    task repeats under both."""
+    task repeats under both, and the tasks of a series (`GameSpec.series`) under none."""
     turn_limit: str = "task"
     """Name in `GameSettings.turn_limits`. If the game has no limit of that name, its `max_turns` applies."""
     seat: str = "alternate"
     """`alternate`: seat of hand j is (seat0 + j) mod players; `fixed`: seat0 throughout."""
     early_stop: bool = False
-    """True if the meta-episode ends with its first successful episode."""
+    """True if the meta-episode ends with its first successful episode. Ignored if every episode has another task."""
     timeout_reward: str = "worst"
     """Return of the running and unplayed hands of a timed-out episode: the game's `worst` return or `zero`."""
     penalty_in_return: bool = True
@@ -71,6 +71,18 @@ PAPER = Protocol(
 )
 """Protocol of the released code, for comparison with its results table."""
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({"adaptive": ADAPTIVE, "paper": PAPER})
+
+
+def series_protocol(protocol: Protocol, deal: str | None) -> Protocol:
+    """Return a protocol for a series of related tasks: every episode has a new task, and all of them are played.
+
+    Raises ValueError if the user asked for replayed deals.
+    """
+    if deal == "replay":
+        raise ValueError(
+            "deal='replay' would repeat one task, but every episode of a series has another one. Remove deal."
+        )
+    return replace(protocol, deal="fresh", early_stop=False)
 
 
 def as_protocol(protocol: str | Protocol) -> Protocol:

@@ -99,6 +99,8 @@ class PlayView(NamedTuple):
     """True if a success ends the series."""
     single_player: bool = False
     """True if the game has only one player."""
+    stays: str = ""
+    """Sentences on what stays the same between episodes, instead of the style's own words."""
     heading: str = ""
     """Heading of the memory, instead of the style's own words."""
     thoughts: Sequence[str] = ()
@@ -260,8 +262,9 @@ class Prose:
     def _series(view: PlayView) -> str:
         most = "up to " if view.may_stop_early else ""
         same = "each starts from the same task" if view.single_player else _SAME_OPPONENT
+        same = f". {view.stays}" if view.stays else f" in the same setting: {same}."
         return (
-            f" You play {most}{view.num_episodes} episodes in the same setting: {same}. "
+            f" You play {most}{view.num_episodes} episodes{same} "
             f"This is episode {view.episode + 1} of {view.num_episodes}."
         )
 

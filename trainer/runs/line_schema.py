@@ -49,6 +49,7 @@ class TaskRecord(StrictRecord):
     seat: Seat | None
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
     task_id: str | None
+    rotation: Annotated[int, Field(ge=0)] = 0
 
 
 class EpisodeResultRecord(StrictRecord):

@@ -28,7 +28,7 @@ def trajectory_to_json(trajectory: Trajectory) -> Line:
         told = trajectory.failed_reply._asdict()
         at_times["failed_reply"] = {name: value for name, value in told.items() if value is not None}
     return at_times | {
-        "task": vars(trajectory.task),
+        "task": trajectory.task.to_json(),
         "category": trajectory.category,
         "played": trajectory.task_id,
         "opponent": trajectory.opponent,

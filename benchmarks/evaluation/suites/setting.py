@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike
@@ -106,7 +106,7 @@ class Setting:
 
     def to_json(self) -> dict[str, Any]:
         """Return the panel's tasks and the options as JSON values."""
-        tasks = [{key: value for key, value in asdict(task).items() if key != "env_id"} for task in self.tasks]
+        tasks = [{key: value for key, value in task.to_json().items() if key != "env_id"} for task in self.tasks]
         return {
             "name": self.name,
             "options": self.resolved,

@@ -224,4 +224,4 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
 def test_a_specification_without_a_control_stands():
     assert split_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
     assert split_control("my.module:Mine")[1] == "my.module:Mine"
-    assert sorted(CONTROLS) == ["frozen", "other", "shuffled"]
+    assert sorted(CONTROLS) == ["frozen", "given", "other", "shuffled"]

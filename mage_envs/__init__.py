@@ -45,6 +45,7 @@ _ABOVE = {
     "OpponentPool": "opponents",
     "Panel": "benchmarks",
     "Protocol": "wrappers",
+    "Related": "mage_envs.related",
     "Request": "wrappers",
     "UnknownOpponent": "opponents",
     "list_forms": "opponents",
@@ -58,8 +59,9 @@ _ABOVE = {
     "register_memory": "wrappers",
     "register_opponent": "opponents",
     "register_pool": "opponents",
+    "register_related": "opponents.related",
 }
-"""Public names of the packages above this one, with the package of each."""
+"""Public names that are imported on first use, with the module of each: packages above this one, and rare parts."""
 _RENAMED = {"panel": "named_panel"}
 """Names that differ in their package."""
 
@@ -95,6 +97,7 @@ __all__ = [
     "Prose",
     "Protocol",
     "ReflectView",
+    "Related",
     "RemembersMetaEpisode",
     "Reply",
     "Request",
@@ -125,6 +128,7 @@ __all__ = [
     "register_memory",
     "register_opponent",
     "register_pool",
+    "register_related",
     "settings_of",
 ]
 

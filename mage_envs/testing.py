@@ -27,6 +27,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeS
 
 from mage_envs.core import BY_THE_RULES, GameSpec, hand_results
 from mage_envs.info import legal_actions
+from mage_envs.related import Related
 
 Env = gym.Env[Any, Any]
 Make = Callable[[], Env]
@@ -90,6 +91,7 @@ def check_id(env_id: str, **options: Any) -> None:
         check_env(bare(env), skip_render_check=True)
     _check_spec(env)
     _check_statistics(env)
+    _check_hidden_fact(env)
     for check in CHECKS.values():
         check(lambda: CheckedValues(gym.make(env_id, disable_env_checker=True, **options)), SEED)
 
@@ -274,6 +276,22 @@ def text_of(value: Any) -> str:
 
 
 # -- checks ----------------------------------------------------------------------------------------------------
+
+
+def _check_hidden_fact(env: Env) -> None:
+    """Check that the first player sees nothing of a hidden fact (`Related`) before its first answer."""
+    game = env.get_wrapper_attr("game") if env.has_wrapper_attr("game") else None
+    if not isinstance(game, Related):
+        return
+    for number in range(3):
+        seen = []
+        for fact in game.kinds_of_fact:
+            state = game.series_state(np.random.default_rng(SEED), number)
+            before, after = text_of((state.observation(0), state.info(0))), state.after(fact)
+            # Metrics are for logs; no player sees them.
+            info = {name: value for name, value in after.info(0).items() if name != "metrics"}
+            seen.append(text_of((before, after.observation(0), info)))
+        require_equal(seen, [seen[0]] * len(seen), f"before the first answer, task {number} shows the hidden fact")
 
 
 def _check_spec(env: Env) -> None:

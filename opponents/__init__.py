@@ -36,6 +36,7 @@ from opponents.tabular import RulePolicy, TabularPolicy
 if TYPE_CHECKING:
     from opponents.llm.opponent import LanguageModelPolicy
     from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
+    from opponents.related import register_related
 
 __all__ = [
     "CURVES",
@@ -60,18 +61,20 @@ __all__ = [
     "opponent_info",
     "register_opponent",
     "register_pool",
+    "register_related",
     "split_names",
 ]
 
 _MODULES = {
     "opponents.llm.opponent": ("LanguageModelPolicy",),
     "opponents.populations": ("CURVES", "FixedPool", "League", "Population", "PrioritisedPool"),
+    "opponents.related": ("register_related",),
 }
 """Module to the names that are imported from it on first use."""
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy, because an environment needs neither a language model nor a population of training.
+    # Lazy, because most environments need none of them.
     for module, names in _MODULES.items():
         if name in names:
             return import_module(module).__dict__[name]

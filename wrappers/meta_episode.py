@@ -330,8 +330,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
         self._private = private_info(info)
         self._turn = Turn.from_info(info, observation, self._episode.index)
-        if not self._reveals:
-            # The last `info` of an episode names the opponent in any case.
+        # The last `info` of an episode names the opponent in any case.
+        if self._turn.opponent is not None and not self._reveals:
             self._turn = self._turn._replace(opponent=None)
         if not self.env_metadata.spec.shows_legal_actions:
             # Prompts and memories list the legal actions of a turn, and this game hides them.

@@ -7,17 +7,23 @@ number of rows. If the data hold fewer tasks, the panel contains all of them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
+import gymnasium as gym
+
 from benchmarks.evaluation.run.environments import seats_of
 from mage_envs.core import Task
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import seed_of
+from mage_envs.registry import list_games, load_game
 from opponents import as_pool
+from opponents.related import TaskSeries, find_series, list_series
 from opponents.splits import Split, find_split, list_splits
+from wrappers import MetaEpisode
 
 EVALUATION = 1000
 """Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
@@ -26,6 +32,8 @@ SIZES: tuple[Size, ...] = get_args(Size)
 """Minimum numbers of meta-episodes, the default first."""
 MAX_META_EPISODES = 10**6
 """Maximum number of meta-episodes of a panel."""
+RELATED = "related"
+"""Last word in the name of a panel of related tasks."""
 QUICK = 16
 """Size of a trial run, a prefix of the size of 128. Its scores are not results."""
 
@@ -36,11 +44,15 @@ def panel(
     rows_per_cell: int,
     seed: int,
     seats: Sequence[int | None] | None = None,
+    rotations: int = 1,
 ) -> tuple[Task, ...]:
     """Return `rows_per_cell` tasks for each pair of an opponent and a first seat of the learner.
 
     All cells have the same seeds and therefore the same deals, from every seat and against every opponent. A longer
     panel of the same `seed` begins with the same seeds.
+
+    In a series, the K tasks of a seed are played in K rotations, so that every episode has the same tasks and a gain
+    is no difference in difficulty. The rows are then rounded up to whole sets of rotations.
 
     Args:
         env_id: Id of the environment.
@@ -48,6 +60,7 @@ def panel(
         rows_per_cell: Tasks per opponent and seat.
         seed: Seed of the panel, at least 0.
         seats: First seats of the learner (default: those of the id's options).
+        rotations: Number of rotations K of each seed; 1 if episodes are no series.
 
     Raises:
         ValueError: If rows or opponents are missing, an opponent occurs twice, or the panel is too large.
@@ -60,11 +73,13 @@ def panel(
         raise ValueError(f"seed={seed} must not be negative.")
     if seats is None:
         seats = seats_of(env_id)
-    if (count := rows_per_cell * len(opponents) * len(seats)) > MAX_META_EPISODES:
+    sets = -(-rows_per_cell // rotations)
+    if (count := sets * rotations * len(opponents) * len(seats)) > MAX_META_EPISODES:
         raise ValueError(f"A panel must have at most {MAX_META_EPISODES:,} meta-episodes, got {count:,}.")
     return tuple(
-        Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row))
-        for row in range(rows_per_cell)
+        Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row), rotation=rotation)
+        for row in range(sets)
+        for rotation in range(rotations)
         for opponent in opponents
         for seat in seats
     )
@@ -106,11 +121,21 @@ class Panel:
         seats: Sequence[int | None] = self.seats if self.opponents else (None,)
         rows = self.rows_per_cell or -(-self.size // (len(opponents) * len(seats)))
         if self.ids is None:
-            return panel(self.env_id, opponents, rows, self.seed, seats)
+            rotations = _rotations(self.env_id, {**self.env_kwargs, **(env_kwargs or {})})
+            return panel(self.env_id, opponents, rows, self.seed, seats, rotations)
         # The ids depend on the size, so a trial takes the first ones of the smallest real size.
         ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, max(self.size, min(SIZES)))[: self.size]
         drawn = panel(self.env_id, opponents, len(ids), self.seed, seats)
         return tuple(replace(row, task_id=one) for row, one in zip(drawn, ids, strict=True))
+
+
+def _rotations(env_id: str, options: Mapping[str, Any]) -> int:
+    """Return the number of episodes if they are a series of related tasks, else 1."""
+    game: str = gym.spec(env_id).kwargs.get("game_name", "")
+    if game not in list_games() or not load_game(game).spec.series:
+        return 1
+    count: int = options.get("num_episodes", inspect.signature(MetaEpisode).parameters["num_episodes"].default)
+    return count
 
 
 def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
@@ -169,6 +194,19 @@ def _split_panels(prefix: str, split: Split) -> dict[str, Panel]:
         f"{prefix}-train": panel_of(split.train, split.seed, split.train_about),
         f"{prefix}-heldout": panel_of(split.heldout, split.seed + 1, split.heldout_about),
     }
+
+
+def _series_panel(prefix: str, series: TaskSeries) -> Panel:
+    """Return the panel of evaluation of a game of related tasks."""
+    return Panel(
+        env_id=f"mage/{series.game}-Meta-v0",
+        opponents=f"pool:{series.pool}",
+        # The seed follows from the name, so that no package has to know which seeds others use.
+        seed=seed_of(*prefix.encode()),
+        about=series.about,
+        seats=(0,),
+        env_kwargs=series.options,
+    )
 
 
 _kuhn, _tictactoe = (partial(_repeated, game, seats=(0, 1)) for game in ("KuhnPoker", "TicTacToe"))
@@ -244,6 +282,7 @@ def base_panels() -> dict[str, Panel]:
     found = {name: panel for name, panel in PANELS.items() if panel.opponents}
     for prefix, split in list_splits().items():
         found |= _split_panels(prefix, split)
+    found |= {f"{prefix}-{RELATED}": _series_panel(prefix, series) for prefix, series in list_series().items()}
     # Games of one player come last in lists; the names from above keep their places.
     return {**found, **PANELS}
 
@@ -251,6 +290,9 @@ def base_panels() -> dict[str, Panel]:
 def _base_panel(name: str) -> Panel | None:
     """Return a panel by its name without a size, or None. This loads the opponents of that game alone."""
     prefix, _, part = name.rpartition("-")
+    if part == RELATED:
+        series = find_series(prefix)
+        return None if series is None else _series_panel(prefix, series)
     if name in PANELS or part not in ("train", "heldout"):
         return PANELS.get(name)
     split = find_split(prefix)

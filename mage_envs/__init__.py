@@ -32,7 +32,8 @@ from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import Reply, parse_tag
-from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord
+from mage_envs.text.plain import Plain
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, PromptStyle, ReflectView, TurnRecord
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ _ABOVE = {
     "MetaEpisode": "wrappers",
     "OpponentPool": "opponents",
     "Panel": "benchmarks",
+    "Prose": "mage_envs.text.prose",
     "Protocol": "wrappers",
     "Related": "mage_envs.related",
     "Request": "wrappers",
@@ -73,6 +75,7 @@ __all__ = [
     "EpisodeRecord",
     "EpisodicMemory",
     "ExactPolicy",
+    "Frame",
     "FreeText",
     "Game",
     "GameSettings",
@@ -90,6 +93,7 @@ __all__ = [
     "OpponentFailure",
     "OpponentPool",
     "Panel",
+    "Plain",
     "PlayView",
     "Policy",
     "Prompt",

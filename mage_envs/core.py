@@ -7,7 +7,7 @@ point of a hand. A policy sees a `Turn`, never the state, so it cannot peek.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -61,6 +61,15 @@ class GameSpec:
     """Module-level function from an information state to its words, for the prompt style `words`."""
     shows_legal_actions: bool = True
     """True if the player sees the legal actions. If not, only `info["private"]` has them."""
+    legal_note: str = ""
+    """Note on the list of legal actions in a prompt, if the list alone is incomplete."""
+    lists_actions_in_paper: bool = True
+    """True if the prompts of the paper list the legal actions, as those of the style `paper` then do."""
+    nearest: Callable[[str, Sequence[str]], str] | None = field(default=None, compare=False, repr=False)
+    """Module-level function from an invalid answer and the listed legal actions to the legal form that is nearest.
+
+    None chooses the most similar legal action.
+    """
     has_intermediate_rewards: bool = False
     """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False
@@ -364,6 +373,8 @@ class HandResult(NamedTuple):
     """The learner's last observation."""
     information_state: str = ""
     """Key of the learner's knowledge at the end; empty if the hand was not played to its end."""
+    last_state: str = ""
+    """The learner's view of the last state if the rules did not end the hand; `observation` is then a notice."""
 
     @classmethod
     def from_info(cls, entry: Mapping[str, Any]) -> Self:
@@ -372,7 +383,7 @@ class HandResult(NamedTuple):
 
     def to_info(self) -> dict[str, Any]:
         """Return the result as an entry of `info["hand_results"]`."""
-        value, seat, ended_by, success, observation, information_state = self
+        value, seat, ended_by, success, observation, information_state, last_state = self
         return {
             "value": value,
             "seat": seat,
@@ -380,6 +391,7 @@ class HandResult(NamedTuple):
             "success": success,
             "observation": observation,
             "information_state": information_state,
+            "last_state": last_state,
         }
 
 
@@ -393,7 +405,7 @@ def is_success(hands: Sequence[HandResult]) -> bool:
     # If the game judges hands itself (`State.won`), every hand must be a success. A forfeited hand has no verdict, so
     # any other hand shows it.
     total, judged, won = 0.0, False, True
-    for value, _, ended_by, success, _, _ in hands:
+    for value, _, ended_by, success, _, _, _ in hands:
         if ended_by == BY_TIMEOUT:
             return False
         if success is not None:

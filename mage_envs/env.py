@@ -234,6 +234,11 @@ class TextGameEnv(gym.Env[str, str]):
         """Return the number of hands per episode."""
         return len(self._course)
 
+    @property
+    def seats_change(self) -> bool:
+        """Return True if the learner's seat changes from hand to hand."""
+        return self._moved > 0
+
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:

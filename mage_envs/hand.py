@@ -71,7 +71,13 @@ class TruncatedState(State):
 
     def result(self, seat: int) -> HandResult:
         """Return the result, without an information state because the hand did not reach an end of the game."""
-        return HandResult(self.returns[seat], seat, self.ended_by, observation=self.observation(seat))
+        return HandResult(
+            self.returns[seat],
+            seat,
+            self.ended_by,
+            observation=self.observation(seat),
+            last_state=self.at.observation(seat),
+        )
 
     def metrics(self) -> Mapping[str, float]:
         return self.at.metrics()

@@ -29,6 +29,8 @@ class EnvMetadata:
     """Keys that the environment accepts in `reset(options=...)`."""
     ends_by_itself: bool
     """True if the environment counts answers and reports its hands. Otherwise the meta-episode does both."""
+    seats_change: bool | None = None
+    """True if the learner's seat changes from hand to hand, None if the environment does not state it."""
 
 
 def read_env_metadata(
@@ -36,8 +38,8 @@ def read_env_metadata(
 ) -> EnvMetadata:
     """Return the metadata of an environment, read through its wrappers.
 
-    An environment of this suite defines `game_spec`, `settings`, `hands_per_episode`, `max_turns` and
-    `reset_options`. If `game_spec` is missing, the environment counts as a task for one player if its deals are
+    An environment of this suite defines `game_spec`, `settings`, `hands_per_episode`, `max_turns`, `reset_options` and
+    `seats_change`. If `game_spec` is missing, the environment counts as a task for one player if its deals are
     replayed, otherwise as a game of two players.
 
     Args:
@@ -71,6 +73,7 @@ def read_env_metadata(
             max_turns=limit,
             reset_options=env.get_wrapper_attr("reset_options"),
             ends_by_itself=True,
+            seats_change=env.get_wrapper_attr("seats_change") if env.has_wrapper_attr("seats_change") else None,
         )
     # An environment from outside this suite: the user describes it, and each of its episodes counts as one hand.
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__

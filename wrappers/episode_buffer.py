@@ -71,6 +71,15 @@ class EpisodeBuffer:
         before, self._paid = self._paid, float(reward(self.hands, planned))
         return self._paid - before
 
+    def answers_in(self, hand: int) -> int:
+        """Return the number of answers that used a turn of this hand, the newest hand of the episode."""
+        count = 0
+        for record in reversed(self.turns):
+            if record.hand != hand:
+                break
+            count += 1
+        return count
+
     def shown(self, window: int) -> list[TurnRecord]:
         """Return the newest turns, as many as a prompt shows."""
         most = max(window - self._dropped, 0)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from mage_envs.core import Turn
 from mage_envs.text.parser import REMARK_LIMIT
-from mage_envs.text.prompts import BLOCK, EpisodeRecord, PromptStyle, ReflectView, TurnRecord
+from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, ReflectView, StatesSetting, TurnRecord
 
 REMARK = "remark"
 """Placeholder for the style's own `remark_tag`."""
@@ -49,8 +49,8 @@ class Answer:
 class MemoryView(NamedTuple):
     """Input of a strategy's hooks: the learner's own observations and answers, and the prompt style."""
 
-    rules: str
-    num_episodes: int
+    frame: Frame
+    """Constants of the meta-episode."""
     records: Sequence[EpisodeRecord]
     """Finished episodes of the meta-episode, oldest first."""
     style: PromptStyle
@@ -58,8 +58,6 @@ class MemoryView(NamedTuple):
     """True if the chat already shows the last episode. A request then need not repeat it."""
     window: int
     """Maximum number of turns of an episode in a prompt."""
-    single_player: bool = False
-    """True if the game has one player."""
     episode: int = 0
     """Index of the current episode: the next one in `before_episode`, the ended one in `after_episode`."""
     first_observation: str = ""
@@ -71,6 +69,34 @@ class MemoryView(NamedTuple):
     category: str | None = None
     """Class of the task (number of boxes, task type), or None if the game has no classes."""
 
+    @property
+    def rules(self) -> str:
+        """Return the rules of the game."""
+        return self.frame.spec.rules
+
+    @property
+    def num_episodes(self) -> int:
+        """Return the number of episodes of the meta-episode."""
+        return self.frame.num_episodes
+
+    @property
+    def states_setting(self) -> bool:
+        """Return True if the style has words of its own for the setting, so that every request states it."""
+        return isinstance(self.style, StatesSetting)
+
+    def setting(self) -> str:
+        """Return the rules, and if the style states them also what repeats, what is new, and the limits."""
+        return self.style.setting(self.frame) if isinstance(self.style, StatesSetting) else self.rules
+
+    def ended(self, record: EpisodeRecord) -> str:
+        """Return the last state of an episode and how it ended, in the same words for every memory."""
+        if isinstance(self.style, StatesSetting):
+            return self.style.ended(record)
+        # Imported here, because only older runs and styles without words for requests use it.
+        from mage_envs.text.prose import ended_text
+
+        return ended_text(record)
+
     def shown(self, record: EpisodeRecord) -> Sequence[TurnRecord]:
         """Return the newest turns of `record`, at most `window`."""
         return record.turns[-self.window :]
@@ -78,13 +104,7 @@ class MemoryView(NamedTuple):
     def reflect_prompt(self) -> str:
         """Return the style's request to reflect on the last episode."""
         record = self.records[-1]
-        view = ReflectView(
-            rules=self.rules,
-            num_episodes=self.num_episodes,
-            record=record,
-            shown=self.shown(record),
-            single_player=self.single_player,
-        )
+        view = ReflectView(frame=self.frame, record=record, shown=self.shown(record))
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
 

@@ -17,8 +17,8 @@ from mage_envs.settings import EpisodeReward, GameSettings, as_reward
 from mage_envs.spaces import FreeText
 from mage_envs.step_checks import checked_reset, checked_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
-from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
-from mage_envs.text.styles import as_style
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, PromptStyle, TurnRecord
+from mage_envs.text.styles import DEFAULT_STYLE, as_style
 from wrappers.controls import split_control
 from wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
 from wrappers.episode_buffer import EpisodeBuffer
@@ -67,7 +67,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         protocol: str | Protocol = "adaptive",
         memory: MemorySpec = "reflection",
         context: str = "rebuilt",
-        style: str | PromptStyle = "prose",
+        style: str | PromptStyle = DEFAULT_STYLE,
         deal: str | None = None,
         reward: str | EpisodeReward | None = None,
         rules: str | None = None,
@@ -135,6 +135,15 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.style: PromptStyle = as_style(style, self.env_metadata.spec)
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
+        )
+        self._frame = Frame(
+            spec=self.env_metadata.spec,
+            num_episodes=num_episodes,
+            hands=self.env_metadata.hands,
+            max_turns=self.env_metadata.max_turns,
+            may_stop_early=self.protocol.early_stop,
+            replays=self._replays,
+            seats_change=self.env_metadata.seats_change,
         )
         self._reveals = reveal_opponent
         self.observation_space = FreeText()
@@ -238,6 +247,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             ended=results[0] if results else None,
             reply=parsed.reply,
             thought="\n".join([*episode.thinking, parsed.thought]) if episode.thinking else parsed.thought,
+            reason=reason,
         )
         share = episode.add(record, results, self.episode_reward, self.env_metadata.hands)
         # The hooks below see the new observation and, if the episode ended, its record.
@@ -343,13 +353,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Return the view that the memory's hooks receive."""
         episode = self._episode
         return MemoryView(
-            rules=self.env_metadata.spec.rules,
-            num_episodes=self.num_episodes,
+            frame=self._frame,
             records=self.records,
             style=self.style,
             continuing=bool(self._chat),
             window=self.env_metadata.settings.reflect_window,
-            single_player=self._single_player,
             episode=episode.index,
             first_observation=episode.first_observation,
             turn=None if self._ended or self._stage in (AFTER_EPISODE, BEFORE_EPISODE) else self._turn,
@@ -364,11 +372,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             self._send_prompt(self.style.play(self._play_view(last)))
             return
         view = ContinueView(
+            frame=self._frame,
             episode=episode.index,
-            num_episodes=self.num_episodes,
             turn=self._turn,
             observation=self._shown,
             last=last,
+            hand=self._hand,
+            answer=episode.answers_in(self._hand) + 1,
             previous=self._unseen_end() if last is None else None,
             thinking=episode.thinking,
             instruction=self._calls.instruction,
@@ -376,12 +386,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._send_prompt(self.style.continue_play(view))
 
     def _play_view(self, last: TurnRecord | None) -> PlayView:
-        facts, settings, episode = self.env_metadata.spec, self.env_metadata.settings, self._episode
+        settings, episode = self.env_metadata.settings, self._episode
         turns = episode.shown(settings.history_window)
         return PlayView(
-            rules=facts.rules,
+            frame=self._frame,
             episode=episode.index,
-            num_episodes=self.num_episodes,
             first_observation=episode.first_observation,
             turn=self._turn,
             observation=self._shown,
@@ -391,11 +400,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             memory=self._calls.render(self.memory_view()),
             last=last,
             hand=self._hand,
-            hands=self.env_metadata.hands,
-            max_turns=self.env_metadata.max_turns,
-            may_stop_early=self.protocol.early_stop,
-            single_player=self._single_player,
-            stays=facts.stays,
+            answer=episode.answers_in(self._hand) + 1,
             heading=self._calls.heading,
             thoughts=self._calls.thoughts(turns),
             thinking=episode.thinking,

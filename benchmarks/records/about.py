@@ -19,6 +19,7 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.lines import VERSION
 from benchmarks.versions import package_versions
 from mage_envs.loading.imports import imported, load_modules
+from mage_envs.text.styles import DEFAULT_STYLE
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
@@ -65,7 +66,10 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
     if not isinstance(told["opponents"], str):
         told["opponents"] = dict(told["opponents"])
     panel = named_panel(name) if has_ids else Panel(**told)
-    return Setting(panel, name, about["env_kwargs"])
+    # A run without the option played the default style of its time.
+    style = about["setting"]["options"].get("style", DEFAULT_STYLE)
+    played = {} if style == DEFAULT_STYLE or "style" in panel.env_kwargs else {"style": style}
+    return Setting(panel, name, {**played, **about["env_kwargs"]})
 
 
 def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from mage_envs.env import TextGameEnv
 from mage_envs.games.table_game import TableState
 from mage_envs.hand import Hand, Seat
 from mage_envs.text.parser import parse_reply
-from mage_envs.text.prompts import Prose
+from mage_envs.text.prompts import Sentences
 from opponents.tabular import RulePolicy
 from trainer.method.advantages import gigpo
 from trainer.method.batch import build_rows
@@ -105,7 +105,7 @@ ANSWER = (
         names=("observation", "info"),
     ),
     Hop(
-        Prose.reflect,
+        Sentences.reflect,
         "The prompt style writes the text of every prompt. This text is the observation that `step` returns.",
         ("view.record.index", "len(view.shown)"),
         ("returned",),

@@ -180,6 +180,7 @@ class KuhnPoker(TableGame):
         max_turns=6,
         actions=("check", "bet", "call", "fold"),
         words=_words,
+        lists_actions_in_paper=False,
         has_pictures=True,
     )
 

@@ -137,6 +137,7 @@ class TicTacToe(TableGame):
         max_turns=8,
         actions=ACTIONS,
         words=_words,
+        lists_actions_in_paper=False,
         has_pictures=True,
     )
 

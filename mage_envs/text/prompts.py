@@ -1,17 +1,41 @@
-"""The only prompt builder: the possible content of a prompt (the views), and the default wording (`Prose`)."""
+"""The content of a prompt (the views), the interface of a prompt style, and the parts of a prompt in full sentences.
+
+`mage_envs.text.plain` has the default wording, `mage_envs.text.styles` the list of all styles.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from mage_envs.core import DRAW, FAILURE, SUCCESS, HandResult, Turn
+from mage_envs.core import DRAW, GameSpec, HandResult, Turn
 
 BLOCK = "\n\n"
 """Separator of two items in a memory's text. Styles without paragraphs show the items in a row."""
 
-_VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "neither a success nor a failure"}
+
+class Frame(NamedTuple):
+    """The constants of a meta-episode that a prompt may state: the game, what repeats, what is new, and the limits."""
+
+    spec: GameSpec
+    num_episodes: int = 1
+    hands: int = 1
+    """Hands per episode."""
+    max_turns: int = 0
+    """Answers allowed per hand; if 0, the prompt does not mention a limit."""
+    may_stop_early: bool = False
+    """True if a success ends the series."""
+    replays: bool = False
+    """True if each episode repeats the chance of the first one."""
+    seats_change: bool | None = None
+    """True if the learner's seat changes from hand to hand, None if that is not known."""
+
+    @property
+    def single_player(self) -> bool:
+        """Return True if the game has only one player."""
+        return self.spec.players == 1
 
 
 class TurnRecord(NamedTuple):
@@ -29,6 +53,8 @@ class TurnRecord(NamedTuple):
     """The whole reply, without the reasoning before `</think>`."""
     thought: str = ""
     """Text before the action in the reply, after the thought-only replies since the previous turn."""
+    reason: str | None = None
+    """Reason why the answer is invalid (`mage_envs.text.parser`), or None."""
 
     @property
     def result(self) -> str:
@@ -74,9 +100,8 @@ class EpisodeRecord:
 class PlayView(NamedTuple):
     """The content of a play prompt."""
 
-    rules: str
+    frame: Frame
     episode: int
-    num_episodes: int
     first_observation: str
     turn: Turn
     observation: str
@@ -91,16 +116,8 @@ class PlayView(NamedTuple):
     last: TurnRecord | None
     """The latest answer, or None at an episode's start."""
     hand: int = 0
-    hands: int = 1
-    """Hands per episode."""
-    max_turns: int = 0
-    """Answers allowed per hand; if 0, the prompt does not mention a limit."""
-    may_stop_early: bool = False
-    """True if a success ends the series."""
-    single_player: bool = False
-    """True if the game has only one player."""
-    stays: str = ""
-    """Sentences on what stays the same between episodes, instead of the style's own words."""
+    answer: int = 1
+    """Number of the answer in this hand, counted from 1."""
     heading: str = ""
     """Heading of the memory, instead of the style's own words."""
     thoughts: Sequence[str] = ()
@@ -114,13 +131,16 @@ class PlayView(NamedTuple):
 class ContinueView(NamedTuple):
     """The content of a play message that continues a conversation: the news since the last message."""
 
+    frame: Frame
     episode: int
-    num_episodes: int
     turn: Turn
     observation: str
     """Current raw text, after the result of a hand that just ended."""
     last: TurnRecord | None
     """The latest answer, or None at an episode's start."""
+    hand: int = 0
+    answer: int = 1
+    """Number of the answer in this hand, counted from 1."""
     previous: EpisodeRecord | None = None
     """The previous episode, if this message continues a conversation across its end."""
     thinking: Sequence[str] = ()
@@ -133,14 +153,11 @@ class ContinueView(NamedTuple):
 class ReflectView:
     """The content of a reflect prompt."""
 
-    rules: str
-    num_episodes: int
+    frame: Frame
     record: EpisodeRecord
     """The episode to reflect on."""
     shown: Sequence[TurnRecord]
     """Answers of that episode inside the window."""
-    single_player: bool = False
-    """True if the game has only one player."""
 
 
 class PromptStyle(Protocol):
@@ -180,6 +197,26 @@ class PromptStyle(Protocol):
         ...
 
 
+@runtime_checkable
+class StatesSetting(Protocol):
+    """A style with its own words for the setting and for the end of an episode, which the requests of memories use.
+
+    Under other styles the requests of memories have the words of the style `prose`.
+    """
+
+    def setting(self, frame: Frame) -> str:
+        """Return the rules, what repeats, what is new, and the limits."""
+        ...
+
+    def verdict(self, record: EpisodeRecord) -> str:
+        """Return how an episode ended, without a full stop: `a failure; in total -1 chips`."""
+        ...
+
+    def ended(self, record: EpisodeRecord) -> str:
+        """Return the last state of an episode and its verdict."""
+        ...
+
+
 def answer_text(record: TurnRecord) -> str:
     """Return the answer in the words of a transcript."""
     if record.action is None:
@@ -188,12 +225,7 @@ def answer_text(record: TurnRecord) -> str:
     return shown if record.legal else f"{shown} (not a legal action, nothing happened)"
 
 
-def outcome_text(record: EpisodeRecord) -> str:
-    """Return the result of an episode in one sentence. No other text states the result, for every memory."""
-    verdict = "out of turns, a failure" if record.timeout else _VERDICTS[record.ended_as]
-    if not record.shows_score:
-        return f"Result: {verdict}."
-    return f"Result: {verdict}; in total {record.value:+g} ({record.unit})."
+# -- the words that the styles `plain`, `paper` and `prose` share ------------------------------------------------
 
 
 def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
@@ -203,18 +235,38 @@ def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
     return "\n".join(lines)
 
 
-_SAME_OPPONENT = "whoever plays against you, and how, stays the same throughout"
-
-
-class Prose:
-    """The default style: full sentences, answers in `<action>` and `<remark>` tags."""
+class Sentences(ABC):
+    """Base class of the styles with full sentences and answers in `<action>` and `<remark>` tags."""
 
     action_tag: str | None = "action"
     remark_tag: str | None = "remark"
 
+    # -- the words in which the styles differ ---------------------------------------------------------------
+
+    @abstractmethod
+    def setting(self, frame: Frame) -> str:
+        """Return the description of the game in a request."""
+
+    @abstractmethod
+    def ended(self, record: EpisodeRecord) -> str:
+        """Return how an episode ended."""
+
+    @abstractmethod
+    def _task(self, view: PlayView) -> str:
+        """Return the description of the game in a play prompt."""
+
+    @abstractmethod
+    def _now(self, view: PlayView | ContinueView) -> str:
+        """Return the request for an action."""
+
+    @abstractmethod
+    def _reflect_request(self, view: ReflectView) -> str:
+        """Return the request for a reflection."""
+
+    # -- what they share ------------------------------------------------------------------------------------
+
     def play(self, view: PlayView) -> str:
-        series = "" if view.num_episodes == 1 else self._series(view)
-        parts = [f"# Task\n{view.rules}{series}{self._limits(view)}"]
+        parts = [f"# Task\n{self._task(view)}"]
         # The window shows the first observation itself if it holds all turns with their observations.
         if view.omitted or len(view.turns) > view.full_turns:
             parts.append(f"# How this episode began\n{view.first_observation}")
@@ -230,53 +282,30 @@ class Prose:
     def continue_play(self, view: ContinueView) -> str:
         parts = []
         if view.previous is not None:
-            parts.append(f"{view.previous.outcome}\n{outcome_text(view.previous)}")
+            parts.append(self.ended(view.previous))
         if view.last is None and not view.thinking:
-            parts.append(f"Episode {view.episode + 1} of {view.num_episodes} begins.")
+            parts.append(f"Episode {view.episode + 1} of {view.frame.num_episodes} begins.")
         parts.append(self._now(view))
         return "\n\n".join(parts)
 
     def reflect(self, view: ReflectView) -> str:
-        record = view.record
+        record, frame = view.record, view.frame
         skipped = len(record.turns) - len(view.shown)
         return (
-            f"# Task\n{view.rules}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
-            f"# Episode {record.index + 1} of {view.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
-            f"It ended with:\n{record.outcome}\n{outcome_text(record)}\n\n{self._reflect_request(view)}"
+            f"# Task\n{self.setting(frame)}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
+            f"# Episode {record.index + 1} of {frame.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
+            f"It ended with:\n{self.ended(record)}\n\n{self._reflect_request(view)}"
         )
 
     def continue_reflect(self, view: ReflectView) -> str:
-        return f"{view.record.outcome}\n{outcome_text(view.record)}\n\n{self._reflect_request(view)}"
+        return f"{self.ended(view.record)}\n\n{self._reflect_request(view)}"
 
     def remember_reflection(self, episode: int, text: str) -> str:
         return f"Your remark after episode {episode + 1}: {text}"
 
     def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
         skipped = len(record.turns) - len(shown)
-        return (
-            f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\n"
-            f"It ended with:\n{record.outcome}\n{outcome_text(record)}"
-        )
-
-    @staticmethod
-    def _series(view: PlayView) -> str:
-        most = "up to " if view.may_stop_early else ""
-        same = "each starts from the same task" if view.single_player else _SAME_OPPONENT
-        same = f". {view.stays}" if view.stays else f" in the same setting: {same}."
-        return (
-            f" You play {most}{view.num_episodes} episodes{same} "
-            f"This is episode {view.episode + 1} of {view.num_episodes}."
-        )
-
-    @staticmethod
-    def _limits(view: PlayView) -> str:
-        what = "episode" if view.hands == 1 else "hand"
-        hands = "" if view.hands == 1 else f" An episode has {view.hands} hands; this is hand {view.hand + 1}."
-        if not view.max_turns:
-            return hands
-        return (
-            f"{hands} You may give at most {view.max_turns} answers per {what}; running out of them loses the episode."
-        )
+        return f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\nIt ended with:\n{self.ended(record)}"
 
     @staticmethod
     def _turns(view: PlayView) -> str:
@@ -292,24 +321,8 @@ class Prose:
         return "\n".join(lines)
 
     @staticmethod
-    def _now(view: PlayView | ContinueView) -> str:
-        notice = "Noted; nothing has changed, and no turn is spent.\n\n" if view.thinking else ""
-        # If the answer ended the hand, the result in the observation explains it already.
-        if not view.thinking and view.last is not None and not view.last.legal and not view.last.result:
-            fault = "held no action inside the tags" if view.last.action is None else "was not a legal action"
-            notice = f"Your last answer {fault}; nothing happened, but the turn is spent.\n\n"
-        legal = f"\nLegal actions: {' | '.join(view.turn.legal_actions)}" if view.turn.legal_actions else ""
+    def _answer_request(view: PlayView | ContinueView) -> str:
         return (
-            f"# Now\n{notice}{view.observation}{legal}\n\n"
             f"{view.instruction or 'Think first if you like.'} End your reply with one action inside tags, like this: "
             "<action>your action</action>"
-        )
-
-    @staticmethod
-    def _reflect_request(view: ReflectView) -> str:
-        about = "the setting" if view.single_player else "the setting and about whoever you face"
-        return (
-            f"Another episode in the same setting follows. Say what this one shows about {about}, what went wrong or "
-            "right, and how you will play next. End your reply with that plan inside "
-            "tags, like this: <remark>your plan</remark>"
         )

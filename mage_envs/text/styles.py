@@ -6,17 +6,35 @@ from collections.abc import Callable
 
 from mage_envs.core import GameSpec
 from mage_envs.loading.imports import load_class
-from mage_envs.text.prompts import PromptStyle, Prose
+from mage_envs.text.plain import Paper, Plain
+from mage_envs.text.prompts import PromptStyle
+
+DEFAULT_STYLE = "plain"
+"""Style of prompts unless another one is chosen."""
+FIRST_DEFAULT = "prose"
+"""Default style before records and saved models named one."""
+
+
+def _prose(spec: GameSpec) -> PromptStyle:
+    # Imported here, because only older runs use it.
+    from mage_envs.text.prose import Prose
+
+    return Prose()
 
 
 def _words(spec: GameSpec) -> PromptStyle:
-    # Imported here, because prose needs no vocabulary.
+    # Imported here, because the other styles need no vocabulary.
     from mage_envs.text.words.style import Words
 
     return Words(spec)
 
 
-STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {"prose": lambda spec: Prose(), "words": _words}
+STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {
+    "plain": lambda spec: Plain(),
+    "paper": lambda spec: Paper(),
+    "prose": _prose,
+    "words": _words,
+}
 """Functions that create a style for a game with this specification."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Rest, Spec, call
-from mage_envs.text.prompts import Prose
+from mage_envs.text.prose import Prose
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, cache_path
 from opponents.llm.endpoint import EndpointGenerator

@@ -17,7 +17,7 @@ from mage_envs.registry import DEFAULTS, list_games, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import parse_tag
-from mage_envs.text.prompts import PlayView, PromptStyle, TurnRecord
+from mage_envs.text.prompts import Frame, PlayView, PromptStyle, TurnRecord
 
 TRIES = 3
 """Answers per turn before a random legal action replaces them."""
@@ -188,9 +188,8 @@ class LanguageModelPolicy:
         """
         text = self.style.play(
             PlayView(
-                rules=self._facts.rules,
+                frame=Frame(self._facts, self.num_episodes, max_turns=self._facts.max_turns),
                 episode=0,
-                num_episodes=self.num_episodes,
                 first_observation=records[0].observation if records else turn.observation,
                 turn=turn,
                 observation=turn.observation,
@@ -199,7 +198,7 @@ class LanguageModelPolicy:
                 omitted=len(records) - len(shown),
                 memory="",
                 last=records[-1] if records else None,
-                max_turns=self._facts.max_turns,
+                answer=len(records) + 1,
             )
         )
         return Prompt((Message("user", text),), slot, seed, turn.legal_actions)

@@ -40,7 +40,7 @@ def test_a_hand_that_times_out_is_worth_the_timeout_value_and_shows_where_it_was
     assert isinstance(state, TruncatedState)
     assert state.at is before
     assert (state.player, state.legal_actions, state.returns) == (None, (), (-0.5, -0.5))
-    assert state.result(1) == (-0.5, 1, BY_TIMEOUT, None, END_NOTICES[BY_TIMEOUT], "")
+    assert state.result(1) == (-0.5, 1, BY_TIMEOUT, None, END_NOTICES[BY_TIMEOUT], "", before.observation(1))
     assert state.info(0)["legal_actions"] == ()
     assert state.info(0)["information_state"] == before.information_state(0)
     assert state.picture(0) == before.picture(0)
@@ -51,10 +51,11 @@ def test_a_hand_that_times_out_is_worth_the_timeout_value_and_shows_where_it_was
 def test_who_forfeits_gets_the_worst_return_and_nobody_else():
     hand = dealt(forfeits=True)
     hand.answer("bet")
+    before = hand.state
     hand.answer("raise")
     assert hand.over
     assert hand.state.returns == (0.0, -2.0)
-    assert hand.state.result(1) == (-2.0, 1, BY_FORFEIT, None, END_NOTICES[BY_FORFEIT], "")
+    assert hand.state.result(1) == (-2.0, 1, BY_FORFEIT, None, END_NOTICES[BY_FORFEIT], "", before.observation(1))
 
 
 def test_a_game_that_pays_on_the_way_keeps_what_it_paid():

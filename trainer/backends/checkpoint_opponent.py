@@ -11,7 +11,7 @@ import gymnasium as gym
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
-from mage_envs.text.styles import as_style
+from mage_envs.text.styles import FIRST_DEFAULT, as_style
 from opponents.llm.opponent import LanguageModelPolicy, settings_for
 from trainer.backends.play_settings import PlaySettings, load_generator
 
@@ -47,7 +47,7 @@ def checkpoint(game: Game, folder: Rest) -> LanguageModelPolicy:
         raise ValueError(
             f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.spec.name}."
         )
-    style = as_style(played.env_kwargs.get("style", "prose"), game.spec)
+    style = as_style(played.env_kwargs.get("style", FIRST_DEFAULT), game.spec)
     episodes = played.env_kwargs.get("num_episodes", 3)
     return LanguageModelPolicy(
         generator=generator, facts=game.spec, style=style, num_episodes=episodes, settings=settings_for(game.spec)

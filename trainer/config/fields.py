@@ -44,7 +44,7 @@ class EnvironmentFields:
         None,
         "Context of a model call: rebuilt (a new prompt) or conversation (one chat) (default: None, which is rebuilt).",
     )
-    prompt_style: str | None = option(None, "Name of a registered prompt style (default: None, which is prose).")
+    prompt_style: str | None = option(None, "Name of a registered prompt style (default: None, which is plain).")
     system_prompt: str | None = option(
         None,
         "System message before every chat, or @FILE to read it from a text file, also stored in mage.json "

@@ -143,7 +143,8 @@ class AMem(Baseline):
         self._keywords, self._dropped = "", 0
         if not self._query_llm or not self.notes:
             return None
-        return Request("query", _QUERY.format(state=state(view, view.first_observation)), tag=None)
+        text = _QUERY.format(state=state(view, view.first_observation))
+        return Request("query", _with_setting(view, text), tag=None)
 
     def before_turn(self, view: MemoryView) -> None:
         return None
@@ -165,8 +166,7 @@ class AMem(Baseline):
         if self._by_turn:
             self._close()
             return None
-        record = view.records[-1]
-        return self._write(view, episode_text(record, task_line(view), TRACE))
+        return self._write(view, episode_text(view, TRACE))
 
     def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Request | None:
         if request.kind == "query":
@@ -180,7 +180,7 @@ class AMem(Baseline):
         if fields is None:
             self._tell_failure(request, answer, "json")
         if request.kind == "note":
-            return self._take_note(fields or {})
+            return self._take_note(view, fields or {})
         self._take_links(fields or {})
         self._close()
         return None
@@ -198,9 +198,9 @@ class AMem(Baseline):
         if not self._bank.writable:
             return None
         self._new = Note(id=len(self.notes), time=view.episode, content=content)
-        return Request("note", _NOTE.format(content=content), tag=None, limit=ANSWER)
+        return Request("note", _with_setting(view, _NOTE.format(content=content)), tag=None, limit=ANSWER)
 
-    def _take_note(self, fields: Mapping[str, Any]) -> Request | None:
+    def _take_note(self, view: MemoryView, fields: Mapping[str, Any]) -> Request | None:
         if self._new is None:
             return None
         self._new = note = replace(
@@ -218,7 +218,7 @@ class AMem(Baseline):
         self._tell("neighbours", ids=self._labels, scores=[score for _, score in near], encoder=self.encoder.name)
         shown = [f"{label}. {self.notes[at].shown}" for label, at in enumerate(self._labels, start=1)]
         text = _LINK.format(note=note.shown, neighbours="\n\n".join(shown))
-        return Request("link", text, tag=None, limit=ANSWER)
+        return Request("link", _with_setting(view, text), tag=None, limit=ANSWER)
 
     def _take_links(self, fields: Mapping[str, Any]) -> None:
         """Store the new note, and replace the neighbours that the model revised. Unknown labels are ignored."""
@@ -267,6 +267,11 @@ class AMem(Baseline):
     def bank_text(self) -> str:
         """Return the text of the bank's file."""
         return bank_text("amem", [asdict(note) for note in self.notes], encoder=self.encoder.name)
+
+
+def _with_setting(view: MemoryView, text: str) -> str:
+    """Return the text of a request with the setting behind it, if the style states it."""
+    return f"{text}\n\n# Setting\n{view.setting()}" if view.states_setting else text
 
 
 def _note_of(item: Mapping[str, Any]) -> Note:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.text.prompts import EpisodeRecord, TurnRecord, answer_text, outcome_text
+from mage_envs.text.prompts import EpisodeRecord, StatesSetting, TurnRecord, answer_text
 from wrappers.memory import MemoryView
 
 TASK_LINE = 200
@@ -36,25 +36,19 @@ def trace(turns: Sequence[TurnRecord], most: int) -> str:
     return "\n".join([*texts[:first], *left_out, *texts[last:]])
 
 
-def episode_text(record: EpisodeRecord, task: str, most: int) -> str:
-    """Return a finished episode as text: the task, the first observation, the turns and the outcome.
-
-    Args:
-        record: The episode.
-        task: The task line.
-        most: Maximum number of characters of the turns.
-
-    Returns:
-        The text.
-    """
+def episode_text(view: MemoryView, most: int) -> str:
+    """Return the last episode as text: the task, the first observation, at most `most` characters of turns, the end."""
+    record = view.records[-1]
     return (
-        f"Task: {task}\nIt began with: {record.first_observation}\n{trace(record.turns, most)}\n"
-        f"It ended with: {record.outcome}\n{outcome_text(record)}"
+        f"Task: {task_line(view)}\nIt began with: {record.first_observation}\n{trace(record.turns, most)}\n"
+        f"It ended with: {view.ended(record)}"
     )
 
 
-def score_text(record: EpisodeRecord) -> str:
-    """Return the episode's return in the game's unit, or only its outcome if the learner is not shown the score."""
+def verdict(view: MemoryView, record: EpisodeRecord) -> str:
+    """Return how an episode ended, in the words of the style."""
+    if isinstance(view.style, StatesSetting):
+        return view.style.verdict(record)
     return f"{record.value:+g} {record.unit}" if record.shows_score else record.ended_as
 
 

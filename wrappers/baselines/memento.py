@@ -13,7 +13,7 @@ import numpy as np
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
 from wrappers.baselines.baseline import Baseline
-from wrappers.baselines.episode_text import score_text, state, tagged
+from wrappers.baselines.episode_text import state, tagged, verdict
 from wrappers.baselines.memory_bank import Bank, bank_text
 from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
@@ -115,7 +115,7 @@ class Memento(Baseline):
                 state=state(view, record.first_observation),
                 plan=self._plan if self.plans else done,
                 success=record.success,
-                score=score_text(record),
+                score=verdict(view, record),
                 episode=record.index,
             )
         )
@@ -131,7 +131,8 @@ class Memento(Baseline):
 
     def render(self, view: MemoryView) -> str:
         plan = [self._plan] if self._plan else []
-        cases = [self._labelled(case) for case in self._cases] if self._shows_cases or not self.plans else []
+        shows = self._shows_cases or not self.plans
+        cases = [self._labelled(view, case) for case in self._cases] if shows else []
         items = plan + cases
         return "\n\n".join(items[: self._kept(items)])
 
@@ -145,12 +146,18 @@ class Memento(Baseline):
         self._bank.items.append(case)
 
     @staticmethod
-    def _labelled(case: Case) -> str:
+    def _labelled(view: MemoryView, case: Case) -> str:
+        # The verdict of a style that states the setting also knows draws, and the case ends with it.
+        if view.states_setting:
+            return f"Case of episode {case.episode + 1}: {case.shown}"
         return f"{'A success' if case.success else 'A failure'} (episode {case.episode + 1}): {case.shown}"
 
     def _request(self, view: MemoryView, query: str) -> str:
-        parts = [_ROLE, f"# Task\n{view.rules}\n\n{query}"]
-        for success, heading in ((True, "Cases that succeeded"), (False, "Cases that failed")):
+        parts = [_ROLE, f"# Task\n{view.setting()}\n\n{query}"]
+        headings = ((True, "Cases that succeeded"), (False, "Cases that failed"))
+        if view.states_setting:
+            headings = ((True, "Earlier successes"), (False, "Other earlier cases"))
+        for success, heading in headings:
             if cases := [case.shown for case in self._cases if case.success is success]:
                 parts.append("\n\n".join([f"# {heading}", *cases]))
         if self._cases:

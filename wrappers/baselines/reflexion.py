@@ -6,7 +6,7 @@ import re
 
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.parser import INVALID
-from mage_envs.text.prompts import EpisodeRecord, outcome_text
+from mage_envs.text.prompts import EpisodeRecord
 from wrappers.baselines.baseline import Baseline
 from wrappers.baselines.episode_text import tagged, trace
 from wrappers.memory import Answer, MemoryView, Request
@@ -80,16 +80,18 @@ class Reflexion(Baseline):
         return "\n".join(f"{number}. {item}" for number, item in enumerate(kept, start=1))
 
     def _request(self, view: MemoryView, record: EpisodeRecord) -> str:
+        # Styles that state the setting state the end once, with their own verdict.
+        says_failed = not view.states_setting
         failed = self.failed(record)
-        parts = [_ROLE.format(failed=" that failed" if failed else "")]
+        parts = [_ROLE.format(failed=" that failed" if failed and says_failed else "")]
         if not view.continuing:
             parts += [
-                f"# Task\n{view.rules}",
+                f"# Task\n{view.setting()}",
                 f"# How it began\n{record.first_observation}",
                 f"# Attempt {record.index + 1} of {view.num_episodes}\n{trace(record.turns, TRACE)}",
             ]
-        status = "FAILED" if failed else "not failed"
-        parts.append(f"# Its end\n{record.outcome}\n{outcome_text(record)}\nStatus: {status}.")
+        status = f"\nStatus: {'FAILED' if failed else 'not failed'}." if says_failed else ""
+        parts.append(f"# Its end\n{view.ended(record)}{status}")
         if self._reflections:
             plans = [f"{number}. {text}" for number, (_, text) in enumerate(self._reflections, start=1)]
             parts.append("\n".join(["# Your earlier plans", *plans]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import product
 from typing import Any, Self
@@ -18,6 +19,7 @@ from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
 from mage_envs.games.sokoban.level import MOVES, Drawing, offsets, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room, RoomSource
 from mage_envs.settings import GameSettings, success_reward, total_reward
+from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
 
 MOVES_PER_TURN = 3
 SIZES = range(5, 21)
@@ -166,6 +168,12 @@ def _state_at(room: Room, boxes: int, player: int, executed: int) -> SokobanStat
     return SokobanState(positions, positions.at(boxes, player), executed)
 
 
+def nearest_moves(answer: str, legal_actions: Sequence[str]) -> str:
+    """Return the moves that an answer names, in the form of an action, or else the nearest single move."""
+    named = re.findall("|".join(MOVES), answer[:MAX_CHARACTERS].lower())
+    return ", ".join(named[:MOVES_PER_TURN]) or nearest_action(answer, legal_actions)
+
+
 class Sokoban(Game):
     """Sokoban rooms with an exact length of the solution, or Boxoban levels.
 
@@ -218,6 +226,9 @@ class Sokoban(Game):
         max_turns=7,
         has_intermediate_rewards=True,
         has_pictures=True,
+        legal_note="one to three of these moves, separated by commas",
+        lists_actions_in_paper=False,
+        nearest=nearest_moves,
     )
 
     def __init__(

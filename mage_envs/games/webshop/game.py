@@ -14,6 +14,8 @@ Versions: v0.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -27,12 +29,20 @@ from mage_envs.games.webshop.session import DONE, Session, parse
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
+from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
 
 EXAMPLE = "search[<your query>]"
 """Placeholder for all searches among the legal actions."""
 _EXPECTED = (EXAMPLE, "or a click that the page offers")
 MOST_EARLIER = 100
 """Maximum number of earlier pages or actions in an observation."""
+_LOOSE_SEARCH = re.compile(r"\W*search\b\W*(\w.*?)\W*", re.IGNORECASE | re.DOTALL)
+
+
+def nearest_page_action(answer: str, legal_actions: Sequence[str]) -> str:
+    """Return a search for the words of an answer that begins with `search`, or else the nearest action of the page."""
+    words = _LOOSE_SEARCH.fullmatch(answer[:MAX_CHARACTERS])
+    return f"search[{words[1]}]" if words else nearest_action(answer, legal_actions)
 
 
 class WebShopState(State):
@@ -171,6 +181,7 @@ class WebShop(Game):
         unit="score",
         min_return=0.0,
         max_turns=12,
+        nearest=nearest_page_action,
     )
 
     split: str = "train"

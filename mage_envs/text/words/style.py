@@ -64,7 +64,7 @@ class Words:
         if spec.actions is None:
             raise ValueError(
                 f"style='words' needs a fixed set of actions, which {spec.name} has not (GameSpec.actions); "
-                "use style='prose'."
+                "use style='plain'."
             )
         self._words_of, self._actions = spec.words, frozenset(spec.actions)
 

@@ -20,7 +20,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.text.prompts import Prose
+from mage_envs.text.prose import Prose
 from mage_envs.text.words.style import Words
 from mage_envs.text.words.vocabulary import vocabulary
 from opponents import LanguageModelPolicy, make_opponent
@@ -56,7 +56,7 @@ def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     assert set(np.abs(result.returns[:, 0])) == {2.0}  # both always bet or call
     assert policy.turns == len(model.prompts) == 20
     assert policy.invalid == policy.given_up == 0
-    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac")
+    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac", style="prose")
     seen = {env.reset(seed=seed)[0] for seed in range(40)}
     assert {prompt.messages[0].content for prompt in model.prompts} == seen
 

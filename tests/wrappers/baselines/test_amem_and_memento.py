@@ -8,7 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from mage_envs.core import Turn
+from mage_envs.core import GameSpec, Turn
+from mage_envs.text.prompts import Frame
 from tests.wrappers.memory_players import good, kinds, make, play
 from wrappers import MemoryView, Request, as_memory
 from wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
@@ -60,7 +61,7 @@ def test_the_neighbours_that_were_retrieved_are_revised_not_the_oldest():
     about = ["red hats in the shop", "chess openings with knights", "red hats in the shop, again"]
     for at, content in enumerate(about):
         memory._new = Note(id=at, time=at, content=content)
-        request = memory._take_note({"keywords": [], "context": content, "tags": []})
+        request = memory._take_note(view_at("x"), {"keywords": [], "context": content, "tags": []})
         if request is not None and at == 1:
             memory._take_links({})
         elif request is not None:
@@ -94,7 +95,7 @@ def test_wrong_labels_lengths_and_types_count_for_nothing():
     for at in range(2):
         memory._bank.items.append(Note(id=at, time=at, content=f"note {at}", context=f"c{at}", tags=("t",)))
     memory._new = Note(id=2, time=2, content="note 2")
-    memory._take_note({"keywords": "abc", "context": 3, "tags": ["a", "a", 5]})
+    memory._take_note(view_at("x"), {"keywords": "abc", "context": 3, "tags": ["a", "a", 5]})
     assert memory._new.keywords == ()
     assert (memory._new.context, memory._new.tags) == (GENERIC, ("a",))
     memory._take_links(LINKED)
@@ -156,7 +157,8 @@ def test_linked_notes_come_along_each_once_and_within_k_read():
 def view_at(observation, rules="A game. More."):
     turn = Turn(0, observation, (), observation)
     env = make()
-    return MemoryView(rules=rules, num_episodes=3, records=[], style=env.style, continuing=False, window=7, turn=turn)
+    frame = Frame(GameSpec(name="Game", rules=rules), num_episodes=3)
+    return MemoryView(frame=frame, records=[], style=env.style, continuing=False, window=7, turn=turn)
 
 
 def test_the_query_is_the_task_and_what_is_seen_now():
@@ -191,15 +193,16 @@ def test_memento_plans_before_each_episode_the_first_included():
     assert [episode for kind, episode in kinds(log) if kind == "plan"] == list(range(7))
     assert "# Your plan for this episode\n1. try w\n2. look" in log[-1][0]
     asked = [row[0] for row in log if row[1]["kind"] == "plan"]
-    assert "# Cases" not in asked[0]
+    assert "cases" not in asked[0]
     for shown in asked:
         assert shown.count("Plan: 1. try w") <= 4
     assert asked[-1].count("Plan: 1. try w") == 4
     successes = [case.success for case in env.memory.cases]
     assert True in successes
     assert False in successes
-    both = next(text for text in asked if "that succeeded" in text and "that failed" in text)
-    assert both.index("# Cases that succeeded") < both.index("# Cases that failed")
+    both = next(text for text in asked if "Earlier successes" in text and "Other earlier cases" in text)
+    assert both.index("# Earlier successes") < both.index("Result: a success") < both.index("# Other earlier cases")
+    assert both.index("# Other earlier cases") < both.index("Result: a failure")
 
 
 def test_equal_cases_are_ordered_the_newest_first():
@@ -214,7 +217,7 @@ def test_the_plan_is_what_the_play_prompt_shows_and_cases_on_request():
         log = play(make(SOKOBAN, memory=options, num_episodes=3, max_turns=1))
         shown = log[-1][0]
         assert "1. try w\n2. look" in shown
-        assert ("A failure (episode 1)" in shown) is cases
+        assert ("Case of episode 1: " in shown) is cases
 
 
 @pytest.mark.parametrize(
@@ -241,7 +244,7 @@ def test_memento_trace_asks_nothing_and_shows_what_was_done():
     assert {row[1]["kind"] for row in log} == {"play"}
     moves = [turn.action for turn in env.records[1].turns]
     assert f"Plan: {'; '.join(moves)}" in log[-1][0]
-    assert "# Cases from earlier episodes\nA failure (episode 2): " in log[-1][0]
+    assert "# Cases from earlier episodes\nCase of episode 2: " in log[-1][0]
 
 
 def test_no_bank_but_the_own_is_kept_between_meta_episodes():

@@ -1,0 +1,209 @@
+"""`Plain`, the default style: every request states the setting, the limits and what the last answer was read as."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from mage_envs.core import BY_FORFEIT, DRAW, FAILURE, SUCCESS, GameSpec, HandResult
+from mage_envs.text.parser import LENGTH, NO_TEXT
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, ReflectView, Sentences, TurnRecord
+from mage_envs.text.visible import one_line
+
+_VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "a draw"}
+_QUOTED = 60
+"""Maximum characters of an answer that the feedback quotes."""
+_FEW_ACTIONS = 6
+"""Maximum number of actions of a game that the style `paper` names once, as rules."""
+
+MAX_CHARACTERS = 200
+"""Characters of an answer that are compared with actions. A long answer would make the comparison slow."""
+_NUMBER = re.compile(r"(?<!\d)-?\d{1,9}")
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+
+
+def nearest_action(answer: str, legal_actions: Sequence[str]) -> str:
+    """Return the legal action with the most similar words and, if they are equal, the nearest numbers."""
+    words, numbers = _parts(answer[:MAX_CHARACTERS])
+
+    def distance(action: str) -> tuple[float, float]:
+        other_words, other_numbers = _parts(action)
+        gap = float("inf")
+        if len(numbers) == len(other_numbers):
+            gap = sum(abs(one - other) for one, other in zip(numbers, other_numbers, strict=True))
+        return -SequenceMatcher(None, words, other_words).ratio(), gap
+
+    return min(legal_actions, key=distance, default="")
+
+
+def _parts(text: str) -> tuple[str, list[int]]:
+    """Return the letters of a text as words, and its whole numbers."""
+    return _NO_LETTERS.sub(" ", text.lower()).strip(), [int(number) for number in _NUMBER.findall(text)]
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a return with its unit in words: `-1 chips`, `1 point per round`, `a score of 0.0833`."""
+    # Three digits, and no "-0" for a sum with a rounding error.
+    number = f"{round(value, 9) + 0.0:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    first, blank, rest = unit.partition(" ")
+    if not first.endswith("s"):
+        return f"a {unit} of {number}"
+    if number == "1":
+        first = first.removesuffix("es") if first.endswith("ches") else first.removesuffix("s")
+    return f"{number} {first}{blank}{rest}"
+
+
+def last_state(record: EpisodeRecord) -> str:
+    """Return the last observation of an episode, with the state in place of the notice that its answers ran out."""
+    end = record.hands[-1] if record.hands else None
+    if end is None or not end.last_state:
+        return record.outcome
+    # Hands that ended earlier in the same step come first in the last observation.
+    return record.outcome.removesuffix(end.observation) + _stopped(end)
+
+
+def _stopped(end: HandResult) -> str:
+    """Return the last state of a hand that the rules did not end. The verdict states that the answers ran out."""
+    return f"{end.last_state}\n{end.observation}" if end.ended_by == BY_FORFEIT else end.last_state
+
+
+def read_as(record: TurnRecord) -> str:
+    """Return what was read from an invalid reply, as the start of a sentence."""
+    if record.action is not None:
+        read = one_line(record.action)
+        return f'Your last answer was "{read if len(read) <= _QUOTED else read[: _QUOTED - 3] + "..."}"'
+    if record.reason == LENGTH:
+        return "Your last reply was cut at its limit, before an action inside the tags"
+    return f"Your last reply held {'no text' if record.reason in NO_TEXT else 'no action inside the tags'}"
+
+
+class Plain(Sentences):
+    """Default style: full sentences, answers in `<action>` and `<remark>` tags."""
+
+    def __init__(self) -> None:
+        self._framed: tuple[Frame, str] | None = None
+
+    # -- the setting and the end of an episode, for every memory ---------------------------------------------
+
+    def setting(self, frame: Frame) -> str:
+        # A meta-episode has one frame, and each of its prompts states it.
+        if self._framed is None or self._framed[0] is not frame:
+            self._framed = frame, f"{self._rules(frame.spec)}{_series(frame)}{_limits(frame)}"
+        return self._framed[1]
+
+    def verdict(self, record: EpisodeRecord) -> str:
+        verdict = _VERDICTS[record.ended_as]
+        if record.timeout:
+            verdict += ", because the answers ran out"
+        return f"{verdict}; in total {amount(record.value, record.unit)}" if record.shows_score else verdict
+
+    def ended(self, record: EpisodeRecord) -> str:
+        return f"{last_state(record)}\nResult: {self.verdict(record)}."
+
+    # -- prompts --------------------------------------------------------------------------------------------
+
+    def _rules(self, spec: GameSpec) -> str:
+        return spec.rules
+
+    def _legal(self, spec: GameSpec, legal_actions: tuple[str, ...]) -> str:
+        """Return the line with the legal actions, or an empty string."""
+        if not legal_actions:
+            return ""
+        note = f" ({spec.legal_note})" if spec.legal_note else ""
+        return f"\nLegal actions{note}: {' | '.join(legal_actions)}"
+
+    def _nearest(self, spec: GameSpec, record: TurnRecord) -> str:
+        """Return the legal form nearest to an invalid answer, or an empty string."""
+        legal, read = record.turn.legal_actions, record.action or ""
+        # An action of the game that is not legal now has the right form, and another move is no correction of it.
+        known = spec.actions is not None and read.strip().lower() in spec.actions
+        return (spec.nearest or nearest_action)(read, legal) if read and legal and not known else ""
+
+    def feedback(self, spec: GameSpec, record: TurnRecord) -> str:
+        """Return what was read from an invalid answer, its nearest legal form, and what happened."""
+        text = read_as(record)
+        if record.action is not None:
+            text += ", which is not a legal action here"
+        if nearest := self._nearest(spec, record):
+            text += f". The nearest legal action is: {nearest}"
+        # A forfeit is stated by the result of its hand, with which the observation begins.
+        return f"{text}." if record.ended else f"{text}. Nothing happened, but the answer counts."
+
+    def _task(self, view: PlayView) -> str:
+        return self.setting(view.frame)
+
+    def _now(self, view: PlayView | ContinueView) -> str:
+        frame, last = view.frame, view.last
+        notice = ""
+        if view.thinking:
+            notice = " Your thought was noted; nothing has changed, and no answer is spent."
+        elif last is not None and not last.legal and (last.ended is None or last.ended.ended_by == BY_FORFEIT):
+            notice = f"\n{self.feedback(frame.spec, last)}"
+        legal = self._legal(frame.spec, view.turn.legal_actions)
+        return f"# Now\n{_progress(view)}{notice}\n\n{view.observation}{legal}\n\n{self._answer_request(view)}"
+
+    def _reflect_request(self, view: ReflectView) -> str:
+        about = "the task" if view.frame.single_player else "your opponent"
+        return (
+            f"Say what this episode shows about {about}, what went wrong or right, and how you will play the next "
+            "one. End your reply with that plan inside tags, like this: <remark>your plan</remark>"
+        )
+
+
+class Paper(Plain):
+    """Style without the list of legal actions in the games whose prompts in the paper have none."""
+
+    def _rules(self, spec: GameSpec) -> str:
+        hidden = not spec.lists_actions_in_paper
+        if hidden and spec.actions is not None and len(spec.actions) <= _FEW_ACTIONS:
+            return f"{spec.rules} An action is one of: {', '.join(spec.actions)}."
+        return spec.rules
+
+    def _legal(self, spec: GameSpec, legal_actions: tuple[str, ...]) -> str:
+        return super()._legal(spec, legal_actions) if spec.lists_actions_in_paper else ""
+
+    def _nearest(self, spec: GameSpec, record: TurnRecord) -> str:
+        return super()._nearest(spec, record) if spec.lists_actions_in_paper else ""
+
+
+def _series(frame: Frame) -> str:
+    """Return the sentences on what repeats in the episodes, and what is new."""
+    if frame.num_episodes == 1:
+        return ""
+    most = "up to " if frame.may_stop_early else ""
+    stop = " Your first success ends the series." if frame.may_stop_early else ""
+    if frame.single_player:
+        return (
+            f" You play {most}{frame.num_episodes} episodes of the same task: each starts in the same state, and "
+            f"nothing else is new.{stop}"
+        )
+    others = "opponent" if frame.spec.players == 2 else f"{frame.spec.players - 1} opponents"
+    chance = "repeats in each episode" if frame.replays else "is drawn anew in each episode"
+    seats = {None: "", True: ", and your seat changes from hand to hand", False: ", and your seat stays the same"}
+    return (
+        f" You play {most}{frame.num_episodes} episodes against the same {others}, with the same way of playing "
+        f"throughout. Chance, if the game has any, {chance}{seats[frame.seats_change]}.{stop}"
+    )
+
+
+def _limits(frame: Frame) -> str:
+    hands = "" if frame.hands == 1 else f" An episode has {frame.hands} hands."
+    if not frame.max_turns:
+        return hands
+    per = "episode" if frame.hands == 1 else "hand"
+    return (
+        f"{hands} You may give at most {frame.max_turns} answers per {per}, and an invalid answer counts, too; if they "
+        "run out, the episode is lost."
+    )
+
+
+def _progress(view: PlayView | ContinueView) -> str:
+    """Return the number of the episode, of the hand and of the answer."""
+    frame = view.frame
+    parts = [f"Episode {view.episode + 1} of {frame.num_episodes}"] if frame.num_episodes > 1 else []
+    parts += [f"hand {view.hand + 1} of {frame.hands}"] if frame.hands > 1 else []
+    where = ", ".join(parts)
+    texts = [f"{where[0].upper()}{where[1:]}."] if where else []
+    texts += [f"Answer {view.answer} of {frame.max_turns}."] if frame.max_turns else []
+    return " ".join(texts) or "Your turn."

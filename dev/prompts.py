@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 
@@ -33,7 +34,7 @@ models) and `words` (a few dozen words for very small models).
 def prompts_of(game: str) -> dict[str, str]:
     """Return the first prompt, the prompt after an invalid answer, and the first request to reflect."""
     # The built-in catalogue of the shop has a size that is quick to build.
-    options = {"size": "tiny"} if game == "WebShop" else {}
+    options: dict[str, Any] = {"size": "tiny"} if game == "WebShop" else {}
     env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, num_episodes=2, **options)
     prompt, info = env.reset(seed=SEED)
     found = {PLAY: prompt}

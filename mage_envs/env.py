@@ -237,7 +237,7 @@ class TextGameEnv(gym.Env[str, str]):
     @property
     def seats_change(self) -> bool:
         """Return True if the learner's seat changes from hand to hand."""
-        return self._moved > 0
+        return self._plan.moved > 0
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ class EpisodeBuffer:
         """Replies since the last turn that contained only a thought."""
         self.answers = 0
         """Number of answers that used a turn."""
+        self.answers_in_hand = 0
+        """Number of those since the last hand ended."""
         self.value = 0.0
         """Sum of the environment's rewards so far."""
         self._unpaid = 0.0
@@ -65,20 +67,13 @@ class EpisodeBuffer:
         self.turns.append(record)
         self.thinking = []
         if not results:
+            self.answers_in_hand += 1
             return 0.0
+        self.answers_in_hand = 0
         self.hands += results
         # The reward of an episode need not be a sum over hands (e.g. +10, 0 or -10), so each share is a difference.
         before, self._paid = self._paid, float(reward(self.hands, planned))
         return self._paid - before
-
-    def answers_in(self, hand: int) -> int:
-        """Return the number of answers that used a turn of this hand, the newest hand of the episode."""
-        count = 0
-        for record in reversed(self.turns):
-            if record.hand != hand:
-                break
-            count += 1
-        return count
 
     def shown(self, window: int) -> list[TurnRecord]:
         """Return the newest turns, as many as a prompt shows."""

@@ -107,9 +107,7 @@ class Plain(Sentences):
         return spec.rules
 
     def _legal(self, spec: GameSpec, legal_actions: tuple[str, ...]) -> str:
-        """Return the line with the legal actions, or an empty string."""
-        if not legal_actions:
-            return ""
+        """Return the line with the legal actions, or an empty string if the style hides them."""
         note = f" ({spec.legal_note})" if spec.legal_note else ""
         return f"\nLegal actions{note}: {' | '.join(legal_actions)}"
 
@@ -140,8 +138,8 @@ class Plain(Sentences):
             notice = " Your thought was noted; nothing has changed, and no answer is spent."
         elif last is not None and not last.legal and (last.ended is None or last.ended.ended_by == BY_FORFEIT):
             notice = f"\n{self.feedback(frame.spec, last)}"
-        legal = self._legal(frame.spec, view.turn.legal_actions)
-        return f"# Now\n{_progress(view)}{notice}\n\n{view.observation}{legal}\n\n{self._answer_request(view)}"
+        legal = self._legal(frame.spec, view.turn.legal_actions) if view.turn.legal_actions else ""
+        return f"# Now\n{_place(view)}{notice}\n\n{view.observation}{legal}\n\n{self._answer_request(view)}"
 
     def _reflect_request(self, view: ReflectView) -> str:
         about = "the task" if view.frame.single_player else "your opponent"
@@ -173,6 +171,8 @@ def _series(frame: Frame) -> str:
         return ""
     most = "up to " if frame.may_stop_early else ""
     stop = " Your first success ends the series." if frame.may_stop_early else ""
+    if frame.spec.stays:
+        return f" You play {most}{frame.num_episodes} episodes. {frame.spec.stays}{stop}"
     if frame.single_player:
         return (
             f" You play {most}{frame.num_episodes} episodes of the same task: each starts in the same state, and "
@@ -198,12 +198,14 @@ def _limits(frame: Frame) -> str:
     )
 
 
-def _progress(view: PlayView | ContinueView) -> str:
+def _place(view: PlayView | ContinueView) -> str:
     """Return the number of the episode, of the hand and of the answer."""
     frame = view.frame
-    parts = [f"Episode {view.episode + 1} of {frame.num_episodes}"] if frame.num_episodes > 1 else []
-    parts += [f"hand {view.hand + 1} of {frame.hands}"] if frame.hands > 1 else []
-    where = ", ".join(parts)
-    texts = [f"{where[0].upper()}{where[1:]}."] if where else []
-    texts += [f"Answer {view.answer} of {frame.max_turns}."] if frame.max_turns else []
-    return " ".join(texts) or "Your turn."
+    # One expression per case and no lists, because every play prompt states its place.
+    answer = f"Answer {view.answer} of {frame.max_turns}." if frame.max_turns else "Your turn."
+    if frame.hands == 1:
+        if frame.num_episodes == 1:
+            return answer
+        return f"Episode {view.episode + 1} of {frame.num_episodes}. {answer}"
+    episode = f"Episode {view.episode + 1} of {frame.num_episodes}. " if frame.num_episodes > 1 else ""
+    return f"{episode}Hand {view.hand + 1} of {frame.hands}. {answer}"

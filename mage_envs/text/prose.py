@@ -41,8 +41,9 @@ class Prose(Sentences):
             return ""
         most = "up to " if frame.may_stop_early else ""
         same = "each starts from the same task" if frame.single_player else _SAME_OPPONENT
+        same = f". {frame.spec.stays}" if frame.spec.stays else f" in the same setting: {same}."
         return (
-            f" You play {most}{frame.num_episodes} episodes in the same setting: {same}. "
+            f" You play {most}{frame.num_episodes} episodes{same} "
             f"This is episode {view.episode + 1} of {frame.num_episodes}."
         )
 

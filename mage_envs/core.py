@@ -66,10 +66,7 @@ class GameSpec:
     lists_actions_in_paper: bool = True
     """True if the prompts of the paper list the legal actions, as those of the style `paper` then do."""
     nearest: Callable[[str, Sequence[str]], str] | None = field(default=None, compare=False, repr=False)
-    """Module-level function from an invalid answer and the listed legal actions to the legal form that is nearest.
-
-    None chooses the most similar legal action.
-    """
+    """Module-level function from (invalid answer, listed actions) to its legal form; None: the most similar action."""
     has_intermediate_rewards: bool = False
     """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False
@@ -383,16 +380,7 @@ class HandResult(NamedTuple):
 
     def to_info(self) -> dict[str, Any]:
         """Return the result as an entry of `info["hand_results"]`."""
-        value, seat, ended_by, success, observation, information_state, last_state = self
-        return {
-            "value": value,
-            "seat": seat,
-            "ended_by": ended_by,
-            "success": success,
-            "observation": observation,
-            "information_state": information_state,
-            "last_state": last_state,
-        }
+        return self._asdict()
 
 
 def hand_results(info: Mapping[str, Any]) -> list[HandResult]:

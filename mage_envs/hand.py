@@ -52,8 +52,7 @@ class OpponentFailure(RuntimeError):
 class TruncatedState(State):
     """The end of a hand that the game's rules did not end; `at` is its last state."""
 
-    player = None
-    legal_actions = ()
+    player, legal_actions = None, ()
 
     def __init__(self, at: State, ended_by: str, returns: tuple[float, ...]) -> None:
         self.at, self.ended_by = at, ended_by
@@ -71,13 +70,8 @@ class TruncatedState(State):
 
     def result(self, seat: int) -> HandResult:
         """Return the result, without an information state because the hand did not reach an end of the game."""
-        return HandResult(
-            self.returns[seat],
-            seat,
-            self.ended_by,
-            observation=self.observation(seat),
-            last_state=self.at.observation(seat),
-        )
+        notice, seen = self.observation(seat), self.at.observation(seat)
+        return HandResult(self.returns[seat], seat, self.ended_by, observation=notice, last_state=seen)
 
     def metrics(self) -> Mapping[str, float]:
         return self.at.metrics()

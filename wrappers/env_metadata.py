@@ -11,6 +11,7 @@ import gymnasium as gym
 from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, HandResult
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import GameSettings, total_reward
+from mage_envs.text.prompts import Frame
 
 _TOTAL = {"task": total_reward, "released": total_reward}
 
@@ -31,6 +32,24 @@ class EnvMetadata:
     """True if the environment counts answers and reports its hands. Otherwise the meta-episode does both."""
     seats_change: bool | None = None
     """True if the learner's seat changes from hand to hand, None if the environment does not state it."""
+
+    def frame(self, num_episodes: int, may_stop_early: bool, replays: bool) -> Frame:
+        """Return the constants that prompts state.
+
+        Args:
+            num_episodes: Number of episodes of the meta-episode.
+            may_stop_early: True if a success ends it.
+            replays: True if each episode repeats the chance of the first one.
+        """
+        return Frame(
+            spec=self.spec,
+            num_episodes=num_episodes,
+            hands=self.hands,
+            max_turns=self.max_turns,
+            may_stop_early=may_stop_early,
+            replays=replays,
+            seats_change=self.seats_change,
+        )
 
 
 def read_env_metadata(

@@ -17,7 +17,7 @@ from mage_envs.settings import EpisodeReward, GameSettings, as_reward
 from mage_envs.spaces import FreeText
 from mage_envs.step_checks import checked_reset, checked_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
-from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, PromptStyle, TurnRecord
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import DEFAULT_STYLE, as_style
 from wrappers.controls import split_control
 from wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
@@ -136,15 +136,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
         )
-        self._frame = Frame(
-            spec=self.env_metadata.spec,
-            num_episodes=num_episodes,
-            hands=self.env_metadata.hands,
-            max_turns=self.env_metadata.max_turns,
-            may_stop_early=self.protocol.early_stop,
-            replays=self._replays,
-            seats_change=self.env_metadata.seats_change,
-        )
+        self._frame = self.env_metadata.frame(num_episodes, self.protocol.early_stop, self._replays)
         self._reveals = reveal_opponent
         self.observation_space = FreeText()
         self.action_space = FreeText()

@@ -9,7 +9,6 @@ from difflib import SequenceMatcher
 from mage_envs.core import BY_FORFEIT, DRAW, FAILURE, SUCCESS, GameSpec, HandResult
 from mage_envs.text.parser import LENGTH, NO_TEXT
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, ReflectView, Sentences, TurnRecord
-from mage_envs.text.visible import one_line
 
 _VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "a draw"}
 _QUOTED = 60
@@ -71,6 +70,9 @@ def _stopped(end: HandResult) -> str:
 def read_as(record: TurnRecord) -> str:
     """Return what was read from an invalid reply, as the start of a sentence."""
     if record.action is not None:
+        # Imported here, because most answers are valid.
+        from mage_envs.text.visible import one_line
+
         read = one_line(record.action)
         return f'Your last answer was "{read if len(read) <= _QUOTED else read[: _QUOTED - 3] + "..."}"'
     if record.reason == LENGTH:

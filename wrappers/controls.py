@@ -189,19 +189,25 @@ def record_json(record: EpisodeRecord) -> dict[str, Any]:
     This is the part that the first message of the next episode uses.
     """
     return asdict(replace(record, turns=(), hands=())) | {
-        "hands": [hand.to_info() for hand in record.hands],
+        "hands": [_hand_json(hand) for hand in record.hands],
         "turns": [_turn_json(turn) for turn in record.turns[-1:]],
     }
 
 
+def _hand_json(hand: HandResult) -> dict[str, Any]:
+    # Without an empty `last_state`, so that the digest of a source does not depend on a later field.
+    return {key: value for key, value in hand.to_info().items() if key != "last_state" or value}
+
+
 def _turn_json(record: TurnRecord) -> dict[str, Any]:
-    ended = None if record.ended is None else record.ended.to_info()
+    ended = None if record.ended is None else _hand_json(record.ended)
     turn = record.turn._asdict()
     # The stored key is that of `info`. The digest of a stored source depends on it.
     turn["task"] = turn.pop("task_id")
     # A revealed opponent is no part of what the learner saw.
     del turn["opponent"]
-    return record._asdict() | {"turn": turn, "ended": ended}
+    stored = record._asdict() | {"turn": turn, "ended": ended}
+    return {key: value for key, value in stored.items() if key != "reason" or value}
 
 
 def record_of(stored: Mapping[str, Any]) -> EpisodeRecord:

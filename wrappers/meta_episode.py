@@ -262,7 +262,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if over:
             entries |= {"episode_end": True, **self.records[-1].to_info()}
             entries["episode_values"] = [record.value for record in self.records]
-            entries["private"] = {"episode_metrics": dict(self._private.get("metrics", {}))}
+            entries["private"] = {"episode_metrics": dict(private_info(info).get("metrics", {}))}
         return entries
 
     def _on_memory_answer(self, reply: str) -> dict[str, Any]:

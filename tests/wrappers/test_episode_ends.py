@@ -87,3 +87,13 @@ def test_a_game_of_one_player_has_no_fresh_deals():
     with pytest.raises(ValueError, match="a game of one player repeats its task"):
         gym.make("mage/Sokoban-Meta-v0", deal="fresh")
     gym.make("mage/Sokoban-Meta-v0", deal="replay")
+
+
+@pytest.mark.parametrize("memory", ["none", "memento", "reflection"])
+def test_the_metrics_at_the_end_are_those_of_the_episode_that_ended(memory):
+    """Some memories start the next episode within the step that ends one."""
+    env = gym.make("mage/Sokoban-Meta-v0", memory=memory, num_episodes=2, max_turns=2)
+    log = play(env, lambda info: "up", seed=3)
+    ends = [info["private"]["episode_metrics"] for _, info in log if info["episode_end"]]
+    # Both moves of seed 3 run against a wall, and a new episode has no regret.
+    assert [end["regret"] for end in ends] == [2.0, 2.0]

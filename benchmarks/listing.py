@@ -1,9 +1,10 @@
-"""`mage list`: games with their ids and opponents, pools, memories, panels, suites, and the kinds of agents."""
+"""`mage list`: games with ids and opponents, OpenSpiel's games, pools, memories, panels, suites, kinds of agents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from textwrap import fill
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -31,8 +32,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="GAME|PART",
-            help="Name of a game, as in KuhnPoker, or one of games, pools, memories, panels, suites and agents "
-            "(default: games, pools and memories)",
+            help="Name of a game, as in KuhnPoker, or one of games, openspiel, pools, memories, panels, suites and "
+            "agents (default: games, openspiel, pools and memories)",
         ),
     ] = None,
     settings: Annotated[
@@ -48,7 +49,7 @@ def command(
         raise ValueError("--settings applies only to suites. Use mage list suites --settings.")
     parts = _parts(settings)
     if game is None:
-        chosen = {name: parts[name] for name in ("games", "pools", "memories")}
+        chosen = {name: parts[name] for name in ("games", "openspiel", "pools", "memories")}
     elif game in parts:
         chosen = {game: parts[game]}
     elif game in mage_envs.list_games():
@@ -72,6 +73,7 @@ def _parts(settings: bool) -> Mapping[str, Part]:
     """Return all parts by name. `settings` adds their settings to the suites."""
     return {
         "games": Part(lambda: [_game(name) for name in mage_envs.list_games()], _show_games),
+        "openspiel": Part(_openspiel, _show_openspiel),
         "pools": Part(
             lambda: [f"pool:{name}" for name in mage_envs.list_pools()], lambda names: _show_wrapped("pools", names)
         ),
@@ -94,6 +96,32 @@ def _show_games(games: Sequence[Mapping[str, Any]]) -> None:
         _show_wrapped("ids", game["ids"])
         if game["opponents"]:
             _show_wrapped("opponents", game["opponents"])
+
+
+def _openspiel() -> list[dict[str, str]]:
+    from mage_envs.games.openspiel.catalogue import catalogue
+
+    return [{"name": name, "class": kind, "reason": reason} for name, (kind, reason) in catalogue().items()]
+
+
+def _show_openspiel(games: Sequence[Mapping[str, str]]) -> None:
+    from mage_envs.games.openspiel.catalogue import CLASSES
+
+    print("OpenSpiel (game=NAME)")
+    for kind, meaning in CLASSES.items():
+        _print_filled(f"{kind}: {meaning}", indent=2)
+        members = [game for game in games if game["class"] == kind]
+        if any(game["reason"] for game in members):
+            for game in members:
+                _print_filled(f"{game['name']}: {game['reason']}", indent=4)
+        else:
+            _print_filled("  ".join(game["name"] for game in members), indent=4)
+
+
+def _print_filled(text: str, indent: int) -> None:
+    """Print a text on as many lines as the screen needs."""
+    margin = " " * indent
+    print(fill(text, screen_width(), initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False))
 
 
 def _show_wrapped(title: str, names: Sequence[str]) -> None:

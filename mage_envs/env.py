@@ -21,6 +21,10 @@ __all__ = ["OpponentFailure", "OpponentSource", "Seated", "TextGameEnv"]
 
 MAX_HANDS = 10_000
 """Limit of hands per episode."""
+MAX_REDEALS = 50
+"""Maximum number of new deals after hands that ended without a decision of the learner."""
+REDEAL_BITS = 16
+"""Bits of a hand's number below the count of its redeals. They must hold `MAX_HANDS`."""
 SEATINGS = ("first", "second", "alternate", "fixed")
 """Rules for the learner's seat in hand j: always 0, always 1, (seat0 + j) mod players, or always seat0."""
 ON_INVALID = ("retry", "forfeit")
@@ -262,7 +266,7 @@ class TextGameEnv(gym.Env[str, str]):
         if seated.remembers and episode == 0:
             hand.on_meta_episode_start(seated.around[seat])
         self._deal(0)
-        # The opponents' moves alone may end a hand, before the learner has a decision.
+        # In some games the learner's seat never has a decision.
         if hand.over:
             self._settle()
         if self.render_mode == "human":
@@ -357,9 +361,18 @@ class TextGameEnv(gym.Env[str, str]):
         return streams
 
     def _deal(self, number: int) -> None:
-        """Start a hand of this episode."""
+        """Start a hand of this episode, in which the learner has a decision if the game allows it.
+
+        The opponents' moves alone may end a hand, as in Euchre if a player plays alone. Such a hand is dealt again.
+        """
         self.seat = seat = self._course[number]
-        self.hand.deal(self.seated.around[seat], number)
+        table, hand = self.seated.around[seat], self.hand
+        hand.deal(table, number)
+        redeals = 0
+        while hand.over and redeals < MAX_REDEALS:
+            redeals += 1
+            # The high bits of the hand's number give each redeal streams of its own.
+            hand.deal(table, number + (redeals << REDEAL_BITS))
 
     def _settle(self) -> None:
         """Store the finished hand, then deal hands until the learner must answer or the episode is over."""

@@ -157,7 +157,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     assert {f"benchmarks/report/page/{name}" for name in page} <= set(files)
     assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/config/presets.py"} <= set(files)
     data = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mage_envs").rglob("*.toml")}
-    assert len(data) == 9
+    assert len(data) == 12
     assert data <= set(files)
 
 

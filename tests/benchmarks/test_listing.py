@@ -16,7 +16,7 @@ from benchmarks.evaluation.suites.setting import Setting
 from mage_commands import main
 from tests.processes import ROOT
 
-PARTS = ("games", "pools", "memories", "panels", "suites", "agents")
+PARTS = ("games", "openspiel", "pools", "memories", "panels", "suites", "agents")
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -34,8 +34,8 @@ def test_the_list_of_games(capsys: pytest.CaptureFixture[str]) -> None:
     assert "switch:first,then,episode" in one
     assert "kuhn/nash" not in one
     assert one in every
-    # The three parts together, and nothing else, are the list without a part.
-    parts = "".join(listed(capsys, part) for part in PARTS[:3])
+    # The four parts together, and nothing else, are the list without a part.
+    parts = "".join(listed(capsys, part) for part in PARTS[:4])
     assert every.startswith(parts)
     assert every.removeprefix(parts).count("\n") == 1
 
@@ -76,7 +76,7 @@ def test_suites_with_settings(capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 def test_json_has_the_same_values(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     every = json.loads(listed(capsys, "--json"))
-    assert list(every) == list(PARTS[:3])
+    assert list(every) == list(PARTS[:4])
     assert [game["name"] for game in every["games"]] == list(mage_envs.list_games())
     assert every["memories"] == list(mage_envs.list_memories())
     assert every["pools"] == [f"pool:{name}" for name in mage_envs.list_pools()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState
 
 _COLOURS = ("black (b)", "white (w)")
@@ -25,10 +26,10 @@ def _words(key: str, seat: int) -> tuple[str, ...]:
 class BreakthroughTexts(Texts):
     """Texts of Breakthrough on a board of any size."""
 
-    def __init__(self, game: Any) -> None:
-        super().__init__(game)
-        parameters = game.get_parameters()
-        self._rows, self._columns = int(parameters["rows"]), int(parameters["columns"])
+    def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
+        super().__init__(game, unwrapped)
+        self.worded = True
+        self._rows, self._columns = int(self.parameters["rows"]), int(self.parameters["columns"])
         letters = [chr(ord("a") + column) for column in range(self._columns)]
         # Every move that some position allows: one row up or down, straight or diagonally.
         self._actions = tuple(

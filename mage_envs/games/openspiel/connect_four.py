@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState
 
 _MARKS = "xo"
@@ -23,11 +24,11 @@ def _words(board: str, seat: int) -> tuple[str, ...]:
 class ConnectFourTexts(Texts):
     """Texts of Connect Four on a board of any size."""
 
-    def __init__(self, game: Any) -> None:
-        super().__init__(game)
-        parameters = game.get_parameters()
-        self._columns, self._rows = int(parameters["columns"]), int(parameters["rows"])
-        self._line = int(parameters["x_in_row"])
+    def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
+        super().__init__(game, unwrapped)
+        self.worded = True
+        self._columns, self._rows = int(self.parameters["columns"]), int(self.parameters["rows"])
+        self._line = int(self.parameters["x_in_row"])
         self._actions = tuple(str(column + 1) for column in range(self._columns))
         # One character per column keeps the heading aligned with the board, so column 10 is shown as 0.
         self._heading = "".join(str((column + 1) % 10) for column in range(self._columns))

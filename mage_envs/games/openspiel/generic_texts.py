@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from mage_envs.games.openspiel.loading import sight
-from mage_envs.games.openspiel.short_rules import PROSE
+from mage_envs.games.openspiel.loading import sight, without_escapes
+from mage_envs.games.openspiel.worded import TECHNICAL, edited, parameters_of, wording_of
+from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, split_at_blanks
 
 CHANCE = -1
 """Player id of chance in OpenSpiel."""
-_UNSPOKEN = frozenset(
-    {
-        "egocentric",
-        "egocentric_obs_tensor",
-        "instances_file",
-        "obs_type",
-        "obstype",
-        "observation_type",
-        "plain_obs_tensor",
-        "players",
-        "rng_seed",
-        "string_rep",
-    }
-)
-"""Parameters that the rules omit, because they are technical or the rules state them in words."""
 
 
 class Texts:
@@ -37,53 +22,72 @@ class Texts:
 
     unit = "points"
 
-    def __init__(self, game: Any) -> None:
+    def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
+        """Create the texts.
+
+        Args:
+            game: Game that is played, with turns.
+            unwrapped: The game without its wrappers and before its conversion to turns.
+        """
         # Imported here, so that the package can be imported without OpenSpiel.
         import pyspiel
 
         self.game = game
-        kind = game.get_type()
+        self.inner, self._wrapped, self.repeats = unwrapped
+        self.parameters = parameters_of(self.inner)
+        self.wording = wording_of(self.inner)
+        self.worded = self.wording is not None
+        """True if `rules` explains the game, False if it has only the game's name and settings."""
+        kind, inner = game.get_type(), self.inner.get_type()
+        if self.wording is not None:
+            self.unit = self.wording.unit
         self.hidden: bool = kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
         self.zero_sum: bool = kind.utility in (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
+        self.together: bool = inner.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS
+        """True if the players choose at the same time."""
         self._has_state_string: bool = kind.provides_information_state_string
 
-    @cached_property
-    def short_name(self) -> str:
-        """OpenSpiel's short name; for a converted game, the name of the simultaneous game."""
-        # `convert_to_turn_based` wraps the simultaneous game and stores it as the parameter `game`.
-        inner = self.game.get_parameters().get("game")
-        return str(inner["name"]) if isinstance(inner, dict) else str(self.game.get_type().short_name)
+    def introduction(self) -> str:
+        """Return the rules for the prompt, after the sentences of the wrappers."""
+        return " ".join([*self._wrapped, self.rules()])
 
     def rules(self) -> str:
-        """Return the rules as prose for the prompt."""
-        kind, players = self.game.get_type(), self.game.num_players()
-        together = kind.long_name.startswith("Turn-based ")
-        parts = [f"{kind.long_name.removeprefix('Turn-based ')}."]
-        if self.short_name in PROSE:
-            parts.append(PROSE[self.short_name])
-        if parameters := self._parameters():
+        """Return the rules of the game inside all wrappers."""
+        wording, players = self.wording, self.inner.num_players()
+        name = self.inner.get_type().long_name
+        if wording is not None and wording.name:
+            name = wording.name
+        parts = [name if name.endswith("!") else f"{name}."]
+        if wording is not None:
+            parts.append(wording.rules)
+        elif parameters := self._settings():
             parts.append(f"Settings: {parameters}.")
-        if players > 1:
+        if players > 1 and wording is None:
             parts.append(f"There are {players} players, numbered from 0.")
-        if together:
-            parts.append("All players choose at the same time: nobody sees another's choice before making their own.")
-        elif self.hidden:
-            parts.append("Not everything is shown to everybody: you see what your player knows.")
-        low, high = self.game.min_utility(), self.game.max_utility()
-        goal = (
-            "a win counts 1, a draw 0, a loss -1"
-            if (low, high) == (-1, 1) and self.zero_sum
-            else (f"the points of a hand lie between {low:g} and {high:g}")
-        )
-        parts.append(f"Make your own result as high as you can; {goal}. An action is written exactly as it is listed.")
-        return " ".join(parts)
+        if self.together:
+            parts.append("All players choose at the same time, without seeing each other's choice.")
+        elif self.hidden and wording is None:
+            parts.append("Part of the position is hidden: you see what your player knows.")
+        parts.append(self._goal())
+        if wording is None:
+            parts.append("An action is written exactly as it is listed.")
+        else:
+            parts += [wording.action, wording.symbols]
+        return " ".join(part for part in parts if part)
 
-    def _parameters(self) -> str:
-        parameters = self.game.get_parameters()
-        inner = parameters.get("game")
-        shown = {k: v for k, v in (inner if isinstance(inner, dict) else parameters).items() if k != "name"}
+    def _goal(self) -> str:
+        if self.wording is not None and self.wording.returns:
+            return self.wording.returns
+        low, high = self.inner.min_utility(), self.inner.max_utility()
+        if (low, high) == (-1, 1) and self.zero_sum:
+            return "A win counts 1 point, a draw 0 and a loss -1."
+        return f"Score as many {self.unit} as you can; a hand pays between {low:g} and {high:g}."
+
+    def _settings(self) -> str:
         return ", ".join(
-            f"{key}={value}" for key, value in sorted(shown.items()) if key not in _UNSPOKEN and value not in ("", None)
+            f"{key}={value}"
+            for key, value in sorted(self.parameters.items())
+            if key not in {*TECHNICAL, "players"} and value not in ("", None)
         )
 
     def action(self, state: Any, player: int, action: int) -> str:
@@ -96,7 +100,9 @@ class Texts:
         """
         # Some games put the player in front of each action. The prompt already names the player.
         text = str(state.action_to_string(player, action))
-        return text.removeprefix(f"[P{player}]").removeprefix(f"player={player} move=").strip(", ")
+        text = text.removeprefix(f"[P{player}]").removeprefix(f"player={player} move=").strip(", ")
+        # The edits are for the players' actions. An outcome of chance may look like one of them.
+        return edited(text, self.wording.action_edits) if self.wording is not None and player >= 0 else text
 
     def unique(self, state: Any, player: int, actions: Sequence[int]) -> tuple[str, ...]:
         """Return the texts of the actions of one decision.
@@ -126,19 +132,28 @@ class Texts:
         """Return a key of the information of `player`."""
         # OpenSpiel's information state is exact. The fallback combines the visible text and the player to move.
         if self._has_state_string:
-            return str(state.information_state_string(player))
+            return without_escapes(state.information_state_string(player))
         return f"{sight(self.game, state, player)}|{state.current_player()}"
 
     def observe(self, state: Any, player: int) -> str:
         """Return the view of `player`, followed by the seat and the player to move or the result."""
-        return f"{self.view(state, player).rstrip()}\n{self.place(player)} {self.status(state, player)}"
+        last = " ".join(filter(None, (self.place(player), self.status(state, player))))
+        return "\n".join(filter(None, (self.view(state, player).rstrip(), last)))
 
     def view(self, state: Any, player: int) -> str:
         """Return the position as `player` may see it, without OpenSpiel's line on the player to move (see `status`)."""
-        return sight(self.game, state, player).removeprefix(f"Current player: {int(state.current_player())}\n")
+        text = sight(self.game, state, player, self.wording.view if self.wording is not None else "")
+        text = text.removeprefix(f"Current player: {int(state.current_player())}\n")
+        return text if self.wording is None else edited(text, self.wording.view_edits)
 
     def place(self, player: int) -> str:
         """Return the sentence that names the seat of `player`."""
+        if self.game.num_players() == 1:
+            return ""
+        if self.wording is not None and self.wording.seats:
+            return f"You are {self.wording.seats[player]}."
+        if self.worded and self.game.num_players() == 2 and not self.together:
+            return f"You act {('first', 'second')[player]}."
         return f"You are player {player}."
 
     def status(self, state: Any, player: int) -> str:
@@ -153,10 +168,17 @@ class Texts:
     def result(self, state: Any, player: int) -> str:
         """Return the result for `player` in words."""
         returns = state.returns()
-        if self.game.num_players() == 2 and sorted(returns) in ([-1, 1], [0, 0]) and self.zero_sum:
+        # A return of 1 is a win only if no other return is possible. In poker it is one chip.
+        decided = self.zero_sum and (self.game.min_utility(), self.game.max_utility()) == (-1, 1)
+        if self.game.num_players() == 2 and decided and abs(returns[player]) in (0, 1):
             if returns[player] == 0:
                 return "a draw"
             return "you won" if returns[player] > 0 else "you lost"
-        own = f"your result is {returns[player]:g}"
-        others = [f"player {index}'s {value:g}" for index, value in enumerate(returns) if index != player]
+        unit = self.unit.removesuffix("s") if returns[player] == 1 else self.unit
+        own = f"your result is {returns[player]:g} {unit}"
+        others = [
+            f"{'the opponent' if len(returns) == 2 else f'player {index}'}'s {value:g}"
+            for index, value in enumerate(returns)
+            if index != player
+        ]
         return f"{own}, {', '.join(others)}" if others else own

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, said
 
 RANKS = "JQK"
@@ -56,14 +57,16 @@ def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
 
 
 class LeducTexts(Texts):
-    """Texts of Leduc Poker for two players. Games with more players use the generic texts."""
+    """Texts of Leduc Poker for two players, of which player 0 opens. Other games use the generic texts."""
 
     unit = "chips"
 
-    def __init__(self, game: Any) -> None:
-        super().__init__(game)
-        self._plain = game.num_players() != 2
-        self._by_rank = bool(game.get_parameters()["suit_isomorphism"])
+    def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
+        super().__init__(game, unwrapped)
+        changed = self.parameters["starting_player"] or self.parameters["action_mapping"]
+        self._plain = bool(changed) or game.num_players() != 2
+        self.worded = not self._plain
+        self._by_rank = bool(self.parameters["suit_isomorphism"])
 
     def rules(self) -> str:
         return super().rules() if self._plain else RULES

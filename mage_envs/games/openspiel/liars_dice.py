@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, said
 
 _FACES = ("one", "two", "three", "four", "five", "six")
@@ -49,11 +50,11 @@ class LiarsDiceTexts(Texts):
     The number of dice and faces is free. Other settings use the generic texts.
     """
 
-    def __init__(self, game: Any) -> None:
-        super().__init__(game)
-        parameters = game.get_parameters()
-        self._dice, self._sides = int(parameters["numdice"]), int(parameters["dice_sides"])
-        self._plain = parameters["bidding_rule"] != "reset-face" or game.num_players() != 2
+    def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
+        super().__init__(game, unwrapped)
+        self._dice, self._sides = int(self.parameters["numdice"]), int(self.parameters["dice_sides"])
+        self._plain = self.parameters["bidding_rule"] != "reset-face" or game.num_players() != 2
+        self.worded = not self._plain
         self._spelled = self._sides < 10
         """True if each die is one digit in OpenSpiel's string, so that the dice can be separated."""
         bids = [_bid(count, face, self._sides) for count in range(1, 2 * self._dice + 1) for face in range(self._sides)]

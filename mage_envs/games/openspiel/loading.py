@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from functools import lru_cache
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mage_envs.games.openspiel.wrappers import EXAMPLES, REFUSED
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.imports import check_path
 
 MOST_LEGAL = 2000
 """Maximum number of legal actions at one decision, because prompts list them as text."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class UnsuitableGame(ValueError):
@@ -32,53 +35,70 @@ def load(text: str) -> Any:
     """
     import pyspiel
 
-    # efg_game and nfg_game read a file, so the path is checked before OpenSpiel opens it.
-    if "filename=" in text:
-        check_path(text.partition("filename=")[2].rstrip(") ").partition(",")[0], "game")
+    game = load_unchanged(text)
+    if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+        game = pyspiel.convert_to_turn_based(game)
+    if not (isfinite(game.min_utility()) and isfinite(game.max_utility())):
+        raise UnsuitableGame(text, "its returns are not bounded")
+    _check_opening(text, game)
+    return game
+
+
+@lru_cache(maxsize=64)
+def load_unchanged(text: str) -> Any:
+    """Return the game of a game string as OpenSpiel makes it, possibly with simultaneous moves."""
+    import pyspiel
+
+    # efg_game and nfg_game read a file, so every path is checked before OpenSpiel opens it.
+    for part in text.split("filename=")[1:]:
+        path = part.partition(",")[0].rstrip(") ")
+        check_path(path, "game")
+        if not Path(path).is_file():
+            raise ValueError(f"OpenSpiel cannot make {text!r}: the file {path!r} does not exist. Correct its path.")
     short_name = text.partition("(")[0].strip()
     names = pyspiel.registered_names()
     if short_name not in names:
         hint = nearest_name(short_name, names)
         raise ValueError(f"OpenSpiel has no game {short_name!r}.{hint} pyspiel.registered_names() lists all of them.")
+    for name in REFUSED:
+        # A wrapper may hold a game that does not suit.
+        if re.search(rf"\b{name}\b", text):
+            raise UnsuitableGame(text, REFUSED[name])
     try:
         game = pyspiel.load_game(text)
-    except (pyspiel.SpielError, RuntimeError, TypeError) as error:
+    except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
         # OpenSpiel's message may have several lines; the first one names the problem.
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(
-            f"OpenSpiel cannot make {text!r}: {reason} Write parameters as in 'hex(board_size=4)'."
-        ) from None
-    kinds = pyspiel.GameType
-    if game.get_type().dynamics == kinds.Dynamics.SIMULTANEOUS:
-        game = pyspiel.convert_to_turn_based(game)
-    for is_reason, reason in _REASONS:
-        if is_reason(kinds, game):
-            raise UnsuitableGame(text, reason)
-    _check_opening(text, game)
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        if isinstance(error, IndexError):
+            reason = "a parameter is missing"
+        example = EXAMPLES.get(short_name, "hex(board_size=4)")
+        raise ValueError(f"OpenSpiel cannot make {text!r}: {reason}. Write parameters as in {example!r}.") from None
+    if unsuited := unsuitable(game.get_type()):
+        raise UnsuitableGame(text, unsuited)
     return game
 
 
-def _has_no_text(kinds: Any, game: Any) -> bool:
-    kind = game.get_type()
-    return not (
-        kind.provides_information_state_string
-        or kind.provides_observation_string
-        or kind.information == kinds.Information.PERFECT_INFORMATION
+def unsuitable(kind: Any) -> str | None:
+    """Return the reason why no game of this `pyspiel.GameType` can be played as text, or None."""
+    import pyspiel
+
+    kinds = pyspiel.GameType
+    reasons = (
+        (kind.short_name in REFUSED, REFUSED.get(kind.short_name, "")),
+        (kind.dynamics == kinds.Dynamics.MEAN_FIELD, "a mean-field game has no players"),
+        (
+            kind.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC,
+            "it draws its chance by itself, so a seed cannot reproduce a hand",
+        ),
+        (kind.action_structs_only, "it does not list its legal actions"),
+        (
+            not kind.provides_information_state_string
+            and not kind.provides_observation_string
+            and kind.information != kinds.Information.PERFECT_INFORMATION,
+            "it has no text that shows a player's information",
+        ),
     )
-
-
-_REASONS: tuple[tuple[Callable[[Any, Any], bool], str], ...] = (
-    (lambda kinds, game: game.get_type().dynamics == kinds.Dynamics.MEAN_FIELD, "a mean-field game has no players"),
-    (
-        lambda kinds, game: game.get_type().chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC,
-        "it draws its chance by itself, so a seed cannot reproduce a hand",
-    ),
-    (_has_no_text, "it has no text that shows a player's information"),
-    (
-        lambda kinds, game: not (isfinite(game.min_utility()) and isfinite(game.max_utility())),
-        "its returns are not bounded",
-    ),
-)
+    return next((reason for applies, reason in reasons if applies), None)
 
 
 def _check_opening(text: str, game: Any) -> None:
@@ -106,18 +126,33 @@ def check_legal(text: str, legal: list[int]) -> None:
         raise UnsuitableGame(text, f"one decision has {len(legal)} legal actions, expected at most {MOST_LEGAL}")
 
 
-def sight(game: Any, state: Any, player: int) -> str:
-    """Return OpenSpiel's text for `player`: the board if nothing is hidden, else the player's information state.
+def sight(game: Any, state: Any, player: int, view: str = "") -> str:
+    """Return OpenSpiel's text for `player`, without escape sequences.
 
     Args:
         game: The `pyspiel.Game`.
         state: A state of that game.
         player: Seat of the player.
+        view: `state`, `observation` or `information_state` (default: the board if nothing is hidden, else the
+            player's information state).
     """
     import pyspiel
 
     kind = game.get_type()
     hidden = kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
-    if kind.provides_information_state_string and (hidden or not kind.provides_observation_string):
-        return str(state.information_state_string(player))
-    return str(state.observation_string(player) if kind.provides_observation_string else state)
+    if not view and kind.provides_information_state_string and (hidden or not kind.provides_observation_string):
+        view = "information_state"
+    elif not view:
+        view = "observation" if kind.provides_observation_string else "state"
+    if view == "information_state":
+        text = state.information_state_string(player)
+    elif view == "observation":
+        text = state.observation_string(player)
+    else:
+        text = str(state)
+    return without_escapes(text)
+
+
+def without_escapes(text: str) -> str:
+    """Return OpenSpiel's text without the control sequences of a terminal, such as colors."""
+    return _ESCAPES.sub("", text)

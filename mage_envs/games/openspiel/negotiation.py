@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, said
 
 ITEMS = (("book", "books"), ("hat", "hats"), ("ball", "balls"))
@@ -36,17 +37,18 @@ def _words(key: str, seat: int) -> tuple[str, ...]:
 class NegotiationTexts(Texts):
     """Texts of Negotiation about books, hats and balls."""
 
-    def __init__(self, game: Any) -> None:
-        super().__init__(game)
+    def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
+        super().__init__(game, unwrapped)
+        self.worded = True
         # OpenSpiel numbers the offers first; the last action is the agreement.
-        self._agree = game.num_distinct_actions() - 1
-        offers = [game.action_to_string(0, action) for action in range(self._agree)]
+        self._agree = self.inner.num_distinct_actions() - 1
+        offers = [self.inner.action_to_string(0, action) for action in range(self._agree)]
         self._actions = (*(f"keep {_counted(_numbers(offer.partition(':')[2]))}" for offer in offers), "agree")
-        self._turns = int(game.get_parameters()["max_turns"])
+        self._turns = int(self.parameters["max_turns"])
         """Maximum number of turns in a hand."""
 
     def rules(self) -> str:
-        parameters = self.game.get_parameters()
+        parameters = self.parameters
         fading = (
             f" Each further turn after the second shrinks the points by the factor {parameters['discount']:g}."
             if (parameters["discount"] != 1)

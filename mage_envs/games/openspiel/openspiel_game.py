@@ -1,6 +1,7 @@
 """Any game of OpenSpiel as a text game.
 
-Rules: those of the OpenSpiel game. `VOICES` holds the games with their own texts; all others have generic texts.
+Rules: those of the OpenSpiel game. `VOICES` has the games with texts of their own, `wordings/` those whose rules are
+data. The rules of any other game are only its name and its settings.
 Actions: OpenSpiel's texts as they are listed. The case of letters is free if the action stays unambiguous.
 Observation: the position as the player may see it, the player's seat, and the player to move or the result.
 Returns: OpenSpiel's returns.
@@ -164,7 +165,7 @@ class OpenSpiel(Game):
         length = min(max(spiel.max_game_length(), 6), LONGEST)
         self.spec = replace(
             own,
-            rules=texts.rules(),
+            rules=texts.introduction(),
             players=spiel.num_players(),
             unit=texts.unit,
             min_return=spiel.min_utility(),

@@ -11,9 +11,11 @@ from mage_envs.games.openspiel.connect_four import ConnectFourTexts
 from mage_envs.games.openspiel.generic_texts import CHANCE, Texts
 from mage_envs.games.openspiel.leduc import LeducTexts
 from mage_envs.games.openspiel.liars_dice import LiarsDiceTexts
-from mage_envs.games.openspiel.loading import check_legal, load
+from mage_envs.games.openspiel.loading import check_legal, load, load_unchanged
 from mage_envs.games.openspiel.negotiation import NegotiationTexts
+from mage_envs.games.openspiel.one_shot import OneShotTexts
 from mage_envs.games.openspiel.size import is_small
+from mage_envs.games.openspiel.wrappers import unwrap
 
 VOICES: Mapping[str, type[Texts]] = {
     "leduc_poker": LeducTexts,
@@ -114,12 +116,22 @@ def _readings(legal: tuple[str, ...], actions: tuple[int, ...]) -> dict[str, int
     return readings
 
 
+def texts_of(text: str) -> Texts:
+    """Return the texts of a game string: the game's own ones, those of a game of one choice, or the generic ones."""
+    import pyspiel
+
+    unwrapped = unwrap(load_unchanged(text))
+    kind = unwrapped.inner.get_type()
+    one_shot = kind.information == pyspiel.GameType.Information.ONE_SHOT
+    return (OneShotTexts if one_shot else VOICES.get(kind.short_name, Texts))(load(text), unwrapped)
+
+
 class Positions:
     """The positions of one game, starting at its root."""
 
     def __init__(self, text: str) -> None:
         self.game = load(text)
-        self.texts = VOICES.get(self.game.get_type().short_name, Texts)(self.game)
+        self.texts = texts_of(text)
         self.root = Position(self.game.new_initial_state(), self.texts)
         # A large game has too many positions for a cache to be of use.
         self._places = MAX_CACHED_POSITIONS if is_small(text) else 0

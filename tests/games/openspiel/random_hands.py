@@ -1,0 +1,67 @@
+"""Random hands of worded games, for oracles that compute the returns from the rules of the text alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from mage_envs.games.openspiel import OpenSpiel
+from mage_envs.games.openspiel.openspiel_game import SpielState
+from mage_envs.games.openspiel.position import positions
+
+Returns = tuple[float, ...]
+
+
+class Hand(NamedTuple):
+    """One hand of random play."""
+
+    state: SpielState
+    """The end of the hand."""
+    moves: list[tuple[int, str]]
+    """(player, action) of every move."""
+    views: list[str]
+    """The last observation of each player."""
+    first: list[str]
+    """The first observation of each player."""
+
+
+def play(text: str, seed: int, most: int = 3000) -> Hand:
+    game, rng = OpenSpiel(text), np.random.default_rng(seed)
+    state, moves = game.initial_state(rng), []
+    seats = range(game.spec.players)
+    first = [state.observation(seat) for seat in seats]
+    while state.player is not None:
+        action = state.legal_actions[int(rng.integers(len(state.legal_actions)))]
+        moves.append((state.player, action))
+        state = state.after(action)
+        assert len(moves) < most
+    return Hand(state, moves, [state.observation(seat) for seat in seats], first)
+
+
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"-?\d+", text)]
+
+
+def won(player: int) -> Returns:
+    return (1.0, -1.0) if player == 0 else (-1.0, 1.0)
+
+
+def compared(first: float, second: float) -> Returns:
+    """The returns if the larger number wins."""
+    return (0.0, 0.0) if first == second else won(int(second > first))
+
+
+def check_returns(game: str, oracle: Callable[[Hand], Returns]) -> None:
+    """Compare the returns of random hands with those of an oracle, which reads the last texts and the actions."""
+    assert positions(game).texts.worded
+    seen = set()
+    for seed in range(25):
+        hand = play(game, seed)
+        assert hand.state.returns == pytest.approx(oracle(hand)), hand.views
+        seen.add(hand.state.returns)
+    # An oracle that always sees the same result shows nothing.
+    assert len(seen) > 1

@@ -193,7 +193,7 @@ def test_a_game_of_a_file_has_its_payoffs_in_the_rules(tmp_path: object, monkeyp
 
 
 def test_a_missing_file_is_one_line() -> None:
-    with pytest.raises(ValueError, match=r"^OpenSpiel cannot make 'efg_game\(filename=none.efg\)': the file 'none.efg'"):
+    with pytest.raises(ValueError, match=r"^OpenSpiel cannot make 'efg_game.*': the file 'none.efg' does not exist"):
         OpenSpiel("efg_game(filename=none.efg)")
 
 

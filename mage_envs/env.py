@@ -368,8 +368,9 @@ class TextGameEnv(gym.Env[str, str]):
         self.seat = seat = self._course[number]
         table, hand = self.seated.around[seat], self.hand
         hand.deal(table, number)
-        redeals = 0
-        while hand.over and redeals < MAX_REDEALS:
+        # A series has one task per hand, so another deal would take the place of another task.
+        redeals, most = 0, 0 if hand.game.spec.series else MAX_REDEALS
+        while hand.over and redeals < most:
             redeals += 1
             # The high bits of the hand's number give each redeal streams of its own.
             hand.deal(table, number + (redeals << REDEAL_BITS))

@@ -149,6 +149,18 @@ def test_the_issue_s_example_plays() -> None:
     assert transcript(rebuilt, 3, 1) == seen
 
 
+def test_a_hand_without_a_decision_of_the_learner_is_dealt_again() -> None:
+    """In Euchre the partner may play alone. With these seeds the first deal ended before the learner's turn."""
+    env = gym.make("mage/OpenSpiel-v0", game="euchre", opponent="uniform")
+    texts = {}
+    for seed in (0, 20, *range(100, 130)):
+        text, info = env.reset(seed=seed)
+        assert info["legal_actions"]
+        assert info["hand"] == 0
+        texts[seed] = text
+    assert [env.reset(seed=seed)[0] for seed in texts] == list(texts.values())
+
+
 @pytest.mark.parametrize("text", GARBAGE)
 def test_no_text_but_a_listed_one_is_an_action(text: str) -> None:
     hand = dealt(OpenSpiel("tic_tac_toe"))

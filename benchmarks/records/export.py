@@ -105,7 +105,8 @@ def atif_of(line: Line, about: Mapping[str, Any]) -> dict[str, Any]:
         metrics: dict[str, Any] = {"extra": {"seconds": line["seconds"][number]}}
         if call["tokens"] is not None:
             metrics |= {"prompt_tokens": call["tokens"][0], "completion_tokens": call["tokens"][1]}
-        add("agent", call["reply"], metrics=metrics, extra={name: call[name] for name in names})
+        thought = {"reasoning_content": call["reasoning"]} if "reasoning" in call else {}
+        add("agent", call["reply"], metrics=metrics, extra={name: call[name] for name in names}, **thought)
     extra = {name: line[name] for name in ("index", "task", "opponent", "category", "episodes", "failure", "digest")}
     return {
         "schema_version": "ATIF-v1.8",

@@ -93,7 +93,8 @@ def _body(line: Line, episodes: range, prompts: bool) -> Iterator[str]:
         elif call["phase"] == "play":
             yield f"Observation:\n\n{_fenced(call['observation'])}"
         reply = parts(call["reply"])
-        for title, text in (("Thinking", reply.thinking), ("Reply", reply.answer), ("Thinking", reply.rest)):
+        told = (("Thinking", reply.thinking), ("Reply", reply.answer), ("Thinking", reply.rest))
+        for title, text in (("Thinking", call.get("reasoning") or ""), *told):
             if text.strip():
                 yield f"{title}:\n\n{_fenced(text)}"
         ends = [f"action {_inline(call['action'])}"] if call["action"] is not None else []

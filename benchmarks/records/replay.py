@@ -89,6 +89,7 @@ class _Recorded:
                 truncated=failed["truncated"],
                 overflow=failed["overflow"],
                 no_text=failed.get("no_text"),
+                reasoning=failed.get("reasoning"),
             )
         # The chats of a meta-episode share messages, so they are built together and dropped after its last call.
         if number == 0 or place not in self._chats:
@@ -110,6 +111,7 @@ class _Recorded:
             overflow=call["invalid_reason"] == OVERFLOW,
             no_text=call["invalid_reason"] if call["invalid_reason"] in NO_TEXT else None,
             tokens=None if call["tokens"] is None else (call["tokens"][0], call["tokens"][1]),
+            reasoning=call.get("reasoning"),
         )
 
     def _differs(self, place: int, where: str, recorded: Any, found: Any) -> None:

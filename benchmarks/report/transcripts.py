@@ -73,7 +73,7 @@ def packed(line: Line) -> bytes:
             "e": call["episode"],
             "prompt": messages,
             "seen": lines.of(call["observation"]) if call["phase"] == "play" else [],
-            "thinking": reply.thinking,
+            "thinking": "\n".join(filter(None, (call.get("reasoning"), reply.thinking))),
             "answer": reply.answer,
             "rest": reply.rest,
             "action": call["action"],

@@ -35,6 +35,8 @@ class Completion:
     """First-token ids of the legal answers, if answers are single tokens."""
     tokens: tuple[int, int] | None = None
     """Tokens of the prompt and of the reply as a server counted them. If None, the ids are counted."""
+    reasoning: str | None = None
+    """Reasoning that a server sent apart from the text. It is recorded, and it is never part of a prompt."""
 
 
 class Prompt(NamedTuple):

@@ -36,6 +36,11 @@ class ServerAnswer(NamedTuple):
     completion_tokens: int
     no_text: str | None = None
     """Reason for a missing text, as in `Completion`, else None. Answers without text are not stored."""
+    # Fields with defaults are last, because earlier versions stored answers without them.
+    reasoning: str | None = None
+    """Reasoning that the server sent beside the text, or None."""
+    model: str | None = None
+    """Id of the model in the server's answer, or None."""
 
 
 def cache_path() -> Path:

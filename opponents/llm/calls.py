@@ -52,6 +52,7 @@ MOST_BYTES = 8 * 2**20
 
 
 Answer = TypeVar("Answer")
+Read = TypeVar("Read")
 
 
 class NoCookies(CookieJar):
@@ -116,6 +117,15 @@ class Connection(Generic[Answer]):
         """Start a call and return its future, which may raise CallFailed; `key` seeds the waits between attempts."""
         return asyncio.run_coroutine_threadsafe(self._answer(body, key), self._loop)
 
+    def get(self, path: str) -> Future[bytes]:
+        """Start one GET request below the base URL and return the future of its body, which may raise CallFailed.
+
+        It is no call of the model, so it neither counts in the budget nor waits for a slot.
+        """
+        deadline = min(self._deadline, DOWN_SECONDS)
+        attempt = self._attempt("GET", self._base_url + path, b"", deadline, lambda content, sent: content)
+        return asyncio.run_coroutine_threadsafe(attempt, self._loop)
+
     def close(self) -> None:
         """Cancel all running calls and stop the thread."""
         # A forked process has no copy of the thread, so it has nothing to stop.
@@ -157,7 +167,8 @@ class Connection(Generic[Answer]):
                 # Outside of the `try`: a spent budget ends the prompt and is not retried.
                 self._budget.take_call()
                 try:
-                    answer = await self._attempt(body, min(self._deadline, end - clock()))
+                    left = min(self._deadline, end - clock())
+                    answer = await self._attempt("POST", self._url, body, left, self._read)
                 except CallFailed as failed:
                     await self._wait(failed, key, attempt, end)
                 else:
@@ -188,7 +199,9 @@ class Connection(Generic[Answer]):
             self._told_down = clock(), failed
         raise failed from None
 
-    async def _attempt(self, body: bytes, deadline: float) -> Answer:
+    async def _attempt(
+        self, method: str, url: str, body: bytes, deadline: float, read: Callable[[bytes, int], Read]
+    ) -> Read:
         """Make one attempt within `deadline` seconds, even if the parts of the answer arrive slowly.
 
         Raises CallFailed for every failure that the server may cause.
@@ -202,7 +215,7 @@ class Connection(Generic[Answer]):
         try:
             async with (
                 asyncio.timeout(deadline),
-                self._client.stream("POST", self._url, content=body, timeout=timeout) as reply,
+                self._client.stream(method, url, content=body, timeout=timeout) as reply,
             ):
                 content = bytearray()
                 # Streamed, so that an endless answer is cut before it fills the memory.
@@ -212,7 +225,7 @@ class Connection(Generic[Answer]):
                         raise CallFailed(GARBAGE, f"the server's answer is longer than {MOST_BYTES} bytes")
             if reply.status_code >= 300:
                 self._refuse(reply.status_code, reply.headers, bytes(content))
-            return self._read(bytes(content), len(body))
+            return read(bytes(content), len(body))
         except CallFailed:
             raise
         except TimeoutError:

@@ -23,11 +23,13 @@ from opponents.llm.cache import AnswerCache, ServerAnswer
 from opponents.llm.calls import CHAT, Connection
 from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
 from opponents.llm.pending import Underway
-from opponents.llm.reading import read_answer
+from opponents.llm.reading import read_answer, read_models
 
 OPENAI = "https://api.openai.com"
 OPENAI_KEY, KEY = "OPENAI_API_KEY", "MAGE_LLM_API_KEY"
 """Environment variables with the API key. The first is used for `OPENAI` only and has priority there."""
+MODELS = "/models"
+"""Path that lists the models of a server, below the base URL."""
 KEY_VERSION = 1
 """Version in every cache key; increase it if an equal request gets another meaning."""
 
@@ -113,6 +115,8 @@ class EndpointGenerator:
         """Number of prompts that were answered from the cache."""
         self.failures: Counter[str] = Counter()
         """Number of prompts that failed after all attempts, by kind."""
+        self.replied: str | None = None
+        """Id of the model in the last answer that stated one. It may differ from the name in the requests."""
         self._namespace = self.base_url if namespace is None else namespace
         self._key_variables = key_variables(self.base_url) if key_variable is None else (key_variable,)
         # Registers the key as a secret of this process before anything can be logged.
@@ -174,13 +178,20 @@ class EndpointGenerator:
         if kept is not None:
             with self._lock:
                 self.cached += times
-            underway.answered(slot, _completion(kept))
+            underway.answered(slot, self._completion(kept))
         elif unsendable is not None:
             underway.answered(slot, self._failed(CallFailed(PROMPT, unsendable)))
         else:
             sent = json.dumps(request.body, ensure_ascii=False, allow_nan=False).encode()
             call = self._connected().start(sent, request.key)
             underway.begun(slot, call, partial(self._finish, call, request.key), id(self))
+
+    def listed_model(self) -> str | None:
+        """Return the id of the model behind the name, as `GET /models` lists it; None if the server lists none."""
+        try:
+            return read_models(self._connected().get(MODELS).result(), self.model)
+        except CallFailed:
+            return None
 
     def close(self) -> None:
         """Close the connections and the thread; the next call opens new ones."""
@@ -209,8 +220,18 @@ class EndpointGenerator:
         except CallFailed as failure:
             return self._failed(failure)
         if self.cache is None or answer.no_text is not None:
-            return _completion(answer)
-        return _completion(self.cache.add(key, answer))
+            return self._completion(answer)
+        return self._completion(self.cache.add(key, answer))
+
+    def _completion(self, answer: ServerAnswer) -> Completion:
+        self.replied = answer.model or self.replied
+        return Completion(
+            answer.text,
+            truncated=answer.truncated,
+            no_text=answer.no_text,
+            tokens=(answer.prompt_tokens, answer.completion_tokens),
+            reasoning=answer.reasoning,
+        )
 
     def _failed(self, failure: CallFailed) -> Completion:
         with self._lock:
@@ -318,12 +339,3 @@ def _read(budget: Budget, content: bytes, sent: int) -> ServerAnswer:
     answer = read_answer(content, sent)
     budget.add_tokens(answer.prompt_tokens, answer.completion_tokens)
     return answer
-
-
-def _completion(answer: ServerAnswer) -> Completion:
-    return Completion(
-        answer.text,
-        truncated=answer.truncated,
-        no_text=answer.no_text,
-        tokens=(answer.prompt_tokens, answer.completion_tokens),
-    )

@@ -23,6 +23,8 @@ _SENT = ("top_p", "top_k", "max_completion_tokens", "reasoning_effort")
 """Options that are sent to the server unchanged."""
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options that are arguments of EndpointGenerator."""
+_ANSWERS = ("temperature", "max_tokens", *_SENT, "thinking", "seed")
+"""Options that affect answers. The others concern servers, limits of time and money, and the cache."""
 _LOCK = Lock()
 
 
@@ -65,6 +67,27 @@ def read_endpoint(endpoint: str) -> tuple[str, list[str], EndpointOptions]:
     if options.max_tokens is not None and options.max_completion_tokens is not None:
         raise ValueError(f"{label}: max_tokens and max_completion_tokens are the same limit. Set one.")
     return model, urls, options
+
+
+def portable_name(endpoint: str) -> str:
+    """Return `model[,option=value]...` with the options that affect answers, and without the servers.
+
+    Args:
+        endpoint: `model@url@url,option=value,...`.
+
+    Raises:
+        ValueError: If the text is invalid.
+    """
+    model, _, options = read_endpoint(endpoint)
+    # A default needs no mention, so that equal endpoints have equal names.
+    changed = {name: value for name, value in vars(options).items() if value != vars(EndpointOptions())[name]}
+    return ",".join([model, *(f"{name}={_written(changed[name])}" for name in _ANSWERS if name in changed)])
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class SharedEndpoint(EndpointGenerator):

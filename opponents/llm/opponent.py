@@ -158,13 +158,13 @@ class LanguageModelPolicy:
         elif key in recorded:
             call = recorded[key]
             flags = {"truncated": call["truncated"], "overflow": call["overflow"]}
-            flags |= {"error": call.get("error"), "no_text": call.get("no_text")}
+            flags |= {name: call.get(name) for name in ("error", "no_text", "reasoning")}
             answer = Completion(call["text"], **flags)
         else:
             answer = Completion("", error=NOT_RECORDED)
         told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
         # Absent unless set, so that records of ordinary answers keep their form.
-        at_times = {"error": answer.error, "no_text": answer.no_text}
+        at_times = {"error": answer.error, "no_text": answer.no_text, "reasoning": answer.reasoning}
         told |= {name: value for name, value in at_times.items() if value is not None}
         self._told.append({"key": key, "model": self.name, **told})
         return answer

@@ -22,6 +22,8 @@ SHOWN = 300
 """Maximum number of characters of a server's message in our own messages."""
 TEXT_PARTS = ("text", "output_text")
 """Types of content parts with the model's text. Other types, such as `thinking`, are ignored."""
+REASONING = ("reasoning_content", "reasoning")
+"""Fields of a message with the model's reasoning: of vLLM, SGLang and DeepSeek, and of OpenRouter and Ollama."""
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors from reading a body that is not JSON, is nested too deeply, or has other types than expected."""
 
@@ -37,9 +39,9 @@ def shown(text: str) -> str:
 def read_answer(content: bytes, sent: int) -> ServerAnswer:
     """Return the answer in the body of a chat completion.
 
-    Reasoning in a field of its own (`reasoning_content`) is ignored. The parser handles reasoning inside the text. If
-    the server does not count tokens, or its counts are impossible, the number of bytes is used instead: a text never
-    has more tokens than bytes.
+    Reasoning in a field of its own (`reasoning_content` or `reasoning`) is kept apart from the text. The parser handles
+    reasoning inside the text. If the server does not count tokens, or its counts are impossible, the number of bytes is
+    used instead: a text never has more tokens than bytes.
 
     Args:
         content: Body of the server's answer.
@@ -54,6 +56,8 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
         message, reason = choice["message"], choice.get("finish_reason")
         text = _text(message.get("content"))
         missing = None if text.strip() or reason == "length" else _why_empty(message, reason)
+        reasoning = next((found for name in REASONING if (found := _words(message.get(name)))), None)
+        model = _model_id(data.get("model"))
     except UNREADABLE:
         start = shown(content.decode("utf-8", "replace"))
         raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None
@@ -65,7 +69,38 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
         prompt_tokens=_count(counts.get("prompt_tokens"), sent),
         completion_tokens=_count(counts.get("completion_tokens"), len(content)),
         no_text=missing,
+        reasoning=scrubbed(reasoning),
+        model=model,
     )
+
+
+def read_models(content: bytes, model: str) -> str | None:
+    """Return the id behind a model's name in the body of `GET /models`, or None if the body does not show it.
+
+    vLLM and SGLang state the loaded weights as `root`. A server with a single model answers under any name.
+    """
+    try:
+        listed = {entry["id"]: entry for entry in json.loads(content)["data"]}
+        entry = listed[model] if model in listed or len(listed) != 1 else next(iter(listed.values()))
+        return _model_id(entry.get("root")) or _model_id(entry["id"])
+    except UNREADABLE:
+        return None
+
+
+def _model_id(told: object) -> str | None:
+    """Return the id of a model as one line, or None if it is no text."""
+    words = _words(told)
+    if words is None:
+        return None
+    # A path differs between the machines that serve a model, but its last part does not.
+    return shown(words.rstrip("/").rpartition("/")[2] if words.startswith("/") else words)
+
+
+def _words(told: object) -> str | None:
+    """Return a text that has words and can be encoded, or None for anything else."""
+    if not isinstance(told, str) or not told.strip():
+        return None
+    return told.encode("utf-8", "replace").decode("utf-8")
 
 
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:

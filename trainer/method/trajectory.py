@@ -83,6 +83,8 @@ class Step(NamedTuple):
     """Tokens of the whole prompt and of the reply, if the backend knows them."""
     events: tuple[Mapping[str, Any], ...] = ()
     """Events of the memory at this reply and for the next prompt (`info["memory_events"]`)."""
+    reasoning: str | None = None
+    """Reasoning that a server sent apart from the text."""
 
 
 class FailedReply(NamedTuple):
@@ -94,6 +96,8 @@ class FailedReply(NamedTuple):
     shortened: int
     """As in `Step`."""
     no_text: str | None = None
+    """As in `Completion`."""
+    reasoning: str | None = None
     """As in `Completion`."""
 
 

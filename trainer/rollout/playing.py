@@ -167,6 +167,7 @@ class MetaEpisodeRollout:
                 overflow=reply.overflow,
                 shortened=self._shortened,
                 no_text=reply.no_text,
+                reasoning=reply.reasoning,
             )
         elif isinstance(error, MISUSE) and not isinstance(error, OpponentFailure):
             # OpponentFailure wraps the errors of opponents, so another one means a wrong task or option.
@@ -284,6 +285,7 @@ class MetaEpisodeRollout:
             legal_actions=self.prompt.legal_actions,
             tokens=completion.tokens or _counted(completion),
             events=tuple(info.get("memory_events", ())),
+            reasoning=completion.reasoning,
         )
 
     def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:

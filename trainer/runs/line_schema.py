@@ -86,6 +86,7 @@ class CallRecord(StrictRecord):
     hand_end: bool
     tokens: Annotated[list[Count], Field(min_length=2, max_length=2)] | None
     memory_events: list[Options]
+    reasoning: str | None = None
 
 
 class FailedReplyRecord(StrictRecord):
@@ -94,6 +95,7 @@ class FailedReplyRecord(StrictRecord):
     overflow: bool
     shortened: Count
     no_text: NoText | None = None
+    reasoning: str | None = None
 
 
 class OpponentCallRecord(StrictRecord):
@@ -104,6 +106,7 @@ class OpponentCallRecord(StrictRecord):
     overflow: bool
     error: str | None = None
     no_text: NoText | None = None
+    reasoning: str | None = None
 
 
 class PlayedRecord(StrictRecord):

@@ -42,7 +42,9 @@ def trajectory_to_json(trajectory: Trajectory) -> Line:
 
 
 def _call(step: Step) -> dict[str, Any]:
-    return {
+    # Absent unless a server sent it, so that other lines keep their form and their digest.
+    at_times = {} if step.reasoning is None else {"reasoning": step.reasoning}
+    return at_times | {
         "kind": step.kind or step.phase,
         "phase": step.phase,
         "episode": step.episode,
@@ -127,6 +129,7 @@ def _step(call: Mapping[str, Any]) -> Step:
         legal_actions=tuple(call["legal_actions"]),
         tokens=None if call["tokens"] is None else (call["tokens"][0], call["tokens"][1]),
         events=tuple(call["memory_events"]),
+        reasoning=call.get("reasoning"),
     )
 
 

@@ -96,6 +96,8 @@ class HostileServer(socketserver.ThreadingTCPServer):
     def mode(self, path: str, body: bytes) -> Mode | None:
         """How a request is answered; None for well."""
         name = path.split("/")[1]
+        if not body:
+            return None  # the list of models, which is no prompt
         if name != MIXED:
             return BY_NAME[name] if HOSTILE.encode() in body else None
         with self._lock:

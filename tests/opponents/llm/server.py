@@ -57,6 +57,18 @@ class TinyModel:
         return Completion(text, written.prompt_ids, written.ids)
 
 
+class LegalModel:
+    """Replies with the last legal action, at once; `reasoning` and `truncated` are those of every reply."""
+
+    def __init__(self, reasoning: str | None = None, truncated: bool = False) -> None:
+        self.reasoning, self.truncated = reasoning, truncated
+
+    def reply(self, body: dict[str, Any]) -> Completion:
+        listed = re.findall("Legal actions: (.*)", body["messages"][-1]["content"])
+        text = f"<action>{listed[-1].split(' | ')[-1]}</action>" if listed else "<remark>noted</remark>"
+        return Completion(text, (1,) * 100, (1,) * 10, truncated=self.truncated, reasoning=self.reasoning)
+
+
 class Handler(BaseHTTPRequestHandler):
     """POST /v1/chat/completions."""
 
@@ -77,7 +89,12 @@ class Handler(BaseHTTPRequestHandler):
             told = {"message": f"The model `{body['model']}` does not exist.", "code": "model_not_found"}
             self.send(404, {"error": told})
         else:
-            self.send(200, chat_completion(self.server.model.reply(body)))
+            completion = chat_completion(self.server.model.reply(body))
+            self.send(200, completion if self.server.served is None else {**completion, "model": self.server.served})
+
+    def do_GET(self) -> None:
+        listed = self.server.listed
+        self.send(404, {}) if listed is None else self.send(200, {"object": "list", "data": listed})
 
     def send(self, status: int, data: Any, headers: dict[str, str] | None = None) -> None:
         content = data if isinstance(data, bytes) else json.dumps(data).encode()
@@ -98,7 +115,8 @@ def chat_completion(completion: Completion) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": completion.text},
+                "message": {"role": "assistant", "content": completion.text}
+                | ({} if completion.reasoning is None else {"reasoning_content": completion.reasoning}),
                 "finish_reason": "length" if completion.truncated else "stop",
             }
         ],
@@ -112,7 +130,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, model: TinyModel) -> None:
+    def __init__(self, model: TinyModel | LegalModel) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.model = model
         self.lock = threading.Lock()
@@ -120,6 +138,10 @@ class Server(ThreadingHTTPServer):
         self.headers: list[dict[str, str]] = []
         self.troubles: list[Trouble | None] = []
         """One for each of the next requests; None: the model answers."""
+        self.served: str | None = None
+        """Id of the model in each reply, if it has one."""
+        self.listed: list[dict[str, Any]] | None = None
+        """Entries of the list of models; None: the server has no list."""
         self.stopped = threading.Event()
         self._open: list[socket.socket] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

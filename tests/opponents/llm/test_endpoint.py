@@ -110,10 +110,14 @@ def test_concurrency_is_used_and_bounded(server: Server, connect: Connect) -> No
     ("message", "reason", "expected"),
     [
         ({"content": "<action>bet</action>"}, "stop", Completion("<action>bet</action>")),
-        ({"content": "a", "reasoning_content": "<action>x</action>"}, "stop", Completion("a")),
+        (
+            {"content": "a", "reasoning_content": "<action>x</action>"},
+            "stop",
+            Completion("a", reasoning="<action>x</action>"),
+        ),
         ({"content": "<think>a</think>b"}, "stop", Completion("<think>a</think>b")),
         ({"content": "cut"}, "length", Completion("cut", truncated=True)),
-        ({"content": None, "reasoning_content": "hm"}, "length", Completion("", truncated=True)),
+        ({"content": None, "reasoning_content": "hm"}, "length", Completion("", truncated=True, reasoning="hm")),
         ({"content": None, "refusal": "no"}, "content_filter", Completion("", no_text="refusal")),
         ({"content": "Grüße 🂡 \ud83d"}, "stop", Completion("Grüße 🂡 ?")),
     ],

@@ -24,6 +24,7 @@ class _Rollout:
     def __init__(
         self,
         slots: int,
+        at_once: int,
         specs: Sequence[RolloutSpec],
         retries: int,
         reply_limit: int,
@@ -37,7 +38,9 @@ class _Rollout:
         self.done: list[Trajectory | None] = [None] * len(specs)
         self.live: dict[int, tuple[int, MetaEpisodeRollout]] = {}
         self._retries, self._limit = retries, reply_limit
-        self.runs = [run for slot in range(slots) for run in self.start(slot)]
+        self._spare = range(at_once, slots)
+        """Slots that stay empty until they can hold all specs that are left."""
+        self.runs = [run for slot in range(min(at_once, slots)) for run in self.start(slot)] + self._start_rest()
         """Runs with an environment call to start next."""
 
     def start(self, slot: int) -> list[MetaEpisodeRollout]:
@@ -48,6 +51,13 @@ class _Rollout:
         run = MetaEpisodeRollout(slot, spec, self._limit, failures)
         self.live[slot] = (index, run)
         return [run]
+
+    def _start_rest(self) -> list[MetaEpisodeRollout]:
+        """Return the runs of all specs that are left, once the spare slots can hold them."""
+        if len(self.waiting) > len(self._spare):
+            return []
+        slots, self._spare = self._spare, range(0)
+        return [run for slot in slots for run in self.start(slot)]
 
     def finish(self, run: MetaEpisodeRollout) -> list[MetaEpisodeRollout]:
         """Store a finished run, or queue its spec again after a failure; return the next run of its slot."""
@@ -61,7 +71,7 @@ class _Rollout:
                 self._on_finished(index, trajectory)
             # After `on_finished`, which gets the whole trajectory.
             self.done[index] = trajectory if self._reduce is None else self._reduce(trajectory)
-        return self.start(run.slot)
+        return self.start(run.slot) + self._start_rest()
 
     def on_completions(self, answers: Sequence[tuple[int, ModelReply]], strict: bool) -> None:
         """Pass the model's answers to their runs. With `strict`, raise an error of misuse."""
@@ -107,6 +117,7 @@ def collect(
     generator: Generator | StreamingGenerator,
     specs: Sequence[RolloutSpec],
     *,
+    at_once: int | None = None,
     retries: int = 1,
     reply_limit: int = 0,
     env_timeout: float = CALL_TIMEOUT_S,
@@ -134,6 +145,8 @@ def collect(
         envs: Environments of this process, or a pool of workers.
         generator: The model, in lock-step batches or streaming.
         specs: Meta-episodes to play.
+        at_once: Number of meta-episodes to play at once (default: one per environment). The other environments start
+            when they can hold all specs that are left, so that the last ones end together.
         retries: Further attempts after a failed one.
         reply_limit: Most tokens of a reply, for the length penalty (0: unknown).
         env_timeout: Seconds for a call of an environment, opponents included (0 disables it).
@@ -163,6 +176,7 @@ def collect(
         raise ValueError("collect() needs at least one environment.")
     rollout = _Rollout(
         slots=len(pool),
+        at_once=len(pool) if at_once is None else at_once,
         specs=specs,
         retries=retries,
         reply_limit=reply_limit,

@@ -51,6 +51,24 @@ def test_a_streaming_backend_gives_the_same_trajectories() -> None:
     assert backend.most == 3
 
 
+def test_spare_environments_start_when_they_hold_the_rest() -> None:
+    wanted, backend = specs(8), OneAtATime()
+    finished: list[int] = []
+    most: list[int] = []
+
+    def on_finished(place: int, trajectory: object) -> None:
+        finished.append(place)
+        most.append(backend.most)
+
+    envs = [make() for _ in range(5)]
+    played = collect(envs, backend, wanted, at_once=2, on_finished=on_finished)
+    assert frozen(played) == frozen(collect([make()], ScriptedGenerator(answer), wanted))
+    # The third one that ends leaves three specs, for which there are three more environments.
+    assert most[:3] == [2, 2, 2]
+    assert backend.most == 5
+    assert sorted(finished) == list(range(8))
+
+
 def test_the_task_chooses_opponent_and_seat() -> None:
     (done,) = collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nash", 1))
     assert done.opponent == "kuhn/nash"

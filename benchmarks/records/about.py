@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -45,7 +46,8 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
         "platform": platform.platform(),
         "commit": _commit(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "argv": sys.argv[1:],
+        # Without the addresses of models: reports show the command line.
+        "argv": [re.sub(r"@https?://[^,@\s]+", "", word) for word in sys.argv[1:]],
     }
 
 
@@ -81,12 +83,23 @@ def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def identity_of(agent: Agent, game_name: str) -> dict[str, Any]:
     """Return the identity of an agent: its name, the content of a saved model, its sampling and its limits."""
-    return {"name": agent.name, "content": _content(agent), **_sampled(agent, game_name)}
+    return {"name": agent.name, "content": _content(agent), **_sampled(agent, game_name), **_served(agent, game_name)}
 
 
-def agent_of(told: Mapping[str, Any], game_name: str) -> Agent:
-    """Return the agent with an identity, rebuilt in a worker. Raise RuntimeError if the worker has another model."""
-    agent = make_agent(told["name"], told.get("sampling"))
+def agent_of(spec: str, told: Mapping[str, Any], game_name: str) -> Agent:
+    """Return the agent with an identity, rebuilt in a worker.
+
+    Args:
+        spec: Specification of the agent, which names the server of a model.
+        told: Identity, as in run.json.
+        game_name: Name of the game to play.
+
+    Raises:
+        RuntimeError: If the worker has another model.
+    """
+    agent = make_agent(spec, told.get("sampling"), told["name"])
+    if isinstance(agent, EndpointAgent):
+        agent.look_up(game_name)
     # Another machine may have another model under the same path or address.
     if (found := identity_of(agent, game_name)) != told:
         raise RuntimeError(f"On the worker, {agent.name} is another model: expected {told}, got {found}.")
@@ -115,6 +128,13 @@ def _sampled(agent: Agent, game_name: str) -> dict[str, Any]:
     if isinstance(agent, SavedModelAgent | EndpointAgent):
         found["request"] = agent.request(game_name)
     return found
+
+
+def _served(agent: Agent, game_name: str) -> dict[str, Any]:
+    """Return the requested model of an endpoint, and the id of the served one; empty for other agents."""
+    if not isinstance(agent, EndpointAgent):
+        return {}
+    return {"model": agent.model, "served": agent.served(game_name)}
 
 
 @cache

@@ -13,6 +13,7 @@ import typer
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.tables.comparison import rank_intervals
+from benchmarks.evaluation.tables.markup import markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
@@ -106,13 +107,6 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def _cell(mean: float, low: float | None, high: float | None) -> str:
     return f"{mean:.3f}" if low is None or high is None else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a Markdown table."""
-    # Names come from the records; a line break or a bar in one would forge further cells or rows.
-    escaped = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (escaped[0], ["---"] * len(rows[0]), *escaped[1:]))
 
 
 def command(

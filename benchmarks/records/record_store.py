@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +22,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from benchmarks.records.canonical import canonical, root_of
+from benchmarks.records.identity import OtherRun, compare, different, known_agent
 from benchmarks.records.lines import VERSION, Encoded, digest, encoded
 from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
+from benchmarks.records.shard_order import sort_shards
 from mage_envs.files.atomic import drafts_of, write_atomically, write_json
 from mage_envs.files.bounded import (
     MAX_FILE_BYTES,
@@ -42,22 +46,19 @@ from trainer.runs.trajectory_json import Line, trajectory_from_json
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
 SUITE = "suite.json"
 """File in a folder that contains the runs of a suite."""
+SHARD_NAME = re.compile(r"[0-9]{5,9}\.jsonl\.gz")
 SHARD = 64
 """Maximum number of lines per shard."""
+SAVE_INTERVAL_S = 0.5
+"""Minimum seconds between two writes of a shard that is not full. A killed run loses only later meta-episodes."""
 MAX_LINE_BYTES = MAX_FILE_BYTES // 2
 """Maximum size of a written line, without its seconds, which are far shorter than the rest."""
 LEVEL = 3
 """Compression level of gzip. Level 6 would take 2 to 3% of the time of play, and save nearly half of the space."""
-IDENTITY = ("agent", "fingerprint", "setting")
-"""Parts of run.json that must be equal to resume a run."""
 
 
 class NoRun(ValueError):
     """The folder contains no run, or none that this version can read."""
-
-
-class OtherRun(ValueError):
-    """The folder contains other files or a run with other settings."""
 
 
 class BadRecord(ValueError):
@@ -115,7 +116,7 @@ class Shards:
         # In the order in which they were written, so that later lines replace earlier ones.
         for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
             name = f"{EPISODES}/{path.name}"
-            if not re.fullmatch(r"[0-9]{5,9}\.jsonl\.gz", path.name):
+            if not SHARD_NAME.fullmatch(path.name):
                 self.problems.append(DamagedLine(name, 0, "its name is not that of a shard, such as 00000.jsonl.gz"))
                 continue
             # The next number to write, not the count: shards may be missing.
@@ -219,6 +220,10 @@ class Writer:
         # Through JSON, so that tuples compare equal to the lists of a file; without secrets, as everything written.
         self._about: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
         self._open: list[Encoded] = []
+        self._saved = 0
+        """Number of lines of the open shard that are on the disk."""
+        self._saved_at = math.inf
+        """Time of the last write, or of the first meta-episode."""
         self.kept: dict[int, Kept] = {}
         self.problems: tuple[DamagedLine, ...] = ()
         """Damaged lines of the resumed run. Their meta-episodes are played again."""
@@ -242,6 +247,10 @@ class Writer:
         shards = Shards(self.folder)
         if resume and (shards.finished or not any(different(shards.about, self._about))):
             compare(shards.about, self._about, self.folder)
+            # The folder keeps its description, but the agent may have become better known.
+            agent = self._about["agent"]
+            self._about = shards.about
+            self.confirm(agent)
             self.problems = tuple(shards.problems)
             shards.repair()
             self.kept, self._shards = shards.kept, shards.shards
@@ -255,7 +264,7 @@ class Writer:
     @property
     def safe(self) -> int:
         """Number of meta-episodes that are already on the disk."""
-        return len(self.kept.keys() - {line.place for line in self._open})
+        return len(self.kept.keys() - {line.place for line in self._open[self._saved :]})
 
     @property
     def todo(self) -> list[int]:
@@ -264,8 +273,9 @@ class Writer:
 
     def add(self, index: int, trajectory: Trajectory) -> None:
         """Add a finished meta-episode to the open shard."""
-        if not self.kept:
+        if self._saved_at == math.inf:
             self._start()
+            self._saved_at = time.monotonic()
         line = encoded(index, trajectory)
         # Readers refuse longer lines, so the meta-episode is stored as a failure without its texts.
         if len(line.text) > MAX_LINE_BYTES:
@@ -273,27 +283,54 @@ class Writer:
             line = encoded(index, replace(trajectory, steps=(), episodes=(), opponent_calls=(), failure=reason))
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
-        # Readers limit the unpacked size of a shard, so shards of long lines are closed earlier.
-        if len(self._open) == SHARD or sum(len(one.text) for one in self._open) > MAX_UNPACKED_BYTES // 4:
+        if _is_full([one.text for one in self._open]):
             self.flush()
+        elif time.monotonic() - self._saved_at >= SAVE_INTERVAL_S:
+            self._save()
+
+    def confirm(self, agent: Mapping[str, Any]) -> None:
+        """Compare what is known of the agent by now with the run, and store it.
+
+        Raises:
+            OtherRun: If the run was played by another agent, for example because the server has changed its model.
+        """
+        there = self._about["agent"]
+        compare({"agent": there}, {"agent": agent}, self.folder)
+        known = known_agent(there, scrubbed(json.loads(json.dumps(agent))))
+        if known != there:
+            self._about = {**self._about, "agent": known}
+            if (self.folder / RUN).exists():
+                write_json(self.folder / RUN, self._about, sort_keys=True)
 
     def flush(self) -> None:
         """Write the open shard to the disk."""
         if not self._open:
             return
-        _write_shard(self.folder / EPISODES / f"{self._shards:05d}.jsonl.gz", (line.raw() for line in self._open))
-        self._open = []
+        self._save()
+        self._open, self._saved = [], 0
         self._shards += 1
+
+    def _save(self) -> None:
+        """Write the lines of the open shard, whose file then grows until it is full."""
+        _write_shard(self.folder / EPISODES / f"{self._shards:05d}.jsonl.gz", (line.raw() for line in self._open))
+        self._saved, self._saved_at = len(self._open), time.monotonic()
 
     def close(self) -> None:
         """Write the open shard and root.json, and release the folder."""
         try:
             self._start()
             self.flush()
+            self._sort()
             root = root_json(self.kept, self.planned)
             write_json(self.folder / ROOT, root, sort_keys=True)
         finally:
             self._lock.release()
+
+    def _sort(self) -> None:
+        """Put all lines in the order of the panel."""
+        paths = sorted((self.folder / EPISODES).glob("*.jsonl.gz"))
+        if names := [f"{EPISODES}/{path.name}" for path in paths if SHARD_NAME.fullmatch(path.name)]:
+            sort_shards(self.folder, names, _is_full, _write_shard)
 
     def give_up(self) -> None:
         """Close the run after an error. If no meta-episode was played, the folder remains without a run."""
@@ -355,59 +392,6 @@ def read_suite(folder: Path) -> dict[str, Any] | None:
     return suite
 
 
-def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raise OtherRun with all differences if two runs do not measure the same.
-
-    Args:
-        there: run.json of the folder.
-        now: run.json of the current command.
-        folder: The folder, for the message.
-    """
-    differing = [f"{place} {short(one)} there, {short(other)} now" for place, one, other in different(there, now)]
-    if differing:
-        raise OtherRun(f"{folder} holds a run with other settings ({'; '.join(differing)}); choose another folder.")
-
-
-def different(there: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the differences between two runs in the parts of run.json that define what they measure."""
-    for key in IDENTITY:
-        yield from differences(there.get(key), now.get(key), key)
-
-
-def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, value, other value) for each difference of two JSON values.
-
-    Args:
-        one: A JSON value.
-        other: The value to compare with.
-        place: Path of both values, with dots between keys; empty for the top level.
-    """
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted({*one, *other}):
-            yield from differences(one.get(key), other.get(key), f"{place}.{key}" if place else key)
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, (a, b) in enumerate(zip(one, other, strict=True)):
-            yield from differences(a, b, f"{place}[{number}]")
-    # 1, 1.0 and True are equal in Python, but they are different in JSON.
-    elif one != other or type(one) is not type(other):
-        yield place, one, other
-
-
-def known_part(made: Any, kept: Any) -> Any:
-    """Return `made` without the keys that `kept` does not have, because an older version may have written `kept`."""
-    if isinstance(made, dict) and isinstance(kept, dict):
-        return {key: known_part(value, kept[key]) for key, value in made.items() if key in kept}
-    if isinstance(made, list) and isinstance(kept, list) and len(made) == len(kept):
-        return [known_part(a, b) for a, b in zip(made, kept, strict=True)]
-    return made
-
-
-def short(value: Any) -> str:
-    """Return a value as JSON, cut to 80 characters for a message."""
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _lines(folder: Path, name: str) -> Iterator[Line | str]:
     """Yield each line of a shard, or a description of its damage. All lines after unreadable bytes are one problem."""
     try:
@@ -426,6 +410,12 @@ def _read(raw: bytes) -> Line | str:
     except ValueError as error:
         return f"no record of a meta-episode ({error})"
     return line if told == found else f"its digest is {found[:12]}, but the line states {told[:12]}: it was changed"
+
+
+def _is_full(lines: Sequence[bytes]) -> bool:
+    """Return True if a shard must not have further lines."""
+    # Readers limit the unpacked size of a shard, so shards of long lines are closed earlier.
+    return len(lines) == SHARD or sum(map(len, lines)) > MAX_UNPACKED_BYTES // 4
 
 
 def _write_shard(path: Path, lines: Iterable[bytes]) -> None:

@@ -20,8 +20,9 @@ import typer
 from benchmarks.evaluation.run.environments import make_envs
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.about import setting_of
+from benchmarks.records.identity import differences, known_part
 from benchmarks.records.lines import chats, encoded
-from benchmarks.records.record_store import Records, differences, known_part, reading, run_folders
+from benchmarks.records.record_store import Records, reading, run_folders
 from mage_envs.core import Task
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt

@@ -33,11 +33,23 @@ class LineRecord(PlayedRecord):
     digest: Sha256
 
 
+class ServedRecord(StrictRecord):
+    """Id of the model that an endpoint serves, if it is known."""
+
+    listed: str | None
+    """Id in the server's list of models."""
+    replied: str | None
+    """Id in the server's replies."""
+
+
 class AgentRecord(StrictRecord):
     """Identity of the agent of a run."""
 
     name: str
     content: str | None
+    model: str | None = None
+    """Name of the model in the requests to an endpoint. Older records do not have it."""
+    served: ServedRecord | None = None
     request: Annotated[Options, Field(default_factory=dict)]
     sampling: Annotated[dict[str, int | FiniteFloat], Field(default_factory=dict)]
 

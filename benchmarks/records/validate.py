@@ -15,17 +15,15 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import SUMMARY
 from benchmarks.records.about import setting_of
 from benchmarks.records.canonical import digest_of
+from benchmarks.records.identity import differences, known_part, short
 from benchmarks.records.record_store import (
     ROOT,
     RUN,
     SUITE,
     Records,
-    differences,
-    known_part,
     read_suite,
     reading,
     run_folders,
-    short,
 )
 from benchmarks.records.schema import RootRecord
 from mage_envs.files.bounded import read_json_inside

@@ -50,7 +50,7 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
         evaluate(make_agent(AGENT), setting.tasks, setting.options, batch=BATCH, on_finished=writer.add)
     else:
         todo = range(len(setting.tasks))
-        lost = play_spread(Processes(count), about, todo, writer.add, batch=BATCH, env_timeout=CALL_TIMEOUT_S)
+        lost = play_spread(Processes(count), AGENT, about, todo, writer.add, batch=BATCH, env_timeout=CALL_TIMEOUT_S)
         if lost:
             raise RuntimeError(f"Workers were lost: {'; '.join(lost)}.")
     writer.close()

@@ -214,7 +214,7 @@ def test_a_worker_refuses_other_versions_and_other_data():
     assert "other package versions than the command that sent it work (mage-envs 0.0.1 there, " in str(refused.error)
     setting = setting_for("kuhn-paper-128")
     about = json.loads(json.dumps(about_run(make_agent("scripted:first"), setting)))
-    playing = Playing(about=about, batch=4, env_timeout=60.0)
+    playing = Playing(agent="scripted:first", about=about, batch=4, env_timeout=60.0)
     assert [one.task for one in playing()([3, 1])] == [setting.tasks[3], setting.tasks[1]]
     with pytest.raises(RuntimeError, match="kuhn-paper-128 is another setting on a worker .fingerprint"):
         replace(playing, about={**about, "fingerprint": "0" * 64})()
@@ -235,7 +235,7 @@ def test_a_worker_makes_its_environments_once_and_anew_after_a_failure(monkeypat
         raise ArithmeticError("out of numbers")
 
     monkeypatch.setattr(evaluate, "env_maker", lambda env_id, options: counted)
-    player = Playing(about=about, batch=4, env_timeout=60.0)()
+    player = Playing(agent="scripted:first", about=about, batch=4, env_timeout=60.0)()
 
     def digests(places):
         return [encoded(place, played).digest for place, played in zip(places, player(places), strict=True)]

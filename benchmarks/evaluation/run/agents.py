@@ -5,7 +5,7 @@ An agent imports inside its methods what it alone needs: a policy needs neither 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from opponents import list_opponents, make_opponent
 
 if TYPE_CHECKING:
     from opponents.llm import AnswerStream, EndpointGenerator
+    from opponents.llm.endpoint_spec import SharedEndpoint
 
 REPLY_DEADLINE_S = 600
 """Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
@@ -77,41 +78,65 @@ class EndpointAgent:
     The game's presets limit the length of its replies, unless its name sets a limit.
     """
 
-    def __init__(self, name: str, endpoint: str, sampling: Mapping[str, float] | None) -> None:
+    def __init__(self, endpoint: str, sampling: Mapping[str, float] | None) -> None:
         """Check the name of the endpoint, and prepare its options.
 
         Args:
-            name: Name of the agent in records and tables.
             endpoint: `MODEL@URL[,KEY=VALUE]...`, or `MODEL@URL@URL` for several servers of the model.
             sampling: Sampling settings, which are added to the options.
 
         Raises:
             ValueError: If the name is malformed or an option is unknown.
         """
-        self.name = name
-        self.sampling = sampling
-        self._endpoint = ",".join((endpoint, *(f"{key}={value:g}" for key, value in (sampling or {}).items())))
         from opponents.llm import shared_endpoints
 
+        # A run resumes on another server, and no table shows a host.
+        self.name = portable_spec(f"llm:{endpoint}")
+        self.sampling = sampling
+        self._endpoint = ",".join((endpoint, *(f"{key}={value:g}" for key, value in (sampling or {}).items())))
         # Fail on a bad name before anything is played. The endpoint itself is created per game.
-        shared_endpoints(self._endpoint)
+        endpoints = shared_endpoints(self._endpoint)
+        self.model = endpoints[0].model
+        """Name of the model in its requests."""
+        self.slots = sum(endpoint.concurrency for endpoint in endpoints)
+        """Number of calls that may run at once."""
+        self._listed: str | None = None
 
     def generator(self, game: Game) -> EndpointGenerator | AnswerStream:
-        from opponents.llm import AnswerStream, shared_endpoints
+        from opponents.llm import AnswerStream
 
-        endpoints = shared_endpoints(self._for_game(game.spec.name))
+        endpoints = self._endpoints(game.spec.name)
         # With several servers, a stream queries the least busy one.
         return endpoints[0] if len(endpoints) == 1 else AnswerStream(endpoints)
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return the parameters of its requests in that game, limits and sampling included, for the records."""
-        from opponents.llm import shared_endpoints
+        endpoint = self._endpoints(game_name)[0]
+        return endpoint.parameters | ({} if endpoint.named[2].seed else {"seed": False})
 
-        return shared_endpoints(self._for_game(game_name))[0].parameters
+    def look_up(self, game_name: str) -> None:
+        """Read the id of the served model from the list of each server, and forget earlier replies.
 
-    def _for_game(self, game_name: str) -> str:
-        """Return the endpoint with the limits of a game, unless it has its own."""
-        from opponents.llm.endpoint_spec import read_endpoint
+        Raises:
+            RuntimeError: If two servers list different models.
+        """
+        # Endpoints are shared by all runs of a process, and the server may have changed since the last one.
+        for endpoint in self._endpoints(game_name):
+            endpoint.replied = None
+        self._listed = _one_model({endpoint.listed_model() for endpoint in self._endpoints(game_name)})
+
+    def served(self, game_name: str) -> dict[str, str | None]:
+        """Return the id of the served model in the servers' lists and in their replies so far, None if unknown.
+
+        Raises:
+            RuntimeError: If two servers replied with different models.
+        """
+        replied = _one_model({endpoint.replied for endpoint in self._endpoints(game_name)})
+        return {"listed": self._listed, "replied": replied}
+
+    def _endpoints(self, game_name: str) -> Sequence[SharedEndpoint]:
+        """Return the endpoint of each server with the limits of a game, unless the agent has its own."""
+        from opponents.llm.endpoint_spec import read_endpoint, shared_endpoints
         from trainer.config.presets import reply_limit
 
         _, _, options = read_endpoint(self._endpoint)
@@ -121,7 +146,15 @@ class EndpointAgent:
         # A local server takes minutes for thousands of tokens.
         if options.deadline is None:
             limits += f",deadline={REPLY_DEADLINE_S}"
-        return self._endpoint + limits
+        return shared_endpoints(self._endpoint + limits)
+
+
+def _one_model(found: Collection[str | None]) -> str | None:
+    """Return the id that all servers share, or None if it is unknown. Raise RuntimeError if there are several."""
+    known = sorted({one for one in found if one is not None})
+    if len(known) > 1:
+        raise RuntimeError(f"The servers of one agent must serve one model, got {', '.join(known)}.")
+    return known[0] if known else None
 
 
 class SavedModelAgent:
@@ -283,13 +316,25 @@ _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
 }
 
 
-def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
-    """Return the agent that `spec` names in one of `FORMS`. `sampling` applies to models only.
+def make_agent(spec: str, sampling: Mapping[str, float] | None = None, name: str | None = None) -> Agent:
+    """Return the agent that `spec` names in one of `FORMS`.
+
+    Args:
+        spec: Specification of the agent.
+        sampling: Sampling settings, for models only.
+        name: Name of the agent in records and tables (default: from `spec`, without a server's address).
 
     Raises:
         FileNotFoundError: If the folder of a model does not exist.
-        ValueError: If the name is unknown, or if `sampling` is set for an agent without sampling.
+        ValueError: If the agent is unknown, or if `sampling` is set for an agent without sampling.
     """
+    agent = _agent(spec, sampling)
+    if name is not None:
+        agent.name = name
+    return agent
+
+
+def _agent(spec: str, sampling: Mapping[str, float] | None) -> Agent:
     parsed = parse(spec)
     kind, rest = parsed.name, parsed.arguments or ""
     saved = kind in ("model", "checkpoint")
@@ -297,7 +342,7 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
     if models:
         return SavedModelAgent(models, sampling)
     if kind == "llm" and rest:
-        return EndpointAgent(spec, rest, sampling)
+        return EndpointAgent(rest, sampling)
     if sampling:
         raise ValueError(f"Agent {spec!r} is not a model, so sampling has no effect. Remove the sampling settings.")
     if kind == "policy" and rest:
@@ -308,6 +353,16 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
     known = policies + [f"scripted:{name}" for name in _SCRIPTS]
     hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, known)
     raise ValueError(f"Unknown agent {spec!r}: expected a folder or one of the forms {', '.join(FORMS)}.{hint}")
+
+
+def portable_spec(spec: str) -> str:
+    """Return the specification of an agent without the servers of its model. Raise ValueError if it is malformed."""
+    kind, _, endpoint = spec.partition(":")
+    if kind != "llm" or "@http" not in endpoint:
+        return spec
+    from opponents.llm.endpoint_spec import portable_name
+
+    return f"{kind}:{portable_name(endpoint)}"
 
 
 def split_memory(spec: str) -> tuple[str, str | None]:

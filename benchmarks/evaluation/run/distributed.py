@@ -25,6 +25,7 @@ _SENT = ("agent", "panel", "env_kwargs", "imports", "fingerprint")
 class Playing:
     """Names and settings from which a worker creates its player."""
 
+    agent: str
     about: Mapping[str, Any]
     batch: int
     env_timeout: float
@@ -52,7 +53,8 @@ class PiecePlayer:
                 f"expected {playing.about['fingerprint'][:12]}): its data differ."
             )
         self._tasks = setting.tasks
-        self._play = PanelPlayer(agent_of(playing.about["agent"], setting.game_name), self._tasks, setting.options)
+        agent = agent_of(playing.agent, playing.about["agent"], setting.game_name)
+        self._play = PanelPlayer(agent, self._tasks, setting.options)
 
     def __call__(self, places: Sequence[int]) -> list[Trajectory]:
         """Return the meta-episodes at these indices of the panel."""
@@ -61,6 +63,7 @@ class PiecePlayer:
 
 def play_spread(
     executor: Executor,
+    agent: str,
     about: Mapping[str, Any],
     todo: Sequence[int],
     on_finished: Callable[[int, Trajectory], None],
@@ -72,6 +75,7 @@ def play_spread(
 
     Args:
         executor: Executor of several processes.
+        agent: Specification of the agent.
         about: Contents of the run's run.json.
         todo: Indices of the tasks to play.
         on_finished: Callback with the index and the trajectory of each meta-episode. It is called in this process in
@@ -87,6 +91,7 @@ def play_spread(
     size = min(SHARD, -(-len(todo) // executor.pieces))
     jobs = [tuple(todo[start : start + size]) for start in range(0, len(todo), size)]
     playing = Playing(
+        agent=agent,
         about={name: about[name] for name in _SENT},
         batch=batch,
         env_timeout=env_timeout,

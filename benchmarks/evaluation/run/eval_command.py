@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, split_memory
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.budget import Limits
 from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
 from benchmarks.evaluation.run.options import ROWS, EvalOptions, PanelOptions, PlayOptions
+from benchmarks.evaluation.run.preflight import CutReplies, Preflight
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import Summary, label
@@ -27,7 +28,7 @@ from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, w
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables import layout, summary_table
 from benchmarks.executors import Executor, Local, make_executor
-from benchmarks.records.about import about_run
+from benchmarks.records.about import about_run, identity_of
 from mage_envs.cli.commands import JsonOption, describe_error
 from mage_envs.core import Game
 from mage_envs.registry import settings_of
@@ -71,9 +72,11 @@ def command(
     options = replace(options, agents=tuple(agents))
     # Make every agent before the first one plays, so that a bad name fails early.
     cells = [_cell(options, spec) for spec in options.agents]
+    if options.out is not None and len({own.out for _, _, own in cells}) < len(cells):
+        raise ValueError("Two agents have the same folder below --out. Play them with one command each.")
     statuses = []
     for number, (agent, setting, own) in enumerate(cells):
-        measured = measure(own, agent, setting)
+        measured = measure(own, agent, setting, own.agents[0])
         written: list[Path] = []
         if own.out is not None:
             # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
@@ -100,11 +103,15 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
     name, memory = split_memory(spec)
     if memory is not None and options.memory is not None:
         raise ValueError(f"{spec} already names a memory. Remove --memory, or the part after the plus sign.")
+    if options.name is not None and len(options.agents) > 1:
+        raise ValueError(f"--name names one agent, got {len(options.agents)} agents.")
+    agent = make_agent(name, options.sampling, options.name)
     out = options.out
     if out is not None and len(options.agents) > 1:
+        if isinstance(agent, EndpointAgent):
+            spec = "+".join([agent.name, *([memory] if memory else [])])
         out = out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
     own = replace(options, agents=(name,), memory=memory or options.memory, out=out)
-    agent = make_agent(name, own.sampling)
     setting = setting_from(own, agent)
     if own.control is None:
         if own.source is not None:
@@ -123,13 +130,14 @@ class Measured(NamedTuple):
     limits: Limits
 
 
-def measure(options: PlayOptions, agent: Agent, setting: Setting) -> Measured:
+def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> Measured:
     """Play the meta-episodes of the setting that are not in `options.out` yet, and score all of them.
 
     Args:
         options: Options of the play.
         agent: Agent to evaluate.
         setting: Panel and options.
+        spec: Specification of the agent, from which workers make it.
 
     Raises:
         RuntimeError: If no meta-episode was played.
@@ -137,6 +145,8 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting) -> Measured:
     """
     executor = _executor(options)
     limits = Limits(options.max_calls, options.max_tokens, options.max_minutes)
+    if isinstance(agent, EndpointAgent):
+        agent.look_up(setting.game_name)
     about = about_run(agent, setting)
     writer: Writer | None = None
     if options.out is not None:
@@ -146,13 +156,13 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting) -> Measured:
     if isinstance(executor, Local):
         play = partial(_play, options, agent, setting, limits)
     else:
-        play = partial(_play_spread, options, executor, about)
+        play = partial(_play_spread, options, executor, spec, about)
     if writer is None:
         trajectories = play(range(len(setting.tasks)), None)
     else:
         for problem in writer.problems:
             sys.stderr.write(f"{options.out}: {problem}; playing it again\n")
-        _keep(writer, play)
+        _keep(writer, play, partial(_add, writer, agent, setting.game_name))
         # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
         trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
@@ -170,10 +180,17 @@ def _played_in(folder: Path) -> list[Trajectory]:
     return [trajectory for _, trajectory in sorted(found.items())]
 
 
-def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
+def _add(writer: Writer, agent: Agent, game_name: str, index: int, trajectory: Trajectory) -> None:
+    """Store a meta-episode. Raise OtherRun if the agent's server has changed its model since the last one."""
+    if isinstance(agent, EndpointAgent):
+        writer.confirm(identity_of(agent, game_name))
+    writer.add(index, trajectory)
+
+
+def _keep(writer: Writer, play: Callable[..., list[Trajectory]], add: Callable[[int, Trajectory], None]) -> None:
     """Play the missing meta-episodes of a run. If this fails, report on stderr how many are stored."""
     try:
-        play(writer.todo, writer.add)
+        play(writer.todo, add)
         writer.close()
     except BaseException as error:
         # If the disk is full, this fails, too. The error that is raised below already reports it.
@@ -183,7 +200,7 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
         if isinstance(error, KeyboardInterrupt):
             sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume continues the run.\n")
             raise SystemExit(130) from None
-        if isinstance(error, OSError) and writer.kept:
+        if isinstance(error, OSError | CutReplies) and writer.kept:
             raise RuntimeError(
                 f"{describe_error(error)} {kept}; the same command with --resume continues the run."
             ) from error
@@ -228,10 +245,21 @@ def _play(
         return []
     progress = progress_of(agent.name)
     before = len(setting.tasks) - len(todo)
+    finished = before
+    preflight = None
+    if isinstance(agent, EndpointAgent):
+        slots = min(agent.slots, options.batch)
+        preflight = Preflight(agent.name, len(todo), slots, price=options.price, allow_cut=options.allow_cut)
 
     def keep(place: int, trajectory: Trajectory) -> None:
-        if add is not None and not lacked_budget(trajectory):
+        nonlocal finished
+        if lacked_budget(trajectory):
+            return
+        finished += 1
+        if add is not None:
             add(todo[place], trajectory)
+        if preflight is not None:
+            preflight.add(place, trajectory)
 
     with failure_log_in(options.out) as failure_log:
         played = evaluate(
@@ -243,7 +271,8 @@ def _play(
             workers=options.env_workers,
             env_timeout=options.env_timeout,
             memory_gb=options.env_memory_gb,
-            on_step=lambda done, total: progress(done + before, total + before, before),
+            # Meta-episodes that a limit ended are not finished, although `collect` is done with them.
+            on_step=lambda done, total: progress(finished, len(setting.tasks), before),
             on_finished=keep,
             reduce=without_texts,
             limits=limits,
@@ -267,6 +296,7 @@ def _executor(options: PlayOptions) -> Executor:
 def _play_spread(
     options: PlayOptions,
     executor: Executor,
+    spec: str,
     about: Mapping[str, Any],
     todo: Sequence[int],
     add: Callable[[int, Trajectory], None] | None,
@@ -288,7 +318,7 @@ def _play_spread(
         progress(len(played) + before, planned, before)
 
     with failure_log_in(options.out) as failure_log:
-        lost = play_spread(executor, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
+        lost = play_spread(executor, spec, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
         if played:
             account(played, about["agent"]["name"], failure_log)
     sys.stderr.write("".join(f"mage: {one_line(one)}\n" for one in lost))

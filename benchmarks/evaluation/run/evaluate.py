@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent
 from benchmarks.evaluation.run.budget import SPENT, Limits, guarded
 from benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
 from benchmarks.evaluation.run.options import EvalOptions
@@ -54,6 +54,7 @@ class PanelPlayer:
         self._generator = guarded(agent.generator(game), limits)
         check_opponents(tasks, game)
         self._envs = RolloutEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
+        self._slots = agent.slots if isinstance(agent, EndpointAgent) else None
 
     def __call__(
         self,
@@ -75,10 +76,12 @@ class PanelPlayer:
             on_finished: Callback with the index and the trajectory of each final meta-episode.
             reduce: Function that returns a smaller trajectory to keep.
         """
+        at_once, in_flight = depth_first(len(tasks), batch, self._slots)
         played = collect(
-            self._envs.pool(min(batch, len(tasks))),
+            self._envs.pool(in_flight),
             self._generator,
             [RolloutSpec(task) for task in tasks],
+            at_once=at_once,
             env_timeout=env_timeout,
             make_env=self._envs.make_env,
             on_step=on_step,
@@ -149,6 +152,24 @@ def evaluate(
         trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
     account(trajectories, agent.name, failure_log)
     return trajectories
+
+
+def depth_first(count: int, batch: int, slots: int | None) -> tuple[int, int]:
+    """Return how many meta-episodes to play at once, and how many of them at the end.
+
+    An endpoint with fewer slots than meta-episodes in flight advances all of them a little, so that a limit or a crash
+    at half finds hardly any finished. So there is one per slot, until half of them are finished. The last ones start
+    together, because otherwise they would end one by one and leave most slots idle.
+
+    Args:
+        count: Number of meta-episodes.
+        batch: Maximum number in flight.
+        slots: Number of calls that may run at once, or None for an agent that answers whole batches.
+    """
+    at_once = min(batch, count) if slots is None else min(batch, count, slots)
+    # At least the rest of the division, which would be played alone after the last full round.
+    last = max(count % at_once, min(at_once, (count - at_once) // 2))
+    return at_once, min(batch, at_once + last)
 
 
 def account(trajectories: Sequence[Trajectory], agent: str, failure_log: FailureLog | None) -> None:

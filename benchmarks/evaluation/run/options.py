@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from benchmarks.evaluation.run.preflight import MAX_CUT, Price, read_price
 from benchmarks.evaluation.run.sampling import FORM, read_sampling
 from benchmarks.executors import ExecutorOption
 from mage_envs.files.atomic import output_path
@@ -82,6 +83,10 @@ class PanelOptions:
         Mapping[str, float] | None,
         typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
     ] = None
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the agent in records and tables (default: AGENT without its @URL)"),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +120,16 @@ class PlayOptions:
     max_minutes: Annotated[
         float | None, typer.Option(metavar="M", help="Time limit in minutes (default: no limit)")
     ] = None
+    price: Annotated[
+        Price | None,
+        typer.Option(
+            metavar="IN,OUT", parser=read_price, help="Price of a million prompt and reply tokens, for the preflight"
+        ),
+    ] = None
+    allow_cut: Annotated[
+        bool,
+        typer.Option(help=f"Continue even if over {MAX_CUT:.0%} of the replies in the preflight are cut"),
+    ] = False
     baselines: Annotated[
         bool,
         typer.Option(

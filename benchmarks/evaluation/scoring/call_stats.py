@@ -80,16 +80,17 @@ def shares_by_kind(trajectories: Sequence[Trajectory]) -> dict[str, CallShares]:
     return {kind: _shares(steps[kind]) for kind in sorted(steps, key=lambda kind: (kind != "play", kind))}
 
 
+def reply_problems_of(steps: Sequence[Step]) -> dict[str, int]:
+    """Return the number of replies with each of `REPLY_PROBLEMS`."""
+    reasons = Counter(step.invalid_reason for step in steps)
+    invalid, cut, overflow = (reasons[reason] for reason in (INVALID, LENGTH, OVERFLOW))
+    return {"invalid": invalid, "cut": cut, "overflow": overflow, "no_text": sum(reasons[one] for one in NO_TEXT)}
+
+
 def _shares(steps: Sequence[Step]) -> CallShares:
     """Return the shares of calls of one kind."""
-    reasons = Counter(step.invalid_reason for step in steps)
-    invalid, cut, overflow = (reasons[reason] / len(steps) for reason in (INVALID, LENGTH, OVERFLOW))
     return CallShares(
-        calls=len(steps),
-        invalid=invalid,
-        cut=cut,
-        overflow=overflow,
-        no_text=share_without_text(steps),
+        calls=len(steps), **{name: count / len(steps) for name, count in reply_problems_of(steps).items()}
     )
 
 

@@ -7,6 +7,8 @@
 - name: MAGE
   agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # one model per panel; other panels are skipped
 - {name: MAGE-other, agent: {kuhn: runs/mage-kuhn}, control: other, from: MAGE}
+- {name: seed-0, agent: {kuhn: runs/kuhn-0}, model: words}       # the columns of one model are one row of the table
+- {name: seed-1, agent: {kuhn: runs/kuhn-1}, model: words}
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from benchmarks.evaluation.run.sampling import checked, read_sampling
 from mage_envs.loading.arguments import nearest_name
 from wrappers.controls import CONTROLS
 
-KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from")
+KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", "model")
+_SHARED = ("memory", "env_kwargs", "sampling", "control")
+"""Keys that all runs of one model share."""
 SET = ("protocol", "num_episodes", "memory")
 """Options that `env_kwargs` of a column must not set: the suite sets two of them, and the memory has its own key."""
 
@@ -42,6 +46,8 @@ class Column:
     """`none`, one of `CONTROLS`, or None for no control."""
     source: str | None = None
     """Value of the key `from`: the earlier column from whose runs the control `other` copies memories."""
+    model: str | None = None
+    """Name of the row that shows the columns of one model together, such as those of its training seeds."""
 
     def agent_at(self, panel: str) -> str | None:
         """Return the agent for a panel, or None if the column skips the panel."""
@@ -75,6 +81,14 @@ def read_columns(path: Path, panels: tuple[str, ...]) -> tuple[Column, ...]:
         if column.source is not None and column.source not in names[:place]:
             hint = nearest_name(column.source, names[:place])
             raise ValueError(f"{path}: {column.name} is from {column.source!r}, which must be a column above it.{hint}")
+        if column.model in names:
+            raise ValueError(f"{path}: model {column.model!r} of {column.name} is the name of a column. Rename one.")
+        first = next(one for one in columns if one.model == column.model)
+        told = [key for key in _SHARED if column.model and vars(column)[key] != vars(first)[key]]
+        if told:
+            raise ValueError(
+                f"{path}: {first.name} and {column.name} are runs of one model, but their {', '.join(told)} differ."
+            )
     return columns
 
 
@@ -104,6 +118,9 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
         raise ValueError(f"{where}: env_kwargs must be a mapping of options, got {kwargs!r}.")
     if taken := next((key for key in SET if key in kwargs), None):
         raise ValueError(f"{where}: env_kwargs must not set {taken}. The suite or the key memory sets it.")
+    model = told.get("model")
+    if not isinstance(model, str | None) or model == "":
+        raise ValueError(f"{where}: model must be a name, got {model!r}.")
     control, source = told.get("control"), told.get("from")
     if control is not None and control not in ("none", *CONTROLS):
         hint = nearest_name(str(control), CONTROLS)
@@ -120,6 +137,7 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
         sampling=_sampling(where, told),
         control=control,
         source=source,
+        model=model,
     )
 
 

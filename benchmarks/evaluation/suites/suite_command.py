@@ -12,30 +12,43 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, portable_spec
 from benchmarks.evaluation.run.controls import controlled
+from benchmarks.evaluation.run.dry_run import NOTE
+from benchmarks.evaluation.run.dry_run import dry_run as expect
 from benchmarks.evaluation.run.eval_command import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.panels import QUICK, SIZES, Size, named_panel
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Length, ProtocolName, Suite, named_suite
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.suites.suite_table import LONGEST, SuiteCell, table_rows, text_table, tsv
+from benchmarks.evaluation.suites.suite_table import (
+    LONGEST,
+    SuiteCell,
+    latex_table,
+    markdown_table,
+    of_models,
+    parts,
+    table_rows,
+    text_table,
+    tsv,
+)
 from benchmarks.evaluation.tables import summary_table
 from benchmarks.records.canonical import digest_of
-from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_suite
+from benchmarks.records.identity import OtherRun
+from benchmarks.records.record_store import ROOT, RUN, SUITE, read_suite
 from benchmarks.report.document import REPORT, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.atomic import output_path, write_atomically, write_json
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
+from mage_envs.text.visible import one_line
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,8 @@ class _Planned:
     protocol: str
     episodes: int
     column: Column
+    spec: str
+    """Specification of the agent."""
     agent: Agent
     setting: Setting
     """Setting before the control `other`, which requires that its source run was played."""
@@ -135,7 +150,9 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
         setting = controlled(setting, column.control, None)
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint
-    yield _Planned(panel=short, protocol=protocol, episodes=episodes, column=column, agent=agent, setting=setting)
+    yield _Planned(
+        panel=short, protocol=protocol, episodes=episodes, column=column, spec=spec, agent=agent, setting=setting
+    )
 
 
 # -- mage suite ------------------------------------------------------------------------------------------------
@@ -146,8 +163,13 @@ def command(
     columns: Annotated[
         Path, typer.Option(metavar="FILE", help="YAML file of the columns: name, agent, memory, and so on")
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", parser=output_path, help="Folder for the runs")],
     options: PlayOptions,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", parser=output_path, help="Folder for the runs; required to play")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print the expected calls, tokens and price, and call no model")
+    ] = False,
     quick: Annotated[
         bool,
         typer.Option(help=f"Play a trial: {QUICK} tasks per panel, K = 3, adaptive; its scores are not results"),
@@ -155,6 +177,9 @@ def command(
     protocol: Annotated[ProtocolName | None, typer.Option(help="Play one protocol (default: both)")] = None,
     num_episodes: Annotated[Length | None, typer.Option(help="Play one length (default: both)")] = None,
     size: Annotated[Size, typer.Option(help="Meta-episodes per panel (default: 512)")] = SIZES[0],
+    table_format: Annotated[
+        Literal["text", "markdown", "latex"], typer.Option("--format", help="Format of the table (default: text)")
+    ] = "text",
     print_tsv: TsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -178,27 +203,54 @@ def command(
         )
         if not cells:
             raise ValueError(f"{columns}: no column plays any panel of {suite}.")
+        if dry_run:
+            _print_expectations(cells, options)
+            return
+        if out is None:
+            raise ValueError("Name the folder for the runs with --out, or print what to expect with --dry-run.")
         plan = _plan(suite, quick, read, cells)
         with FolderLock(out):
             _begin(out, plan, options.resume)
             done, statuses = _play(cells, out, options)
             _finish(out, plan, cells)
-            table = partial(text_table, suite, done, [one.name for one in read], list(shorts.items()))
-            write_atomically(out / "table.txt", table())
-            write_atomically(out / "table.tsv", tsv(done))
+            rows = list(dict.fromkeys(one.model or one.name for one in read))
+            models = of_models(done, {one.name: one.model for one in read if one.model})
+            tables = list(parts(suite, models, rows, list(shorts.items())))
+            # The files with all numbers have the row of each run, then those of the models.
+            every = done + [one for one in models if one not in done]
+            write_atomically(out / "table.txt", text_table(tables))
+            write_atomically(out / "table.tsv", tsv(every))
             known = {out / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
             if can_write_reports():
                 write_report(out / REPORT, read_runs(list(known), known=known))
     if as_json:
-        print_json(table_rows(done))
+        print_json(table_rows(every))
     elif print_tsv:
-        sys.stdout.write(tsv(done))
+        sys.stdout.write(tsv(every))
+    elif table_format == "text":
+        sys.stdout.write(text_table(tables, LONGEST if sys.stdout.isatty() else None))
     else:
-        sys.stdout.write(table(longest=LONGEST if sys.stdout.isatty() else None))
+        sys.stdout.write(markdown_table(tables) if table_format == "markdown" else latex_table(tables))
     if (out / REPORT).exists():
         sys.stderr.write(f"wrote {out / REPORT}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
+
+
+def _print_expectations(cells: Sequence[_Planned], options: PlayOptions) -> None:
+    """Print the expected size of each run, and their sums."""
+    sys.stdout.write(f"{NOTE}\n\n")
+    calls, price = 0.0, 0.0
+    for cell in cells:
+        expected, count = expect(cell.agent, cell.setting, options.price), len(cell.setting.tasks)
+        if expected is None:
+            sys.stdout.write(f"{cell.folder}, {one_line(cell.agent.name)}: {count:,} meta-episodes, no model\n")
+            continue
+        sys.stdout.write(f"{cell.folder}, {one_line(cell.agent.name)}: {expected.text(count, 1)}\n")
+        calls += count * expected.calls.mean
+        price += 0 if expected.price is None else count * expected.price.mean
+    cost = "" if options.price is None else f", price {price:,.2f}"
+    sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")
 
 
 def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
@@ -208,7 +260,7 @@ def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[l
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
         folder = out / cell.folder
         setting = cell.played_in(out)
-        measured = measure(replace(options, out=folder), cell.agent, setting)
+        measured = measure(replace(options, out=folder), cell.agent, setting, cell.spec)
         summary_table.save(folder, measured.summary, figure=False)
         statuses.append(ending(setting, measured))
         done.append(
@@ -229,9 +281,17 @@ def _plan(suite: str, quick: bool, columns: Sequence[Column], cells: Sequence[_P
         "schema": 1,
         "suite": suite,
         "quick": quick,
-        "columns": [asdict(column) for column in columns],
+        "columns": [_portable(asdict(column)) for column in columns],
         "runs": [cell.to_json() for cell in cells],
     }
+
+
+def _portable(column: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a column without the addresses of models, so that a suite resumes with other servers."""
+    agent = column["agent"]
+    named = portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(one) for key, one in agent.items()}
+    # Absent unless set, as in the plans of older suites.
+    return {key: value for key, value in column.items() if key != "model" or value} | {"agent": named}
 
 
 def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
@@ -257,7 +317,8 @@ def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
 def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan without the roots of its runs."""
     runs = [{key: one[key] for key in ("folder", "fingerprint")} for one in plan["runs"]]
-    return {key: value for key, value in plan.items() if key != "root"} | {"runs": runs}
+    columns = [_portable(column) for column in plan["columns"]]
+    return {key: value for key, value in plan.items() if key != "root"} | {"columns": columns, "runs": runs}
 
 
 def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
+from typing import NamedTuple
 
 from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.scoring.runs import across_runs
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
 from benchmarks.evaluation.suites.paper import is_reported_at, reported
 from benchmarks.evaluation.tables.layout import WIDTH, fitted, spread
+from benchmarks.evaluation.tables.markup import latex, markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited
+from mage_envs.text.visible import one_line
 from opponents.exact import Objective
 
 LONGEST = 21
@@ -37,51 +41,168 @@ class SuiteCell:
     protocol: str
     episodes: int
     column: str
+    """Name of the column, or of the model if several columns are its runs."""
     summary: Summary
+    runs: int = 1
+    """Number of runs, over which the intervals are if there are several."""
+    equal_runs: int = 0
+    """Number of these runs that have all scores of an earlier one."""
 
 
-def text_table(
-    suite: str,
-    cells: Sequence[SuiteCell],
-    columns: Sequence[str],
-    panels: Sequence[tuple[str, str]],
-    longest: int | None = None,
-) -> str:
-    """Return the tables of all settings.
+def of_models(cells: Sequence[SuiteCell], models: Mapping[str, str]) -> list[SuiteCell]:
+    """Return the cells with those of one model, at one setting, as one. `models` has the model of some columns."""
+    found: dict[tuple[str, str, int, str], list[SuiteCell]] = {}
+    for cell in cells:
+        row = models.get(cell.column, cell.column)
+        found.setdefault((cell.panel, cell.protocol, cell.episodes, row), []).append(cell)
+    return [_of_model(key[-1], each) if each[0].column in models else each[0] for key, each in found.items()]
+
+
+def _of_model(model: str, cells: Sequence[SuiteCell]) -> SuiteCell:
+    summary = cells[0].summary
+    runs = f"{len(cells)} run{'s' * (len(cells) > 1)} of {model}"
+    scores = [cell.summary.overall.episodes for cell in cells]
+    merged = replace(summary, agent=runs, overall=across_runs([cell.summary.overall for cell in cells]), rows=())
+    return replace(
+        cells[0],
+        column=model,
+        summary=merged,
+        runs=len(cells),
+        equal_runs=sum(one in scores[:number] for number, one in enumerate(scores)),
+    )
+
+
+class SuiteBlock(NamedTuple):
+    """One measure of all rows at one setting."""
+
+    title: str
+    panels: Sequence[str]
+    """Columns of the table."""
+    cells: Mapping[str, Mapping[str, str]]
+    """Name of a row to panel to text."""
+    everywhere: Collection[str]
+    """Rows that a part of the panels shows even if it has none of their cells."""
+
+    def rows(self, names: Mapping[str, str], panels: Sequence[str]) -> list[list[str]]:
+        """Return the rows of some panels. `names` has the shown name of each row."""
+        here = [
+            name for name, row in self.cells.items() if name in self.everywhere or not row.keys().isdisjoint(panels)
+        ]
+        return [[names[name], *(self.cells[name].get(panel, NOT_KNOWN) for panel in panels)] for name in here]
+
+    def grid(self) -> list[list[str]]:
+        """Return header and rows of all panels."""
+        return [["", *self.panels], *self.rows({name: name for name in self.cells}, self.panels)]
+
+
+class SuitePart(NamedTuple):
+    """Tables of one setting, or of the paper's scores."""
+
+    title: Sequence[str]
+    blocks: Sequence[SuiteBlock]
+    warnings: Sequence[str]
+
+
+def parts(
+    suite: str, cells: Sequence[SuiteCell], columns: Sequence[str], panels: Sequence[tuple[str, str]]
+) -> Iterator[SuitePart]:
+    """Yield the tables of all settings, then the paper's scores.
 
     Args:
         suite: Name of the suite.
         cells: Scores of all runs.
         columns: Names of the columns in their order.
         panels: Full and short name of each panel in their order.
-        longest: Maximum number of characters of a row's name, or None for no limit. Long names are shortened in the
-            middle.
     """
-
-    def blocks(title: str, rows: Mapping[str, Mapping[str, Shown]], cell: Callable[[ScoreRow, Objective], str]) -> None:
-        lines.extend(["", title, *_blocks(rows, columns, shorts, cell, longest)])
-
-    lines: list[str] = []
     shorts = [short for _, short in panels]
     for protocol, episodes in dict.fromkeys((cell.protocol, cell.episodes) for cell in cells):
         here = [cell for cell in cells if (cell.protocol, cell.episodes) == (protocol, episodes)]
-        sizes = sorted({cell.summary.overall.meta_episodes for cell in here})
+        sizes = sorted({round(cell.summary.overall.meta_episodes / cell.runs) for cell in here})
         played = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        lines += [f"{suite}: K = {episodes}, protocol {protocol}, {played} meta-episodes a panel"]
         rows = _rows(here, columns)
         solved = f"Success within {episodes} episodes (pass@{episodes}), 95% intervals, in percent"
-        blocks(solved, rows, _solved)
+        tables = [(solved, rows, _solved)]
         if not any(cell.summary.early_stop for cell in here):
             last = f"Episode {episodes}: chips and the like per hand, ± half of the interval; else success"
-            blocks(last, {**rows, **_exact(here)}, _last)
+            tables.append((last, {**rows, **_exact(here)}, _last))
             gain = f"Gain from episode 1 to {episodes}, likewise; success in percent"
             if episodes > 1:
-                blocks(gain, {name: rows[name] for name in columns}, _gain)
-        lines += [f"{cell.column}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()]
-        lines.append("")
+                tables.append((gain, {name: rows[name] for name in columns}, _gain))
+        yield SuitePart(
+            title=[f"{suite}: K = {episodes}, protocol {protocol}, {played} meta-episodes a panel"],
+            blocks=[
+                SuiteBlock(
+                    title,
+                    shorts,
+                    {
+                        name: {panel: _cell(found, shown) for panel, found in row.items()}
+                        for name, row in all_of.items()
+                    },
+                    columns,
+                )
+                for title, all_of, shown in tables
+            ],
+            warnings=[
+                *(f"{cell.column}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()),
+                *_notes(here),
+            ],
+        )
     if any(is_reported_at(cell.protocol, cell.episodes) for cell in cells):
-        lines += _paper(suite, panels)
+        yield from _paper(suite, panels)
+
+
+def _notes(cells: Sequence[SuiteCell]) -> Iterator[str]:
+    """Yield one line per model with several runs."""
+    counts: dict[str, set[int]] = {}
+    for cell in cells:
+        counts.setdefault(cell.column, set()).add(cell.runs)
+    for name, found in counts.items():
+        if max(found) > 1:
+            shown = " or ".join(map(str, sorted(found)))
+            yield f"{name}: mean of {shown} runs of the same tasks, and intervals across these runs"
+    for cell in cells:
+        if cell.equal_runs:
+            yield (
+                f"{cell.column}, {cell.panel}: {cell.equal_runs} of its runs repeat the scores of another one, as with "
+                "the same sampling seed. Such runs show no variation."
+            )
+
+
+def text_table(found: Iterable[SuitePart], longest: int | None = None) -> str:
+    """Return the tables as text of at most `WIDTH` characters, unless names are longer.
+
+    Args:
+        found: Tables.
+        longest: Maximum number of characters of a row's name, or None for no limit. Long names are shortened in the
+            middle.
+    """
+    lines: list[str] = []
+    for part in found:
+        lines += part.title
+        for block in part.blocks:
+            lines += ["", block.title, *_folded(block, longest)]
+        lines += [*part.warnings, ""]
     return "\n".join(lines) + "\n"
+
+
+def markdown_table(found: Iterable[SuitePart]) -> str:
+    """Return the tables as Markdown."""
+    texts = []
+    for part in found:
+        texts.append(f"## {' '.join(part.title)}\n")
+        texts += [f"{block.title}\n\n{markdown(block.grid())}" for block in part.blocks]
+        texts += [f"* {text}\n" for text in part.warnings]
+    return "\n".join(texts)
+
+
+def latex_table(found: Iterable[SuitePart]) -> str:
+    """Return the tables as LaTeX, which requires the package booktabs."""
+    texts = []
+    for part in found:
+        texts += [latex(block.grid(), f"{' '.join(part.title)}. {block.title}.") for block in part.blocks]
+        # A comment is one line, so a warning cannot become LaTeX.
+        texts += [f"% {one_line(text)}\n" for text in part.warnings]
+    return "\n".join(texts)
 
 
 def _rows(here: Sequence[SuiteCell], columns: Sequence[str]) -> dict[str, dict[str, Shown]]:
@@ -127,36 +248,23 @@ def _known(summary: Summary) -> tuple[float | None, ...]:
     return measure.uninformed, row.optimal[-1] if row.optimal else None, measure.ceiling
 
 
-def _blocks(
-    rows: Mapping[str, Mapping[str, Shown]],
-    columns: Sequence[str],
-    panels: Sequence[str],
-    shown: Callable[[ScoreRow, Objective], str],
-    longest: int | None,
-) -> list[str]:
-    """Return lines of at most `WIDTH` characters, unless names are longer, with as many panels side by side as fit.
-
-    Rows that are not in `columns` are shown only if one of these panels has them.
-    """
-    names = {name: name if longest is None else fitted(name, longest) for name in rows}
-    cells = {panel: {name: _cell(row.get(panel), shown) for name, row in rows.items()} for panel in panels}
-    width = {panel: 2 + max(len(panel), *map(len, cells[panel].values())) for panel in panels}
+def _folded(block: SuiteBlock, longest: int | None) -> list[str]:
+    """Return the lines of a block, with as many panels side by side as fit."""
+    names = {name: name if longest is None else fitted(name, longest) for name in block.cells}
+    every = {panel: [row.get(panel, NOT_KNOWN) for row in block.cells.values()] for panel in block.panels}
+    width = {panel: 2 + max(len(panel), *map(len, every[panel])) for panel in block.panels}
     lines: list[str] = []
-    left = list(panels)
+    left = list(block.panels)
     while left:
         beside = 1
         while beside < len(left) and max(map(len, names.values())) + sum(width[p] for p in left[: beside + 1]) <= WIDTH:
             beside += 1
         now, left = left[:beside], left[beside:]
-        here = [name for name, row in rows.items() if name in columns or not row.keys().isdisjoint(now)]
-        body = [[names[name], *(cells[panel][name] for panel in now)] for name in here]
-        lines += [*([""] if now[0] != panels[0] else []), *aligned(["", *now], body)]
+        lines += [*([""] if now[0] != block.panels[0] else []), *aligned(["", *now], block.rows(names, now))]
     return lines
 
 
-def _cell(found: Shown | None, shown: Callable[[ScoreRow, Objective], str]) -> str:
-    if found is None:
-        return NOT_KNOWN
+def _cell(found: Shown, shown: Callable[[ScoreRow, Objective], str]) -> str:
     return found if isinstance(found, str) else shown(*found)
 
 
@@ -224,23 +332,24 @@ def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float
     ]
 
 
-def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the lines of the paper's scores with their standard errors; empty if the paper has none for the suite."""
+def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> Iterator[SuitePart]:
+    """Yield the paper's scores with their standard errors; nothing if the paper has none for the suite."""
     told = reported()
-    lines: list[str] = []
+    shorts, count = dict(panels), told["meta_episodes"]
+    blocks = []
     for one in told["tables"]:
         if one["suite"] != suite:
             continue
-        shorts = dict(panels)
-        count = told["meta_episodes"]
-        title = f"As reported in {told['source']} (K = {told['episodes']}), not measured here:"
-        lines += ["" if lines else title]
-        if len(lines) == 1:
-            lines.append(f"one run of {count} each with Qwen3-4B, percent with the standard error")
-        lines.append(f"{one['measure']}, {one['section']}")
-        cells = [
-            [method, *(f"{100 * p:.0f} ({100 * sqrt(p * (1 - p) / count):.0f})" for p in shares)]
+        names = [shorts.get(panel, panel) for panel in one["columns"]]
+        cells = {
+            method: {
+                name: f"{100 * p:.0f} ({100 * sqrt(p * (1 - p) / count):.0f})"
+                for name, p in zip(names, shares, strict=True)
+            }
             for method, shares in one["rows"].items()
-        ]
-        lines += aligned(["", *(shorts.get(panel, panel) for panel in one["columns"])], cells)
-    return lines
+        }
+        blocks.append(SuiteBlock(f"{one['measure']}, {one['section']}", names, cells, tuple(cells)))
+    if blocks:
+        title = f"As reported in {told['source']} (K = {told['episodes']}), not measured here:"
+        note = f"one run of {count} each with Qwen3-4B, percent with the standard error"
+        yield SuitePart([title, note], blocks, [])

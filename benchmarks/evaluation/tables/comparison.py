@@ -20,7 +20,8 @@ from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, pe
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, shown_episodes
 from benchmarks.records.about import COMPARED, identity_fields, setting_of
-from benchmarks.records.record_store import Records, differences, reading
+from benchmarks.records.identity import differences
+from benchmarks.records.record_store import Records, reading
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line

@@ -30,15 +30,18 @@ def test_the_limit_is_that_of_the_games_presets(game, limit):
     assert "max_tokens" not in make_agent(f"{LLM},max_completion_tokens=9").request(game)
     sampled = make_agent(LLM, {"temperature": 0.5, "top_p": 0.8}).request(game)
     assert sampled == {"temperature": 0.5, "top_p": 0.8, "max_tokens": limit}
+    assert make_agent(f"{LLM},seed=off").request(game)["seed"] is False
 
 
 def test_the_record_holds_limits_and_sampling_and_a_worker_compares_them():
     agent = make_agent(LLM, {"temperature": 0.5})
     told = json.loads(json.dumps(about_run(agent, setting_for("kuhn-paper-128"))["agent"]))
     assert told["request"] == {"temperature": 0.5, "max_tokens": 4096}
-    assert agent_of(told, "KuhnPoker").name == LLM
+    assert (told["name"], told["model"]) == ("llm:m", "m")
+    assert told["served"] == {"listed": None, "replied": None}
+    assert agent_of(LLM, told, "KuhnPoker").name == "llm:m"
     with pytest.raises(RuntimeError, match="another model"):
-        agent_of(told, "TicTacToe")
+        agent_of(LLM, told, "TicTacToe")
 
 
 def test_games_of_one_agent_share_its_budget():

@@ -45,8 +45,9 @@ def test_the_flags_have_the_defaults_of_the_fields():
     suite = parsed(suite_command, "demo", "--columns", "c.yaml", "--out", "s")
     assert suite.pop("options") == PlayOptions()
     assert (suite.pop("columns"), suite.pop("out")) == (Path("c.yaml"), Path("s").absolute())
-    switches = dict.fromkeys(("quick", "print_tsv", "as_json"), False)
-    assert suite == {"suite": "demo", "protocol": None, "num_episodes": None, "size": 512, **switches}
+    switches = dict.fromkeys(("quick", "dry_run", "print_tsv", "as_json"), False)
+    chosen = {"suite": "demo", "protocol": None, "num_episodes": None, "size": 512, "table_format": "text"}
+    assert suite == {**chosen, **switches}
     needed = ("scripted:first", "--panel", "p", "--memory", "m", "--out", "b.json")
     filled = {"agent": "scripted:first", "panel": "p", "memory": "m", "out": Path("b.json").absolute()}
     assert parsed(fill, *needed) == {**filled, "rows": None, "env_kwargs": None}

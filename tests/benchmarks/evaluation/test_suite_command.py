@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.evaluation.scoring.estimates import quantile
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
-from benchmarks.evaluation.suites.suite_command import planned, short_names
-from benchmarks.evaluation.suites.suite_table import FIELDS, LONGEST, SuiteCell, text_table
+from benchmarks.evaluation.suites.suite_command import _plan, planned, short_names
+from benchmarks.evaluation.suites.suite_table import FIELDS, LONGEST, SuiteCell, parts, text_table
+from benchmarks.evaluation.tables.markup import latex
 from benchmarks.evaluation.tables.summary_table import load
 from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, Writer
@@ -65,11 +69,11 @@ def test_long_names_are_shortened_on_a_terminal_only(played):
     name = "a-name-that-is-longer-than-a-column"
     summary = load(next((played / "s").rglob("nash/summary.json")).parent)
     cell = SuiteCell(panel="kuhn", protocol="adaptive", episodes=3, column=name, summary=summary)
-    table = partial(text_table, "demo", [cell], [name], [("kuhn-paper", "kuhn")])
-    assert table().count(name) == 3
-    assert "…" not in table()
-    assert name not in table(LONGEST)
-    assert max(map(len, table(LONGEST).splitlines())) <= 80
+    tables = list(parts("demo", [cell], [name], [("kuhn-paper", "kuhn")]))
+    assert text_table(tables).count(name) == 3
+    assert "…" not in text_table(tables)
+    assert name not in text_table(tables, LONGEST)
+    assert max(map(len, text_table(tables, LONGEST).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("protocol", "episodes"), [("adaptive", 10), ("paper", 3), ("paper", 10)])
@@ -77,7 +81,7 @@ def test_the_papers_figures_stand_beside_its_own_protocol_and_length(played, pro
     summary = load(next((played / "s").rglob("nash/summary.json")).parent)
     cell = SuiteCell(panel="kuhn", protocol=protocol, episodes=episodes, column="nash", summary=summary)
     panels = [("kuhn-paper", "kuhn"), ("tictactoe-mcts100", "tictactoe")]
-    text = text_table("paper-table1", [cell], ["nash"], panels)
+    text = text_table(parts("paper-table1", [cell], ["nash"], panels))
     ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
     assert bool(title) == ((protocol, episodes) == ("paper", 10))
     assert "MAGE" not in ours
@@ -114,6 +118,82 @@ def test_each_column_is_a_run(played, capsys):
     assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)
     assert main(["compare", str(played / "s/kuhn/nash"), str(played / "s/kuhn/react")]) == 2
     assert "options.game.reveal is" in capsys.readouterr().err
+
+
+RUNS = """
+- {name: seed-0, agent: {kuhn: "scripted:first"}, model: words}
+- {name: other, agent: {kuhn: "scripted:random"}}
+- {name: seed-1, agent: {kuhn: "scripted:last"}, model: words}
+- {name: seed-2, agent: {kuhn: "scripted:last"}, model: words}
+"""
+
+
+def test_columns_of_one_model_are_one_row_with_intervals_across_runs(tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text(RUNS)
+    assert suite(tmp_path, "--format", "markdown") == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert [row[0] for row in rows[:4]] == ["", "---", "words", "other"]
+    with (tmp_path / "s" / "table.tsv").open() as file:
+        told = {row["column"]: row for row in csv.DictReader(file, delimiter="\t")}
+    assert list(told) == ["seed-0", "other", "seed-1", "seed-2", "words"]
+    lasts = [float(told[name]["last"]) for name in ("seed-0", "seed-1", "seed-2")]
+    mean, half = np.mean(lasts), quantile(2) * np.std(lasts, ddof=1) / 3**0.5
+    assert lasts[0] != lasts[1] == lasts[2]
+    row = told["words"]
+    assert (float(row["last"]), row["n"], row["agent"]) == (pytest.approx(mean), "54", "3 runs of words")
+    assert float(row["last_low"]) == pytest.approx(mean - half)
+    assert float(row["last_high"]) == pytest.approx(mean + half)
+    assert float(row["best_response"]) == pytest.approx(0.275)
+    assert f"{mean:+.2f}±{half:.2f}" in [row[1] for row in rows if row[0] == "words"]
+    notes = [line for line in lines if line.startswith("* words")]
+    assert notes[0] == "* words: mean of 3 runs of the same tasks, and intervals across these runs"
+    assert notes[1].startswith("* words, kuhn: 1 of its runs repeat the scores of another one")
+    assert "18 meta-episodes a panel" in lines[0]
+    assert suite(tmp_path, "--format", "latex", "--resume") == 0
+    text = capsys.readouterr().out
+    assert text.count(r"\begin{tabular}{lrrrrr}") == text.count(r"\bottomrule") == 3
+    assert f"words & {mean:+.2f}$\\pm${half:.2f} & n/a & n/a & n/a & n/a \\\\" in text
+
+
+def test_names_are_escaped_in_latex():
+    text = latex([["", "a_b"], ["50% & \\x{y}~^$#", "48 [43,54]"]], "c_d")
+    assert r"\caption{c\_d}" in text
+    assert r"50\% \& \textbackslash{}x\{y\}\textasciitilde{}\textasciicircum{}\$\# & 48 {[}43,54] \\" in text
+
+
+def test_a_dry_run_prints_what_to_expect_and_plays_nothing(tmp_path, capsys):
+    model = "llm:m@http://127.0.0.1:9/v1,max_tokens=50"
+    (tmp_path / "c.yaml").write_text(f'- {{name: m, agent: "{model}"}}\n- {{name: r, agent: "scripted:last"}}\n')
+    words = ["suite", "demo", "--columns", str(tmp_path / "c.yaml"), "--num-episodes", "3", "--protocol", "adaptive"]
+    assert main([*words, "--dry-run", "--price", "0,1000000"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 1 + 4 + 1 + 1
+    found = re.fullmatch(
+        r"kuhn-train/m, llm:m,max_tokens=50: 512 meta-episodes, with 95% intervals: ([\d,]+) \[.*\] calls, "
+        r"([\d,]+) \[.*\] prompt tokens, ([\d,]+) \[.*\] reply tokens, n/a hours, price ([\d,]+)\.00 \[.*\]",
+        lines[2],
+    )
+    calls, prompts, replies, price = (int(text.replace(",", "")) for text in found.groups())
+    # Three episodes with at least one play each, and two reflections.
+    assert 5 * 512 <= calls <= prompts
+    assert replies == price == 50 * calls
+    assert lines[3] == "kuhn-train/r, scripted:last: 512 meta-episodes, no model"
+    assert lines[-1].startswith("Sum of the means, without an interval: ")
+    assert list(tmp_path.iterdir()) == [tmp_path / "c.yaml"]
+    assert main(words) == 2
+    assert "Name the folder for the runs with --out" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_suite_has_no_address(tmp_path):
+    cells = []
+    for port in (1, 2):
+        text = f'- {{name: m, agent: {{kuhn: "llm:m@http://h:{port}/v1,concurrency={port}"}}}}'
+        (tmp_path / "c.yaml").write_text(text)
+        columns = read_columns(tmp_path / "c.yaml", ("kuhn",))
+        cells.append(_plan("demo", False, columns, []))
+    assert cells[0] == cells[1]
+    assert cells[0]["columns"][0]["agent"] == {"kuhn": "llm:m"}
 
 
 def killed_after(folder, count):
@@ -214,6 +294,12 @@ def test_the_file_of_the_docs_is_read():
         (
             "- {name: a, agent: {kuhn: 'scripted:last'}}\n- {name: b, agent: 'scripted:last', control: other, from: a}",
             "Column b copies from a, which does not play tictactoe.",
+        ),
+        ("- {name: a, agent: 'scripted:last', model: [b]}", "model must be a name"),
+        ("- {name: a, agent: 'scripted:last', model: a}", "model 'a' of a is the name of a column"),
+        (
+            "- {name: a, agent: x, model: m}\n- {name: b, agent: x, model: m, memory: none}",
+            "a and b are runs of one model, but their memory differ",
         ),
         ("name: a", "must be a list of columns"),
         ("- [", "is not YAML"),

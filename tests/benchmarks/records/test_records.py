@@ -53,6 +53,47 @@ def recorded(folder, agent="scripted:random", setting=None, indices=None, resume
     return Records(folder)
 
 
+def stored(folder):
+    """The lines of each shard without their times, and their indices in the order of the files."""
+    shards = [gzip.decompress(path.read_bytes()) for path in sorted((folder / "episodes").iterdir())]
+    lines = [json.loads(line) for shard in shards for line in shard.splitlines()]
+    return [len(shard.splitlines()) for shard in shards], [line | {"seconds": []} for line in lines]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 256])
+def test_the_stored_order_is_the_panels_in_any_order_of_play(unbroken, tmp_path, monkeypatch, batch):
+    monkeypatch.setattr(record_store, "SHARD", 10)
+    backwards = list(range(100, -1, -1)) + list(range(101, 132))
+    recorded(tmp_path / "run", indices=backwards, batch=batch)
+    counts, lines = stored(tmp_path / "run")
+    assert counts == [10] * 13 + [2]
+    assert [line["index"] for line in lines] == list(range(132))
+    assert [line["digest"] for line in lines] == [line["digest"] for _, line in sorted(unbroken.lines.items())]
+
+
+def test_a_resumed_run_is_sorted_and_has_each_index_once(unbroken, tmp_path, monkeypatch):
+    monkeypatch.setattr(record_store, "SHARD", 10)
+    recorded(tmp_path / "run", indices=[131, 5, 3, 3, 70])
+    recorded(tmp_path / "run", resume=True)
+    counts, lines = stored(tmp_path / "run")
+    assert sum(counts) == 132
+    assert [line["index"] for line in lines] == list(range(132))
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "episodes").iterdir()}
+    recorded(tmp_path / "run", resume=True)
+    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "episodes").iterdir()}
+    assert before == after, "what is in order is not written again"
+
+
+def test_an_open_shard_is_on_the_disk_before_it_is_full(unbroken, tmp_path, monkeypatch):
+    monkeypatch.setattr(record_store, "SAVE_INTERVAL_S", 0.0)
+    writer = Writer(tmp_path / "run", unbroken.about, False)
+    for index, trajectory in enumerate(unbroken.trajectories()[:5]):
+        writer.add(index, trajectory)
+        assert writer.safe == len(Records(tmp_path / "run").lines) == index + 1
+    assert [path.name for path in (tmp_path / "run" / "episodes").iterdir()] == ["00000.jsonl.gz"]
+    writer.give_up()
+
+
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
     """The run that others are compared with."""

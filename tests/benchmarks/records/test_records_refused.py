@@ -10,8 +10,9 @@ from benchmarks import make_agent
 from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.records.about import about_run
+from benchmarks.records.identity import OtherRun
 from benchmarks.records.lines import VERSION
-from benchmarks.records.record_store import NoRun, OtherRun, Records, Writer
+from benchmarks.records.record_store import NoRun, Records, Writer
 from tests.benchmarks.records.test_records import EVAL, PANEL, recorded
 
 

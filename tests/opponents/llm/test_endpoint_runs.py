@@ -1,0 +1,283 @@
+"""Runs of a model behind an endpoint: identity, preflight, depth first, reasoning."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import make_agent
+from benchmarks.__main__ import main
+from benchmarks.records import record_store
+from benchmarks.records.record_store import Records, read_about
+from mage_envs.text.generation import Completion
+from opponents.llm.endpoint import EndpointGenerator
+from opponents.llm.endpoint_spec import portable_name
+from opponents.llm.failures import CallFailed
+from opponents.llm.reading import read_answer, read_models
+from tests.interruptions import forked
+from tests.opponents.llm.hostile_modes import GARBAGE, dumped
+from tests.opponents.llm.server import LegalModel, Server
+from tests.opponents.llm.test_streaming import everything
+
+KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--no-baselines"]
+THOUGHT = "I wonder what the rock holds."
+Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts servers of `LegalModel`, which end with the test."""
+    made: list[Server] = []
+
+    def start(**options: Any) -> Server:
+        made.append(Server(LegalModel(**options)))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.stop()
+
+
+def spec(server: Server, *options: str) -> str:
+    return ",".join([f"llm:tiny@{server.url}", "cache=off", *options])
+
+
+def ended(words: list[str]) -> int:
+    """The exit status of a command that may end by SystemExit."""
+    try:
+        return main(words)
+    except SystemExit as end:
+        return int(str(end.code))
+
+
+# -- identity ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_at_another_server_and_shows_no_host(serve: Serve, tmp_path: Path, capfd: Any) -> None:
+    first, second = serve(), serve()
+    out, whole = tmp_path / "run", tmp_path / "whole"
+    words = [*KUHN, "--rows", "12", "--sampling", "temperature=0.5"]
+    assert ended(["eval", spec(first, "concurrency=2"), *words, "--out", str(out), "--max-calls", "60"]) == 3
+    kept = len(Records(out).lines)
+    assert 0 < kept < 24
+    assert ended(["eval", spec(second, "concurrency=5"), *words, "--out", str(out), "--resume"]) == 0
+    assert second.bodies, "the second server played the rest"
+    assert ended(["eval", spec(second, "concurrency=1"), *words, "--out", str(whole)]) == 0
+    assert Records(out).root() == Records(whole).root()
+    agent = read_about(out)["agent"]
+    assert (agent["name"], agent["model"]) == ("llm:tiny", "tiny")
+    assert agent["request"] == {"temperature": 0.5, "max_tokens": 4096}
+    text = everything(out)
+    assert "127.0.0.1" not in text
+    assert "127.0.0.1" not in capfd.readouterr().out
+    assert main(["validate", str(out)]) == 0
+
+
+@pytest.mark.parametrize("other", ["temperature=0.5", "max_tokens=9", "thinking=off", "seed=off"])
+def test_other_requests_are_another_agent(serve: Serve, tmp_path: Path, capfd: Any, other: str) -> None:
+    server = serve()
+    out = str(tmp_path / "run")
+    assert ended(["eval", spec(server), *KUHN, "--rows", "1", "--out", out, "--name", "m"]) == 0
+    assert ended(["eval", spec(server, other), *KUHN, "--rows", "1", "--out", out, "--name", "m", "--resume"]) == 2
+    assert "holds a run with other settings (agent.request." in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("source", ["listed", "replied"])
+def test_a_server_with_another_model_is_refused(serve: Serve, tmp_path: Path, capfd: Any, source: str) -> None:
+    server, out = serve(), tmp_path / "run"
+
+    def becomes(model: str) -> None:
+        if source == "listed":
+            server.listed = [{"id": "tiny", "root": f"/disk/{model}"}, {"id": "another"}]
+        else:
+            server.served = model
+
+    becomes("weights-a")
+    words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
+    assert ended([*words, "--max-calls", "20"]) == 3
+    assert read_about(out)["agent"]["served"] == {"listed": None, "replied": None} | {source: "weights-a"}
+    becomes("weights-b")
+    before = len(Records(out).lines)
+    capfd.readouterr()
+    assert ended([*words, "--resume"]) == 2
+    told = capfd.readouterr().err
+    assert f'agent.served.{source} "weights-a" there, "weights-b" now' in told
+    assert len(Records(out).lines) == before, "no meta-episode of the other model is stored"
+    becomes("weights-a")
+    assert ended([*words, "--resume"]) == 0
+    assert len(Records(out).lines) == 8
+
+
+def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path: Path) -> None:
+    """Older versions wrote the whole specification, and neither model nor served id."""
+    server, out = serve(), tmp_path / "run"
+    words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
+    assert ended([*words, "--max-calls", "20"]) == 3
+    about = read_about(out)
+    del about["agent"]["model"], about["agent"]["served"]
+    about["agent"]["name"] = "llm:tiny@http://10.1.2.3:8000/v1,concurrency=64"
+    (out / "run.json").write_text(json.dumps(about))
+    (out / "summary.json").unlink()
+    assert main(["validate", str(out)]) == 0
+    assert ended([*words, "--resume"]) == 0
+    assert read_about(out)["agent"]["name"] == "llm:tiny"
+    assert main(["validate", str(out)]) == 0
+
+
+def test_the_name_of_an_agent_is_the_users(tmp_path: Path, capfd: Any) -> None:
+    words = ["eval", "scripted:first", *KUHN, "--rows", "1", "--name", "First of all"]
+    assert ended([*words, "--out", str(tmp_path / "run")]) == 0
+    assert capfd.readouterr().out.startswith("First of all in mage/KuhnPoker-Meta-v0")
+    assert read_about(tmp_path / "run")["agent"]["name"] == "First of all"
+    assert ended([*words[:2], "scripted:last", *words[2:]]) == 2
+    assert "--name names one agent, got 2 agents." in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "name"),
+    [
+        ("qwen3:4b@http://h:1/v1", "qwen3:4b"),
+        ("a@b@http://h:1/v1@http://i:2/v1,concurrency=64,deadline=3,cache=off,key_variable=K", "a@b"),
+        ("m@http://h/v1,temperature=0.5,max_tokens=9,thinking=off,seed=off", "m,temperature=0.5,max_tokens=9,"
+         "thinking=off,seed=off"),
+        ("m@http://h/v1,seed=on", "m"),
+    ],
+)  # fmt: skip
+def test_a_portable_name_has_what_affects_answers(endpoint: str, name: str) -> None:
+    assert portable_name(endpoint) == name
+    assert make_agent(f"llm:{endpoint}").name == f"llm:{name}"
+
+
+# -- what a server sends beside the text ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_is_read_from_either_field(field: str) -> None:
+    def read(told: object) -> str | None:
+        message = {"content": "bet", field: told}
+        return read_answer(dumped({"choices": [{"message": message}], "model": [1]}), 1).reasoning
+
+    assert read(THOUGHT) == THOUGHT
+    assert [read(odd) for odd in ("", " \n", None, 5, ["hm"], {"text": "hm"})] == [None] * 6
+    assert read("half \ud83d") == "half ?"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"data": [{"id": "m"}]}, "m"),
+        ({"data": [{"id": "other"}, {"id": "m", "root": "Qwen/Qwen3-4B"}]}, "Qwen/Qwen3-4B"),
+        ({"data": [{"id": "/models/smollm2.gguf"}]}, "smollm2.gguf"),
+        ({"data": [{"id": "m", "root": "/data/weights/"}]}, "weights"),
+        ({"data": [{"id": "one"}, {"id": "two"}]}, None),
+        ({"data": [{"id": 5}]}, None),
+        ({"data": [{"id": "m", "root": 5}]}, "m"),
+    ],
+)
+def test_a_list_of_models_shows_what_is_served(body: Any, found: str | None) -> None:
+    assert read_models(dumped(body), "m") == found
+
+
+def test_no_list_of_models_breaks_a_run() -> None:
+    for name, body in GARBAGE.items():
+        content = body if isinstance(body, bytes) else dumped(body)
+        assert read_models(content, "m") is None, name
+        with pytest.raises(CallFailed):
+            read_answer(content, 1)
+
+
+@pytest.mark.parametrize("context", ["conversation", "rebuilt"])
+def test_reasoning_is_in_the_record_and_in_no_prompt(serve: Serve, tmp_path: Path, context: str) -> None:
+    server, out = serve(reasoning=THOUGHT), tmp_path / "run"
+    words = ["eval", f"{spec(server)}", *KUHN, "--rows", "2", "--context", context, "--out", str(out)]
+    assert ended(words) == 0
+    calls = [call for line in Records(out).lines.values() for call in line["calls"]]
+    assert {call["kind"] for call in calls} == {"play", "reflect"}
+    assert {call["reasoning"] for call in calls} == {THOUGHT}
+    assert len(server.bodies) == len(calls)
+    assert THOUGHT not in json.dumps(server.bodies)
+    server.stop()
+    assert main(["replay", str(out), "--verify"]) == 0
+    assert main(["validate", str(out)]) == 0
+    assert main(["export", str(out), "--to", "markdown", "--index", "0", "--out", str(tmp_path / "x.md")]) == 0
+    assert (tmp_path / "x.md").read_text().count(f"Thinking:\n\n```text\n{THOUGHT}") == len(
+        Records(out).lines[0]["calls"]
+    )
+    assert main(["export", str(out), "--to", "atif", "--out", str(tmp_path / "x.jsonl")]) == 0
+    assert (tmp_path / "x.jsonl").read_text().count('"reasoning_content"') == len(calls)
+
+
+def test_the_reasoning_of_an_opponent_is_recorded_and_executed_again(serve: Serve, tmp_path: Path) -> None:
+    server, out = serve(reasoning=THOUGHT), str(tmp_path / "run")
+    words = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--opponents", f"llm:tiny@{server.url},cache=off;"]
+    assert ended(["eval", "scripted:random", *words, "--out", out]) == 0
+    told = [call for line in Records(Path(out)).lines.values() for call in line["opponent_calls"]]
+    assert {call["reasoning"] for call in told} == {THOUGHT}
+    server.stop()
+    assert main(["replay", out, "--verify"]) == 0
+
+
+# -- preflight, limits and crashes ---------------------------------------------------------------------------
+
+
+def test_a_run_whose_replies_are_cut_stops_after_its_preflight(serve: Serve, tmp_path: Path, capfd: Any) -> None:
+    server, out = serve(truncated=True), tmp_path / "run"
+    words = ["eval", spec(server, "concurrency=4"), *KUHN, "--rows", "20", "--num-episodes", "1", "--out", str(out)]
+    assert ended([*words, "--price", "2,30"]) == 2
+    told = capfd.readouterr().err
+    calls = sum(len(line["calls"]) for line in Records(out).lines.values())
+    assert f"llm:tiny, 16 meta-episodes, {calls} replies: invalid 0 (0.0%), cut {calls} (100.0%), overflow 0" in told
+    # Each call has 100 prompt and 10 reply tokens, so a call costs 0.0005.
+    each = calls / 16
+    assert f"Expected for 40 meta-episodes, with 95% intervals: {40 * each:,.0f} [" in told
+    assert re.search(rf", price {40 * each * 0.0005:,.2f} \[", told)
+    assert f"{calls} of {calls} replies in the preflight were cut at the token limit, more than 20%." in told
+    assert "16 of 40 meta-episodes are kept; the same command with --resume continues the run." in told
+    assert len(Records(out).lines) == 16
+    assert ended([*words, "--resume", "--allow-cut"]) == 0
+    assert len(Records(out).lines) == 40
+
+
+def test_progress_counts_what_a_limit_left_finished(serve: Serve, tmp_path: Path, capfd: Any) -> None:
+    server, out = serve(), tmp_path / "run"
+    words = ["eval", spec(server, "concurrency=2"), *KUHN, "--rows", "6", "--out", str(out), "--max-calls", "30"]
+    assert ended(words) == 3
+    kept = len(Records(out).lines)
+    told = capfd.readouterr().err
+    assert "12 of 12 meta-episodes" not in told
+    assert 0 < kept < 12
+    assert f"mage: {12 - kept} meta-episodes were not played: all 30 calls are spent" in told
+
+
+def killed_at(calls: int, words: list[str]) -> None:
+    """Plays until so many replies have come; every finished meta-episode is written at once."""
+    record_store.SAVE_INTERVAL_S = 0.0
+    finish, left = EndpointGenerator._finish, [calls]
+
+    def counted(endpoint: EndpointGenerator, *arguments: Any) -> Completion:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return finish(endpoint, *arguments)
+
+    EndpointGenerator._finish = counted  # type: ignore[method-assign]
+    main(words)
+
+
+def test_a_run_that_is_killed_at_half_keeps_two_fifths(serve: Serve, tmp_path: Path) -> None:
+    server, out, whole = serve(), tmp_path / "run", tmp_path / "whole"
+    words = ["eval", spec(server, "concurrency=8"), *KUHN, "--rows", "32", "--out"]
+    assert ended([*words, str(whole)]) == 0
+    half = len(server.bodies) // 2
+    assert forked(partial(killed_at, half, [*words, str(out)])) == -signal.SIGKILL
+    assert len(Records(out).lines) >= 0.4 * 64
+    assert ended([*words, str(out), "--resume"]) == 0
+    assert Records(out).root() == Records(whole).root()

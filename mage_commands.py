@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "play": Entry("mage_envs.cli.play", "Play", "play a game in the terminal"),
+    "play": Entry("benchmarks.play.play_command", "Play", "play a game, or a whole meta-episode, in the terminal"),
     "list": Entry("benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"),
     "doctor": Entry("mage_envs.cli.doctor", "Play", "report the engines, data and caches that the games find"),
     "webshop": Entry(

@@ -83,7 +83,7 @@ class RegretReport:
     """All episodes together, weighted as the credit weights them; None if decisions are judged by their hand alone."""
 
 
-class _Judged(NamedTuple):
+class JudgedMetaEpisode(NamedTuple):
     """A meta-episode with the regret of its hands."""
 
     trajectory: Trajectory
@@ -163,7 +163,7 @@ def regret(
     rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
     values = DecisionValues(game, dict(weights), rest=rest)
     watched = WatchedGenerator.of(agent, game, scored)
-    judged: list[_Judged] = []
+    judged: list[JudgedMetaEpisode] = []
     for at in range(0, len(tasks), batch):
         part = tasks[at : at + batch]
         # With one slot per task, the slot of a prompt is the place of its task in `part`. `watched` stores prompts by
@@ -172,10 +172,10 @@ def regret(
         for slot, trajectory in enumerate(played):
             # A retry starts in any free slot, so its prompts cannot be assigned to a task.
             if trajectory.failure is None and trajectory.retries == 0:
-                judged.append(_judge(values, trajectory, watched.seen[slot, 0]))
+                judged.append(judge(values, trajectory, watched.seen[slot, 0]))
         if on_step is not None:
             on_step(at + len(part), len(tasks))
-    return _report(agent.name, game, judged, len(tasks), watched.knows_probabilities, weights, rest)
+    return report_of(agent.name, game, judged, len(tasks), watched.knows_probabilities, weights, rest)
 
 
 def regret_of_run(
@@ -214,7 +214,7 @@ def regret_of_run(
             raise ValueError(f"{where} met {strangers[0]!r}, which is not in this pool. Use the run's own pool.")
         rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
         values = DecisionValues(game, dict(pool), rest=rest)
-        judged: list[_Judged] = []
+        judged: list[JudgedMetaEpisode] = []
         for at in range(0, len(lines), batch):
             part, watched = lines[at : at + batch], list[WatchedGenerator]()
 
@@ -226,22 +226,35 @@ def regret_of_run(
             played, different = executed(part, setting, len(part), watch)
             if different:
                 raise ValueError(f"{where} has another outcome with this version. See mage replay {where}.")
-            judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
+            judged += [judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
             if on_step is not None:
                 on_step(at + len(part), len(lines))
-        return _report(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
+        return report_of(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
 
 
-def _report(
+def report_of(
     agent: str,
     game: Game,
-    judged: Sequence[_Judged],
+    judged: Sequence[JudgedMetaEpisode],
     planned: int,
     probabilities: bool,
     weights: Mapping[str, float],
     rest: Rest | None,
 ) -> RegretReport:
-    """Return the report of the judged meta-episodes."""
+    """Return the report of the judged meta-episodes.
+
+    Args:
+        agent: Name of the agent.
+        game: Game that was played.
+        judged: Meta-episodes with the regret of their hands.
+        planned: Number of meta-episodes with those that failed.
+        probabilities: True if the agent's own action probabilities were used.
+        weights: Weights of the pool's opponents by name.
+        rest: Rest of the meta-episode if it was the horizon.
+
+    Raises:
+        RuntimeError: If no meta-episode could be judged.
+    """
     if not judged:
         raise RuntimeError("No meta-episode could be judged: all of them failed or were retried.")
     return RegretReport(
@@ -257,19 +270,23 @@ def _report(
     )
 
 
-def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> _Judged:
-    """Return the judged hands of a meta-episode, reconstructed from its steps and the results in its prompts."""
+def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> JudgedMetaEpisode:
+    """Return the judged hands of a meta-episode, reconstructed from its steps and the results in its prompts.
+
+    The meta-episode may be running: then its last hand has no value yet, and `seen` may include the open prompt.
+    """
     results = [result for one in seen for result in one.results]
     starts: list[tuple[int, int]] = []
     steps: dict[tuple[int, int], list[tuple[Step, SeenPrompt]]] = {}
-    for step, one in zip(trajectory.steps, seen, strict=True):
+    for step, one in zip(trajectory.steps, seen):
         if step.phase == "play":
             key = (step.episode, step.hand)
             if key not in steps:
                 starts.append(key)
             steps.setdefault(key, []).append((step, one))
     hands, choices = [], []
-    planned = trajectory.episodes[0].hands
+    # Only the rest of the meta-episode as the horizon uses the places, and it judges finished meta-episodes.
+    planned = trajectory.episodes[0].hands if trajectory.episodes else 1
     places = [episode * planned + hand for episode, hand in starts]
     # If an episode ends early, its last hand is followed by hands that are never played. `skipped` counts them.
     following = [*places[1:], trajectory.num_episodes * planned]
@@ -280,13 +297,16 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPr
             if step.action is not None
         ]
         choices.append(mine)
-        last, episode = steps[key][-1][0], trajectory.episodes[key[0]]
+        last = steps[key][-1][0]
         # The result of a hand reaches the agent with its next prompt, so the last hand has none. Its value is the rest
         # of its episode's value, and its ending is not needed because no decision follows.
         if number < len(results):
             told = results[number]
             by_rules, value, ending = told.ended_by == BY_THE_RULES, told.value, told.observation
+        elif key[0] >= len(trajectory.episodes):
+            by_rules, value, ending = True, 0.0, None
         else:
+            episode = trajectory.episodes[key[0]]
             by_rules, ending = last.invalid_reason is None and not episode.timeout, None
             before = [r.value for r, (k, _) in zip(results, starts, strict=False) if k == key[0]]
             value = episode.value - sum(before)
@@ -303,10 +323,12 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPr
                 skipped=skipped,
             )
         )
-    return _Judged(trajectory, choices, values.judge(hands), [episode for episode, _ in starts])
+    return JudgedMetaEpisode(trajectory, choices, values.judge(hands), [episode for episode, _ in starts])
 
 
-def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float], rest: Rest | None) -> EpisodeRegret:
+def _episode(
+    judged: Sequence[JudgedMetaEpisode], k: int, weights: Mapping[str, float], rest: Rest | None
+) -> EpisodeRegret:
     """Return the regret of episode `k`. Each meta-episode contributes the mean over its hands."""
     hands = [[hand for hand, e in zip(one.hands, one.episode_of, strict=True) if e == k] for one in judged]
 
@@ -321,14 +343,14 @@ def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float], re
     )
 
 
-def _whole(judged: Sequence[_Judged], weights: Mapping[str, float], rest: Rest) -> EpisodeRegret:
+def _whole(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], rest: Rest) -> EpisodeRegret:
     """Return the regret of the whole meta-episode as the credit counts it, per hand of an episode."""
     hands = judged[0].trajectory.episodes[0].hands
 
-    def mean(of: Callable[[_Judged], float]) -> Estimate:
+    def mean(of: Callable[[JudgedMetaEpisode], float]) -> Estimate:
         return _estimate(judged, [of(one) / hands for one in judged], weights)
 
-    def lost(one: _Judged) -> float:
+    def lost(one: JudgedMetaEpisode) -> float:
         return sum(sum(hand.regrets) for hand in one.hands)
 
     return EpisodeRegret(
@@ -340,7 +362,7 @@ def _whole(judged: Sequence[_Judged], weights: Mapping[str, float], rest: Rest) 
     )
 
 
-def _states(judged: Sequence[_Judged], weights: Mapping[str, float]) -> tuple[StateRegret, ...]:
+def _states(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float]) -> tuple[StateRegret, ...]:
     """Return the regret of each information state, in order of decreasing regret."""
     costs: dict[tuple[int, str], dict[int, float]] = {}
     counts: dict[tuple[int, str], dict[str, float]] = {}
@@ -373,7 +395,7 @@ def _states(judged: Sequence[_Judged], weights: Mapping[str, float]) -> tuple[St
     return tuple(sorted(found, key=lambda one: (-one.regret.mean, one.episode, one.information_state)))
 
 
-def _estimate(judged: Sequence[_Judged], values: Sequence[float], weights: Mapping[str, float]) -> Estimate:
+def _estimate(judged: Sequence[JudgedMetaEpisode], values: Sequence[float], weights: Mapping[str, float]) -> Estimate:
     """Return the mean of one value per meta-episode, clustered by seed and weighted by opponent."""
     met = [one.trajectory for one in judged]
     return estimate(values, [t.task.seed for t in met], [t.opponent for t in met], weights)

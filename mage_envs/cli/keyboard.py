@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -25,6 +26,15 @@ class TypedLine(NamedTuple):
 def screen_width() -> int:
     """Return the width of the terminal in characters, 100 at most."""
     return min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+
+
+def wrapped(text: str) -> str:
+    """Return the text with each line wrapped at words to the width of the terminal. Short lines stay as they are."""
+    width = screen_width()
+    lines = (
+        line if len(line) <= width else textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n")
+    )
+    return "\n".join(lines)
 
 
 def spelt_out(text: str, legal: Sequence[str]) -> str:

@@ -78,6 +78,8 @@ class HandRegret(NamedTuple):
     """V(b): value of optimal play of this hand, or of the rest of the meta-episode, under the belief b before it."""
     regrets: tuple[float, ...]
     """Regret of each choice, and of an ending outside of the rules, which alone may be negative beyond rounding."""
+    beliefs: tuple[tuple[float, ...], ...] = ()
+    """Posterior probability of each opponent of the pool at each choice, before it was made."""
 
     @property
     def adjusted(self) -> float:
@@ -228,7 +230,7 @@ class DecisionValues:
             worth = plan.tree.worth(belief[:, None])[:, 0]
         else:
             worth = self._rest.branches(played.seat, played.place, belief)
-        available, regrets = float(worth[-1]), []
+        available, regrets, beliefs = float(worth[-1]), list[float](), list[tuple[float, ...]]()
         branch, likelihood = lived.root, np.ones(len(belief))
         left = available
         for choice in played.choices:
@@ -243,6 +245,7 @@ class DecisionValues:
                 raise ValueError(f"{choice.information_state!r} cannot be reached against this pool.")
             values = {action: float(worth[number]) / mass for action, number in numbers.items()}
             row = choice.probabilities or {choice.action: 1.0}
+            beliefs.append(tuple((likelihood * belief / mass).tolist()))
             best = max(values.values())
             left = values[choice.action]
             regrets.append(best - sum(chance * values[action] for action, chance in row.items()))
@@ -264,7 +267,7 @@ class DecisionValues:
                 paid *= self._rest.weight(played.place)
                 paid += self._rest.after(played, after)
             regrets.append(left - paid)
-        return HandRegret(played.value, available, tuple(regrets)), after
+        return HandRegret(played.value, available, tuple(regrets), tuple(beliefs)), after
 
     def _options(self, branch: Branch, choice: OwnChoice, seat: int) -> Mapping[str, Branch]:
         try:

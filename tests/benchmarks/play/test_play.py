@@ -27,7 +27,7 @@ def test_two_hands_by_number_and_by_text(open_terminal):
     person.type("1\n")
     assert "1) fold  2) call" in person.until("> ")
     person.type("2\n")
-    assert "you call. The hand is over: you " in person.until("Total: [+-]2 chips after 1 hand.")
+    assert "then you call.\nThe hand is over: you " in person.until("Total: [+-]2 chips after 1 hand.")
     person.until("Hand 2.*\n(.*\n)*> ")
     person.type(" BET \n")
     person.until("You bet, then the opponent ")
@@ -90,7 +90,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("play", "mage/KuhnPoker-Meta-v0"), "is a meta-episode for models. Play mage/KuhnPoker-v0 instead."),
+        (
+            ("play", "mage/KuhnPoker-v0", "--episodes", "2"),
+            "--episodes applies to meta-episodes. Play mage/KuhnPoker-Meta-v0.",
+        ),
+        (("play", "mage/KuhnPoker-Meta-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
         (("play", "mage/Kuhn-v0"), "doesn't exist"),
         (("play", "CartPole-v1"), "not a text game of this package"),
         (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),

@@ -1,0 +1,90 @@
+"""What a person reads of an environment: boards with coordinates, moves of the opponent, actions and their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mage_envs.cli.keyboard import spelt_out
+from mage_envs.core import GameSpec
+from mage_envs.text.visible import visible
+
+_CELL = re.compile(r"\(([1-9]), ([1-9])\)")
+"""Action that names a cell of a board, as in Tic-Tac-Toe."""
+_SEPARATOR = " [SEP] "
+"""Mark between the parts of a page of WebShop, which models read."""
+
+
+class PersonView:
+    """The view of one person on the hands of an environment, base or meta."""
+
+    def __init__(self, spec: GameSpec) -> None:
+        self._spec = spec
+        self._cells: Mapping[str, str] = {}
+        """Marks of the board that was shown last, by the action of their cell."""
+        self._hand: tuple[int, int] = (-1, 0)
+        self._moves = 0
+        """Number of moves in the hand's history when it was shown last."""
+
+    def now(self, info: Mapping[str, Any], observation: str) -> str:
+        """Return the text of a decision: the moves of the opponent since the last one, and the observation.
+
+        Args:
+            info: `info` that came with the observation.
+            observation: Observation, which the anchor of `info` replaces: it has no results of earlier hands.
+        """
+        text = str(info.get("anchor", observation))
+        hand, history = (info.get("episode_index", 0), info.get("hand", 0)), info.get("history", ())
+        # One move of the history is the person's own, unless the hand has just begun.
+        new = history[self._moves + 1 :] if hand == self._hand else history
+        self._hand, self._moves, self._cells = hand, len(history), self._board(text)
+        # Chance may be part of the history, too.
+        return self._said([move for move in new if self._spec.actions is None or move in self._spec.actions], text)
+
+    def end(self, action: str | None, observation: str) -> str:
+        """Return the text of a finished hand: the last moves of the opponent if the board shows them, and its end.
+
+        Args:
+            action: Person's last action, or None if it was not legal.
+            observation: Last observation of the hand.
+        """
+        after = self._board(observation)
+        new = [cell for cell, mark in after.items() if cell != action and mark != self._cells.get(cell, mark)]
+        return self._said(new, observation)
+
+    def numbers(self, legal: Sequence[str]) -> dict[str, str]:
+        """Return the legal actions by their number. A cell of a board keeps its number throughout."""
+        actions = self._spec.actions
+        fixed = actions if self._cells and actions is not None else legal
+        return {str(number): action for number, action in enumerate(fixed, start=1) if action in legal}
+
+    def action(self, text: str, legal: Sequence[str]) -> str:
+        """Return the action that a person typed, by its number, its beginning or in full."""
+        return text if text in legal else self.numbers(legal).get(text) or spelt_out(text, legal)
+
+    def _said(self, moves: Sequence[str], observation: str) -> str:
+        said = f"The opponent played {', then '.join(moves)}.\n" if moves and self._spec.players == 2 else ""
+        return visible(said + self._drawn(observation.replace(_SEPARATOR, "\n")))
+
+    def _board(self, observation: str) -> dict[str, str]:
+        """Return the marks of a board by cell, or {} unless every action of the game is a cell of the first lines."""
+        lines, found = observation.split("\n"), {}
+        for action in self._spec.actions or ():
+            cell = _CELL.fullmatch(action)
+            mark = None if cell is None else "".join(lines[int(cell[1]) - 1 : int(cell[1])])[int(cell[2]) - 1 :][:1]
+            if not mark:
+                return {}
+            found[action] = mark
+        return found
+
+    def _drawn(self, observation: str) -> str:
+        """Return the observation with the numbers of rows and columns around a board."""
+        board = self._board(observation)
+        if not board:
+            return observation
+        lines = observation.split("\n")
+        rows = max(int(cell[1]) for cell in board)
+        head = "  " + " ".join(str(column + 1) for column in range(len(lines[0])))
+        drawn = [f"{row} {' '.join(line)}" for row, line in enumerate(lines[:rows], start=1)]
+        return "\n".join([head, *drawn, *lines[rows:]])

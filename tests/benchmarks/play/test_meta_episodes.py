@@ -1,0 +1,150 @@
+"""A meta-episode of a person: in a pseudo-terminal, and its table beside the numbers that agents get."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.scoring.estimates import way
+from benchmarks.evaluation.suites.panels import weights_of
+from benchmarks.evaluation.tables.summary_table import way_text
+from benchmarks.exact.regret import regret
+from benchmarks.play.end_table import ExactSetting, end_table
+from benchmarks.play.sitting import Sitting
+from benchmarks.play.view import PersonView
+from mage_envs.cli.keyboard import wrapped
+from mage_envs.core import Task
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.games.tictactoe import TicTacToe
+from opponents.exact import headroom
+
+META = "mage/KuhnPoker-Meta-v0"
+POOL = "pool:kuhn/demo"
+
+
+def played(seed: int, env_id: str = META, **options) -> Sitting:
+    """A meta-episode in which the first legal action is always played."""
+    env = gym.make(env_id, disable_env_checker=True, **options)
+    sitting = Sitting(env, Task(env_id, seed=seed))
+    while not sitting.over:
+        sitting.play("" if sitting.reflects else sitting.prompt.legal_actions[0])
+    return sitting
+
+
+def test_notes_the_hidden_opponent_and_the_table(open_terminal) -> None:
+    person = open_terminal("play", META, "--seed", "3", "--opponent", POOL)
+    start = person.until("> ")
+    assert "--- Episode 1 of 3 -" in start
+    assert "kuhn/" not in start.replace("kuhn/demo", "")
+    person.type("?\n")
+    assert "you may write a note" in " ".join(person.until("Help costs no turn.\n> ").split())
+    # `pass` checks or folds.
+    person.type("pass\n")
+    person.until(r"Episode 1 is over: -\d chips?\.")
+    person.until("Enter leaves none.: ")
+    person.type("help\n")
+    person.until("Enter leaves none.: ")
+    person.type("it bets with everything\n")
+    assert "Your note after episode 1: it bets with everything" in person.until("Episode 2 of 3(.*\n)*> ")
+    person.type("raise\n")
+    assert "not a legal action; it spent one of your 6 turns" in person.until("\n> ")
+    person.type("quit\n")
+    person.until("Bye.")
+    assert person.exit_code() == 0
+
+
+def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
+    person = open_terminal("play", META, "--seed", "3", "--opponent", POOL, "--episodes", "1")
+    expected = played(3, opponent=POOL, num_episodes=1)
+    while not re.search("The opponent was", shown := person.until("> |Enter plays another")):
+        person.type("1\n")
+    assert f"The opponent was {expected.trajectory.opponent}.\n" in shown
+    lines = end_table(ExactSetting(KuhnPoker(), weights_of(POOL)), [expected]).lines()
+    # Without the line breaks, because the width of the terminal decides about them.
+    assert " ".join(" ".join(lines).split()) in " ".join(shown.split())
+    person.until("'quit' leaves: ")
+    person.type("\n")
+    person.until("Episode 1 of 1 -(.*\n)*> ")
+    assert person.press("\x03", "Bye.").count("Traceback") == 0
+    assert person.exit_code() == 130
+
+
+def test_the_numbers_are_those_of_agents() -> None:
+    """The same actions as an agent's give its trajectory, its regret and its luck-adjusted values."""
+    weights = weights_of(POOL)
+    sittings = [played(seed, opponent=POOL) for seed in range(4)]
+    tasks = [Task(META, opponent=one.trajectory.opponent, seed=seed) for seed, one in enumerate(sittings)]
+    agent = make_agent("scripted:first")
+    theirs = evaluate(agent, tasks, {"opponent": POOL})
+    for mine, other in zip(sittings, theirs):
+        assert mine.trajectory.episodes == other.episodes
+        assert [step.action for step in mine.trajectory.steps] == [step.action for step in other.steps]
+    report = regret(agent, tasks, weights, {"opponent": POOL}, scored=False)
+    table = end_table(ExactSetting(KuhnPoker(), weights), sittings)
+    cells = {name: row for name, *row in table.rows}
+    assert [cell.partition("±")[0] for cell in cells["luck-adjusted"]] == [
+        f"{one.adjusted.mean:.3f}" for one in report.episodes
+    ]
+    assert all("±" in cell for cell in cells["you"] + cells["luck-adjusted"])
+    seats = [tuple(episode.seats for episode in one.trajectory.episodes) for one in sittings]
+    exact = [ExactSetting(KuhnPoker(), weights).references(one) for one in seats]
+    blind, optimal = (float(np.mean([getattr(one, name)[-1] for one in exact])) for name in ("blind", "optimal"))
+    assert table.share == way_text(way(report.episodes[-1].adjusted, blind, optimal))
+
+
+def test_the_exact_values_average_to_the_headroom() -> None:
+    setting = ExactSetting(KuhnPoker(), weights_of("pool:kuhn/paper"))
+    both = [setting.references(seats) for seats in (((0,), (1,), (0,)), ((1,), (0,), (1,)))]
+    exact = headroom(KuhnPoker(), "pool:kuhn/paper")
+    assert np.mean([one.optimal for one in both], axis=0) == pytest.approx(exact.per_episode["sum"], abs=1e-12)
+    assert np.mean([one.blind for one in both], axis=0) == pytest.approx(exact.blind_per_episode, abs=1e-12)
+    assert np.mean([one.known for one in both], axis=0) == pytest.approx(exact.known_per_episode, abs=1e-12)
+
+
+def test_the_posterior_of_a_running_meta_episode_follows_bayes_rule() -> None:
+    pool = {"kuhn/maniac": 0.5, "kuhn/rock": 0.5}
+    env = gym.make(META, disable_env_checker=True, opponent="kuhn/maniac", seat="second")
+    sitting = Sitting(env, Task(META, seed=1))
+    # The maniac always bets first; the rock does so with a king alone.
+    own = sitting.prompt.info["information_state"][0]
+    sitting.play("call")
+    judged = ExactSetting(KuhnPoker(), pool).judge(sitting)
+    assert judged is not None
+    [[posterior]] = [hand.beliefs for hand in judged.hands]
+    bets = 0.0 if own == "K" else 0.5
+    assert posterior == pytest.approx((1 / (1 + bets), bets / (1 + bets)))
+
+
+def test_without_exact_values_the_table_has_none() -> None:
+    sitting = played(5, "mage/TicTacToe-Meta-v0", num_episodes=2, seat="first")
+    setting = ExactSetting(TicTacToe(), weights_of("pool:tictactoe/balanced"))
+    table = end_table(setting, [sitting])
+    assert [row[1:] for row in table.rows[1:]] == [["n/a", "n/a"]] * 3
+    assert table.share == "n/a"
+    assert "'mcts:100' has no distribution(turn)" in table.lines()[-2]
+
+
+def test_a_board_has_coordinates_and_fixed_numbers() -> None:
+    env = gym.make("mage/TicTacToe-v0", disable_env_checker=True, opponent="first", seat="second")
+    observation, info = env.reset(seed=0)
+    view = PersonView(TicTacToe.spec)
+    assert view.now(info, observation).split("\n")[:3] == ["The opponent played (1, 1).", "  1 2 3", "1 X . ."]
+    assert list(view.numbers(info["legal_actions"]))[:2] == ["2", "3"]
+    assert view.action("9", info["legal_actions"]) == "(3, 3)"
+    for action in ("(3, 3)", "(3, 2)"):
+        observation, _, over, _, info = env.step(action)
+        if not over:
+            assert view.now(info, observation).startswith("The opponent played (1, 2).\n")
+    assert over
+    # The last move of the opponent, which ends the hand, is read off the board.
+    assert view.end("(3, 2)", observation).startswith("The opponent played (1, 3).\n  1 2 3\n1 X X X\n")
+
+
+def test_lines_wrap_at_words() -> None:
+    text = "a" * 60 + " " + "b" * 60 + "\n. X\n\n  indented"
+    assert wrapped(text) == "a" * 60 + "\n" + "b" * 60 + "\n. X\n\n  indented"

@@ -1,21 +1,21 @@
-"""The views of the site. Each view receives the parts of a request and returns a page or a redirect."""
+"""The views of the site."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.session import DONE, ITEM, NEXT, RESULTS, Session
 from mage_envs.games.webshop.shop import Shop
-from mage_envs.games.webshop.site.security import Tokens
 from mage_envs.games.webshop.site.shown import LAST_PAGE, address, can_choose, shown
-from mage_envs.games.webshop.site.visits import Visit, Visits
 from mage_envs.games.webshop.site.watching import Watches
+from mage_envs.web.application import Asked, Facts, GoTo, Page, Reaction, Refusal, Route, check_form, form_page
+from mage_envs.web.security import Tokens
+from mage_envs.web.visits import Visit, Visits
 
 LONGEST_QUERY = 512
 """Maximum length of a visitor's search in characters."""
@@ -31,50 +31,6 @@ NOTICES: Mapping[str, str] = {
     "many": "This visit has had all the actions that it may have. Start another one.",
 }
 """Notices at the top of a page, by the name in the address."""
-
-
-class Asked(NamedTuple):
-    """The parts of a request that views read."""
-
-    token: str | None
-    """Visitor's token from the signed cookie."""
-    form: Mapping[str, str]
-    path: str
-    notice: str
-
-
-class Page(NamedTuple):
-    """A template with its values. `token` is the visitor's new token, or None if it does not change."""
-
-    template: str
-    values: dict[str, Any]
-    token: str | None = None
-
-
-class GoTo(NamedTuple):
-    """A redirect to another page of the site."""
-
-    path: str
-    notice: str = ""
-    token: str | None = None
-
-
-class Facts(NamedTuple):
-    """A response for programs, sent as JSON."""
-
-    values: dict[str, Any]
-
-
-class Refusal(Exception):
-    """A rejected request with its HTTP status and the text of the page."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
-
-
-Reaction = Page | GoTo | Facts
 
 
 class Views:
@@ -94,7 +50,7 @@ class Views:
         self,
         shop: Shop,
         tokens: Tokens,
-        visits: Visits,
+        visits: Visits[Session],
         watches: Watches,
         rng: np.random.Generator,
         *,
@@ -113,7 +69,7 @@ class Views:
         counts = {split: count for split, count in shop.splits.items() if count}
         self._splits = {split: counts[split] for split in sorted(counts, key=lambda split: (split != "train", split))}
 
-    def routes(self) -> tuple[tuple[str, str, Callable[..., Reaction]], ...]:
+    def routes(self) -> tuple[Route, ...]:
         """Return (address, method, view) of every page."""
         pages = ("/search", "/results/<path:place>", "/item/<path:place>", "/done")
         return (
@@ -130,11 +86,6 @@ class Views:
 
     # -- before a visit --------------------------------------------------------------------------------------------
 
-    def _form_page(self, asked: Asked, template: str, values: dict[str, Any]) -> Page:
-        """Return a page with forms. A visitor without a token receives one, and the server stores nothing for it."""
-        token = asked.token or self._tokens.new()
-        return Page(template, {"form_key": self._tokens.form_key(token), **values}, None if asked.token else token)
-
     def home(self, asked: Asked) -> Reaction:
         """Return the first page, which starts or continues a visit."""
         visit = self._visits.find(asked.token)
@@ -143,7 +94,7 @@ class Views:
             with visit.lock:
                 going = shown(visit.session)
         values = {"splits": self._splits, "products": len(self._shop.catalogue), "going": going}
-        return self._form_page(asked, "home.html", values)
+        return form_page(self._tokens, asked, "home.html", values)
 
     def goals(self, asked: Asked, split: str, number: str) -> Reaction:
         """Return a page of a split's instructions to choose from.
@@ -164,14 +115,14 @@ class Views:
         places = range((page - 1) * GOALS_PER_PAGE, min(page * GOALS_PER_PAGE, count))
         listed = [(place, self._goal(split, place).instruction) for place in places]
         values = {"split": split, "splits": self._splits, "goals": listed, "number": page, "pages": pages}
-        return self._form_page(asked, "goals.html", values)
+        return form_page(self._tokens, asked, "goals.html", values)
 
     def _goal(self, split: str, place: int) -> Goal:
         return self._shop.goal_at(int(self._shop.numbers(split)[place]))
 
     def start(self, asked: Asked) -> Reaction:
         """Start a visit under a new token, with the goal of the current visit, a chosen goal or a random one."""
-        self._check_form(asked)
+        check_form(self._tokens, asked)
         old = self._visits.find(asked.token)
         if "again" in asked.form:
             if old is None:
@@ -203,12 +154,6 @@ class Views:
 
     # -- a visit ---------------------------------------------------------------------------------------------------
 
-    def _check_form(self, asked: Asked) -> str:
-        """Return the visitor's token. Raises Refusal if the form was not made for this visitor."""
-        if asked.token is None or not self._tokens.owns_form(asked.token, asked.form.get("form_key", "")):
-            raise Refusal(403, "This form was not made for you, or the site was started again. Open the page anew.")
-        return asked.token
-
     def page(self, asked: Asked, place: str = "") -> Reaction:
         """Return the current page of the visit. A request for another address is redirected to it."""
         visit = self._visits.find(asked.token)
@@ -224,7 +169,7 @@ class Views:
 
     def search(self, asked: Asked) -> Reaction:
         """Search for the query of the form. This is possible on every page except the last."""
-        visit = self._visits.find(self._check_form(asked))
+        visit = self._visits.find(check_form(self._tokens, asked))
         query = asked.form.get("search_query", "").strip()
         if len(query) > LONGEST_QUERY:
             raise Refusal(400, f"A search has at most {LONGEST_QUERY} characters.")
@@ -236,7 +181,7 @@ class Views:
 
     def click(self, asked: Asked) -> Reaction:
         """Choose the options of the form, then click its button."""
-        visit = self._visits.find(self._check_form(asked))
+        visit = self._visits.find(check_form(self._tokens, asked))
         if visit is None:
             return GoTo("/", "ended")
         with visit.lock:
@@ -290,7 +235,7 @@ def _options(session: Session, form: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _played(visit: Visit, actions: list[str], notice: str = "") -> GoTo:
+def _played(visit: Visit[Session], actions: list[str], notice: str = "") -> GoTo:
     """Play actions in a visit and redirect to its page. The caller must hold the lock of the visit."""
     session = visit.session
     for action in actions:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mage_envs.games.webshop import import_official, open_shop
 from mage_envs.games.webshop.site import create_app
-from mage_envs.games.webshop.site.security import host_names
+from mage_envs.web.security import host_names
 from tests.games.webshop.raw import raw
 
 ROOT = "http://127.0.0.1:3000"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mage_envs.games.webshop.site.security import HEADERS, LONGEST_BODY, Guard, host_names, is_loopback
 from mage_envs.games.webshop.site.watching import Watches
+from mage_envs.web.security import HEADERS, LONGEST_BODY, Guard, host_names, is_loopback
 from tests.games.webshop.site.harmless import assert_harmless
 from tests.games.webshop.site.shops import ROOT, Visitor
 

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from mage_envs.games.webshop.site.security import Tokens
-from mage_envs.games.webshop.site.visits import Visits
+from mage_envs.web.security import Tokens
+from mage_envs.web.visits import Visits
 from tests.games.webshop.site.harmless import assert_harmless
 from tests.games.webshop.site.shops import ATTACKS, ROOT, Visitor
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.games.webshop.site import Site, serving
-from mage_envs.games.webshop.site.security import HEADERS, LONGEST_BODY
-from mage_envs.games.webshop.site.serving import MOST_CONNECTIONS
+from mage_envs.games.webshop.site import Site
+from mage_envs.web import serving
+from mage_envs.web.security import HEADERS, LONGEST_BODY
+from mage_envs.web.serving import MOST_CONNECTIONS
 
 ROOT = Path(__file__).parents[4]
 
@@ -90,7 +91,7 @@ def test_requests_as_no_browser_sends_them(site, request_text, status):
     assert head.count("Content-Security-Policy: default-src 'none'") == 1
     assert "alert" not in answer
     assert "evil" not in answer
-    assert head.count("\r\nServer: webshop") == 1
+    assert head.count("\r\nServer: mage") == 1
     assert not re.search("Python|waitress|Via:", head)
     assert not re.search(r"Traceback|def |site/", body)
 

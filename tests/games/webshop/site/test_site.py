@@ -7,7 +7,7 @@ import pytest
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.site.shown import LAST_PAGE, shown
 from mage_envs.games.webshop.site.views import LONGEST_QUERY
-from mage_envs.games.webshop.site.visits import MOST_ACTIONS, Visits
+from mage_envs.web.visits import MOST_ACTIONS, Visits
 from tests.games.webshop.site.shops import Visitor
 
 FIND = "alba canvas ballet flats"

@@ -1,6 +1,6 @@
 """Visits are few and end by themselves."""
 
-from mage_envs.games.webshop.site.visits import Visit, Visits
+from mage_envs.web.visits import Visit, Visits
 
 
 def test_the_longest_idle_visit_makes_room(visit):

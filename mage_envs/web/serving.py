@@ -17,7 +17,7 @@ from waitress.server import create_server
 from waitress.task import ErrorTask
 from waitress.utilities import RequestHeaderFieldsTooLarge
 
-from mage_envs.games.webshop.site.security import WSGI, headers
+from mage_envs.web.security import WSGI, headers
 
 MOST_CONNECTIONS = 256
 """Maximum number of open connections. A new one closes the oldest connection without a complete request."""
@@ -81,7 +81,7 @@ class Server:
             cleanup_interval=1,
             max_request_header_size=_HEAD_READ,
             max_request_body_size=_BODY_READ,
-            ident="webshop",
+            ident="mage",
             log_socket_errors=False,
         )
         self._server.channel_class = _Channel

@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from time import monotonic
+from typing import Generic, TypeVar
 
-from mage_envs.games.webshop.session import Session
+Session = TypeVar("Session")
 
 MOST_VISITS = 1000
 IDLE_SECONDS = 3600.0
@@ -15,7 +16,7 @@ MOST_ACTIONS = 2000
 """Maximum number of actions of a visit, which also bounds its memory."""
 
 
-class Visit:
+class Visit(Generic[Session]):
     """A visitor's session. A thread must hold its lock to read or change it."""
 
     def __init__(self, session: Session) -> None:
@@ -30,7 +31,7 @@ class Visit:
         return self.actions >= MOST_ACTIONS
 
 
-class Visits:
+class Visits(Generic[Session]):
     """Visits by token. If there are too many, a new visit replaces the one with the longest idle time.
 
     Args:
@@ -44,7 +45,7 @@ class Visits:
     ) -> None:
         self._most, self._idle, self._clock = most, idle, clock
         self._lock = Lock()
-        self._visits: OrderedDict[str, tuple[Visit, float]] = OrderedDict()
+        self._visits: OrderedDict[str, tuple[Visit[Session], float]] = OrderedDict()
         """(visit, time of its last request) by token, the longest idle first."""
 
     def __len__(self) -> int:
@@ -61,7 +62,7 @@ class Visits:
                 return
             del self._visits[token]
 
-    def add(self, token: str, visit: Visit) -> None:
+    def add(self, token: str, visit: Visit[Session]) -> None:
         """Store a new visit."""
         with self._lock:
             self._forget_idle()
@@ -69,7 +70,7 @@ class Visits:
                 self._visits.popitem(last=False)
             self._visits[token] = (visit, self._clock())
 
-    def find(self, token: str | None) -> Visit | None:
+    def find(self, token: str | None) -> Visit[Session] | None:
         """Return the visit with that token, or None if it has ended or never existed."""
         with self._lock:
             self._forget_idle()

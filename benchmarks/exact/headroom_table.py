@@ -113,13 +113,13 @@ def setups() -> Iterator[Setup]:
     """
     yield from VARIANTS
     for name in sorted(set(list_games()) - {"OpenSpiel"}):
-        pools = [pool for pool in list_pools() if _plays(pool, name)]
+        pools = [pool for pool in list_pools() if plays(pool, name)]
         for pool in pools or [""]:
             if (name, pool) not in {(setup.game, setup.pool) for setup in VARIANTS}:
                 yield Setup(game=name, pool=pool, panel=PANELS.get(name, ""))
 
 
-def _plays(pool: str, name: str) -> bool:
+def plays(pool: str, name: str) -> bool:
     """Return True if every opponent of the pool plays the game and at least one is specific to some game.
 
     The registered metadata decides; no opponent is constructed.

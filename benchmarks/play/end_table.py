@@ -104,10 +104,14 @@ class EndTable(NamedTuple):
     """Share of the way from blind to Bayes-optimal."""
     notes: Sequence[str]
 
+    @property
+    def share_name(self) -> str:
+        """Name of the share."""
+        return f"Share of the way from blind to Bayes-optimal in {self.columns[-1]}"
+
     def lines(self) -> list[str]:
         """Return the table as text."""
-        share = f"share of the way from blind to Bayes-optimal: {self.share}"
-        return [*aligned(self.columns, self.rows), share, *self.notes]
+        return [*aligned(self.columns, self.rows), f"{self.share_name}: {self.share}", *self.notes]
 
 
 def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "you") -> EndTable:
@@ -143,7 +147,7 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         ["luck-adjusted", *(spread(one, False) for one in adjusted)],
         *([name, *map(number, row)] for name, row in (("blind", blind), ("Bayes-optimal", optimal), ("known", known))),
     ]
-    notes = ["luck-adjusted: without the luck of cards and replies; the share counts it in the last episode.", single]
+    notes = ["luck-adjusted: without the luck of cards and replies. The share counts this value.", single]
     if optimal[-1] is None:
         notes.append(f"{NOT_KNOWN}: the pool has too many states of belief.")
     elif share is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -172,7 +173,15 @@ def _play_meta_episodes(env_id: str, game_name: str, chosen: _Options) -> None:
             played.append(sitting)
             if game.spec.players > 1:
                 print(f"The opponent was {sitting.trajectory.opponent}.")
-            print("\n" + "\n".join(map(wrapped, end_table(setting, played).lines())))
+            if sys.stderr.isatty():
+                # A large game takes minutes. \r and \x1b[K erase the line afterwards.
+                sys.stderr.write("Solving the game exactly ...")
+                sys.stderr.flush()
+            table = end_table(setting, played)
+            if sys.stderr.isatty():
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+            print("\n" + "\n".join(map(wrapped, table.lines())))
             seed = (seed + 1) % 2**SEED_BITS
             if ask("\nEnter plays another meta-episode, 'quit' leaves: ", ()).text.strip().lower() in QUIT:
                 raise _Leaves

@@ -17,16 +17,24 @@ from mage_envs.text.visible import visible
 from trainer.method.trajectory import Trajectory
 from trainer.rollout.env_pool import ResetCall
 from trainer.rollout.playing import MetaEpisodeRollout, RolloutSpec
+from wrappers.env_metadata import EnvMetadata
 
 
 class Sitting:
     """A meta-episode that advances by one answer at a time. It records the same trajectory as a rollout."""
 
-    def __init__(self, env: gym.Env[Any, Any], task: Task) -> None:
-        """Start the meta-episode of the task."""
+    def __init__(self, env: gym.Env[Any, Any], task: Task, draws_boards: bool = True) -> None:
+        """Start the meta-episode of the task.
+
+        Args:
+            env: Environment, a `MetaEpisode`.
+            task: Task to play.
+            draws_boards: See `PersonView`.
+        """
         self._env = env
-        self.spec: GameSpec = env.get_wrapper_attr("env_metadata").spec
-        self.view = PersonView(self.spec)
+        self._metadata: EnvMetadata = env.get_wrapper_attr("env_metadata")
+        self.spec: GameSpec = self._metadata.spec
+        self.view = PersonView(self.spec, draws_boards)
         self.notes: dict[int, str] = {}
         """Person's notes by the number of the episode that they follow, from 1."""
         self.seen: list[SeenPrompt] = []
@@ -59,7 +67,7 @@ class Sitting:
     @property
     def heading(self) -> str:
         """Title of the open prompt."""
-        info, hands = self.prompt.info, self._env.get_wrapper_attr("hands_per_episode")
+        info, hands = self.prompt.info, self._metadata.hands
         episode = info.get("episode_index", 0) + (0 if self.reflects else 1)
         hand = f", hand {info.get('hand', 0) + 1} of {hands}" if hands > 1 and not self.reflects else ""
         return f"Episode {episode} of {info.get('num_episodes', 1)}{hand}"
@@ -103,7 +111,7 @@ class Sitting:
         results, unit = hand_results(info), self.spec.unit
         texts = []
         if info.get("invalid_reason") is not None and self.trajectory.steps[-1].phase == "play":
-            most = self._env.get_wrapper_attr("max_turns")
+            most = self._metadata.max_turns
             texts.append(f"That is not a legal action; it spent one of your {most} turns.")
         for result in results:
             late = "You ran out of turns. " if result.ended_by == BY_TIMEOUT else ""

@@ -19,8 +19,14 @@ _SEPARATOR = " [SEP] "
 class PersonView:
     """The view of one person on the hands of an environment, base or meta."""
 
-    def __init__(self, spec: GameSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: GameSpec, draws_boards: bool = True) -> None:
+        """Start before the first hand.
+
+        Args:
+            spec: Facts of the game.
+            draws_boards: False if the caller draws the board of a decision itself, from `choices`.
+        """
+        self._spec, self._draws_boards = spec, draws_boards
         self._cells: Mapping[str, str] = {}
         """Marks of the board that was shown last, by the action of their cell."""
         self._hand: tuple[int, int] = (-1, 0)
@@ -40,7 +46,8 @@ class PersonView:
         new = history[self._moves + 1 :] if hand == self._hand else history
         self._hand, self._moves, self._cells = hand, len(history), self._board(text)
         # Chance may be part of the history, too.
-        return self._said([move for move in new if self._spec.actions is None or move in self._spec.actions], text)
+        known = [move for move in new if self._spec.actions is None or move in self._spec.actions]
+        return self._said(known, text, self._draws_boards)
 
     def end(self, action: str | None, observation: str) -> str:
         """Return the text of a finished hand: the last moves of the opponent if the board shows them, and its end.
@@ -51,7 +58,7 @@ class PersonView:
         """
         after = self._board(observation)
         new = [cell for cell, mark in after.items() if cell != action and mark != self._cells.get(cell, mark)]
-        return self._said(new, observation)
+        return self._said(new, observation, draws_board=True)
 
     def numbers(self, legal: Sequence[str]) -> dict[str, str]:
         """Return the legal actions by their number. A cell of a board keeps its number throughout."""
@@ -63,9 +70,20 @@ class PersonView:
         """Return the action that a person typed, by its number, its beginning or in full."""
         return text if text in legal else self.numbers(legal).get(text) or spelt_out(text, legal)
 
-    def _said(self, moves: Sequence[str], observation: str) -> str:
+    def choices(self, legal: Sequence[str]) -> list[tuple[str, str, bool]]:
+        """Return (action, text of its button, True if it is legal): the legal actions, or all cells of a board."""
+        if not self._cells:
+            return [(action, action, True) for action in legal]
+        return [(cell, mark, cell in legal) for cell, mark in self._cells.items()]
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the board that was shown last; 0 without a board."""
+        return max((int(cell[4]) for cell in self._cells), default=0)
+
+    def _said(self, moves: Sequence[str], observation: str, draws_board: bool) -> str:
         said = f"The opponent played {', then '.join(moves)}.\n" if moves and self._spec.players == 2 else ""
-        return visible(said + self._drawn(observation.replace(_SEPARATOR, "\n")))
+        return visible(said + self._drawn(observation.replace(_SEPARATOR, "\n"), draws_board))
 
     def _board(self, observation: str) -> dict[str, str]:
         """Return the marks of a board by cell, or {} unless every action of the game is a cell of the first lines."""
@@ -78,13 +96,15 @@ class PersonView:
             found[action] = mark
         return found
 
-    def _drawn(self, observation: str) -> str:
-        """Return the observation with the numbers of rows and columns around a board."""
+    def _drawn(self, observation: str, draws_board: bool) -> str:
+        """Return the observation with the numbers of rows and columns around a board, or without the board."""
         board = self._board(observation)
         if not board:
             return observation
         lines = observation.split("\n")
         rows = max(int(cell[1]) for cell in board)
+        if not draws_board:
+            return "\n".join(lines[rows:])
         head = "  " + " ".join(str(column + 1) for column in range(len(lines[0])))
         drawn = [f"{row} {' '.join(line)}" for row, line in enumerate(lines[:rows], start=1)]
         return "\n".join([head, *drawn, *lines[rows:]])

@@ -34,6 +34,7 @@ from mage_envs.text.visible import one_line
 
 MODULE_PREFIXED = ("env", "env_id", "game")
 """Parameters whose value may name a module before a colon."""
+LAST_PORT = 65_535
 ENDED_BY_A_PIPE = 141
 """Exit status of a program if the reader of its output is gone: 128 plus the number of SIGPIPE."""
 IMPORTS = {
@@ -128,6 +129,14 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
         __signature__=inspect.Signature(parameters), __annotations__={one.name: one.annotation for one in parameters}
     )
     return run
+
+
+def read_port(text: str) -> int:
+    """Return the port of a text. Raises ValueError if it is not a port."""
+    # `int` would accept signs, blanks, underscores and other digits.
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= LAST_PORT):
+        raise ValueError(f"a port must be a number from 0 to {LAST_PORT}, got {text!r}")
+    return int(text)
 
 
 def _fields_of(kind: Any) -> Iterator[inspect.Parameter]:

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 import mage_envs
-from mage_envs.cli.commands import add_command, choice_of
+from mage_envs.cli.commands import add_command, choice_of, read_port
 from mage_envs.games.webshop.cache import read_manifest, verify
 from mage_envs.games.webshop.catalogue_maker import SIZES as MADE
 from mage_envs.games.webshop.embedded import embedded
@@ -23,16 +23,7 @@ from mage_envs.games.webshop.site.server import Site
 from mage_envs.games.webshop.sources import shop_for
 from mage_envs.games.webshop.title_check import compare_taggers
 
-PORT, LAST_PORT = 3000, 65_535
-
-
-def _port(text: str) -> int:
-    """Return the port of a text. Raises ValueError if it is not a port."""
-    # `int` would accept signs, blanks, underscores and other digits.
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= LAST_PORT):
-        raise ValueError(f"a port must be a number from 0 to {LAST_PORT}, got {text!r}")
-    return int(text)
-
+PORT = 3000
 
 CatalogueFolder = Annotated[
     Path | None,
@@ -122,7 +113,7 @@ def _shops(folder: Path | None, size: str) -> list[Shop]:
 
 def serve(
     port: Annotated[
-        int, typer.Option(parser=_port, metavar="N", help=f"Port (default: {PORT}, 0 selects a free port)")
+        int, typer.Option(parser=read_port, metavar="N", help=f"Port (default: {PORT}, 0 selects a free port)")
     ] = PORT,
     size: Annotated[str, typer.Option(metavar="NAME", help="Size of the catalogue (default: small)")] = "small",
     data: Annotated[

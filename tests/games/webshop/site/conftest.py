@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.games.webshop.site.shops import ATTACKS, HOSTILE, SECRET, Visitor, goal, write_shop
+from tests.games.webshop.site.shops import HOSTILE, SECRET, Visitor, goal, write_shop
+from tests.harmless import ATTACKS
 
 
 @pytest.fixture(scope="session")

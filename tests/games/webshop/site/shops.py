@@ -13,19 +13,9 @@ from mage_envs.games.webshop import import_official, open_shop
 from mage_envs.games.webshop.site import create_app
 from mage_envs.web.security import host_names
 from tests.games.webshop.raw import raw
+from tests.harmless import ATTACKS
 
 ROOT = "http://127.0.0.1:3000"
-ATTACKS = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "'><svg onload=alert(1)>",
-    "</title></textarea></style><script>alert(1)</script>",
-    "${alert(1)}`{{ 7777 * 1111 }}{% raw %}",
-    "javascript:alert(1)",
-    "<meta http-equiv=refresh content=0;url=javascript:alert(1)>",
-)
-"""Each would run a script, or change the page, where its text were taken for markup."""
-
 HOSTILE = [
     raw(
         f"B0HOSTILE{number}",

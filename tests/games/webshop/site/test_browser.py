@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains
-from selenium.webdriver.support.ui import WebDriverWait
 
 from dev.speed.chromium import opened_chromium
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site import Site
-from tests.browser import NO_NETWORK, needs_browser
-from tests.games.webshop.site.shops import ATTACKS
+from tests.browser import NO_NETWORK, Person, needs_browser, overflow
+from tests.harmless import ATTACKS
 
 pytestmark = needs_browser
 
@@ -28,67 +25,8 @@ def chromium():
         yield driver
 
 
-class Person:
-    """Somebody at the browser."""
-
-    def __init__(self, driver, site):
-        self.driver, self.site = driver, site
-
-    def go(self, path):
-        self.driver.get(f"{self.site.url}{path}")
-
-    @property
-    def path(self):
-        return self.driver.current_url.removeprefix(self.site.url).partition("?")[0]
-
-    def all(self, selector):
-        return self.driver.find_elements("css selector", selector)
-
-    def one(self, selector):
-        return self.driver.find_element("css selector", selector)
-
-    def choose(self, selector):
-        """Clicks what stays on the page."""
-        self.one(selector).click()
-
-    def press(self, selector):
-        """Clicks what leads to another page, and waits for that."""
-        with self.next_page():
-            self.one(selector).click()
-
-    def type(self, text):
-        """Types what stays on the page."""
-        self.driver.switch_to.active_element.send_keys(text)
-
-    def enter(self, text=""):
-        """Types where the focus is and presses Enter, and waits for the next page.
-
-        A page's `autofocus` takes effect with its first rendering, which may come after it is complete.
-        """
-        self.wait_for("return document.activeElement !== document.body")
-        with self.next_page():
-            self.type(f"{text}\ue007")
-
-    @contextmanager
-    def next_page(self):
-        self.run("window.isOld = true")
-        yield
-        self.wait_for("return !window.isOld && document.readyState === 'complete'")
-
-    def wait_for(self, script, *arguments):
-        wait = WebDriverWait(self.driver, 20, 0.02, [WebDriverException])
-        wait.until(lambda driver: driver.execute_script(script, *arguments))
-
-    def tab_to(self, selector):
-        """Presses Tab until the focus is on what the selector names, and says whether that can be seen."""
-        for _ in range(80):
-            self.type("\ue004")
-            if self.driver.execute_script("return document.activeElement.matches(arguments[0])", selector):
-                return
-        raise AssertionError(f"Tab does not lead to {selector}")
-
-    def run(self, script, *arguments):
-        return self.driver.execute_script(script, *arguments)
+class Shopper(Person):
+    """Somebody in the shop."""
 
     def start(self, split, place):
         self.go(f"/goals/{split}/{place // 10 + 1}")
@@ -106,7 +44,7 @@ def person(chromium, site):
     chromium.delete_all_cookies()
     for log in ("browser", "performance"):
         chromium.get_log(log)
-    yield Person(chromium, site)
+    yield Shopper(chromium, site)
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
@@ -175,15 +113,11 @@ def test_a_purchase_by_keyboard(person, place):
     assert (person.path, person.one("#reward pre").text) == ("/done", "1.0")
 
 
-def overflow(person):
-    return person.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-
-
 def test_narrow_screens_scroll_one_way_only(person, hostile_shop):
     size = {"width": 320, "height": 640, "deviceScaleFactor": 1, "mobile": False}
     person.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     with Site(hostile_shop) as site:
-        narrow = Person(person.driver, site)
+        narrow = Shopper(person.driver, site)
         narrow.go("/")
         seen = {narrow.path: overflow(narrow)}
         narrow.start("train", 0)
@@ -204,7 +138,7 @@ def test_narrow_screens_scroll_one_way_only(person, hostile_shop):
 
 def test_no_text_runs_a_script(person, hostile_shop):
     with Site(hostile_shop, images=True) as site:
-        victim = Person(person.driver, site)
+        victim = Shopper(person.driver, site)
         victim.start("train", 0)
         victim.run("document.querySelector('#search_input').value = arguments[0]", f"canvas shoe {''.join(ATTACKS)}")
         victim.press("form.search .btn")

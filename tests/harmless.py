@@ -1,6 +1,17 @@
-"""Whether a page holds nothing but the site's own tags."""
+"""Texts that attack a page, and whether a page holds nothing but the site's own tags."""
 
 import re
+
+ATTACKS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    "</title></textarea></style><script>alert(1)</script>",
+    "${alert(1)}`{{ 7777 * 1111 }}{% raw %}",
+    "javascript:alert(1)",
+    "<meta http-equiv=refresh content=0;url=javascript:alert(1)>",
+)
+"""Each would run a script, or change the page, where its text were taken for markup."""
 
 ALLOWED = {
     "a",
@@ -9,8 +20,10 @@ ALLOWED = {
     "body",
     "br",
     "button",
+    "caption",
     "code",
     "dd",
+    "details",
     "div",
     "dl",
     "dt",
@@ -43,8 +56,17 @@ ALLOWED = {
     "section",
     "select",
     "span",
+    "strong",
+    "summary",
     "svg",
+    "table",
+    "tbody",
+    "td",
+    "textarea",
+    "th",
+    "thead",
     "title",
+    "tr",
     "ul",
     "!DOCTYPE",
 }

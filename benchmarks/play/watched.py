@@ -1,0 +1,129 @@
+"""An agent that plays meta-episodes for people to watch, with the exact posterior and regret at each decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.evaluation.run.agents import Agent, SavedModelAgent
+from benchmarks.evaluation.run.environments import game_of, make_envs
+from benchmarks.evaluation.suites.panels import weights_of
+from benchmarks.play.end_table import EndTable, ExactSetting, end_table
+from benchmarks.play.sitting import Sitting
+from mage_envs.core import Task
+from mage_envs.registry import settings_of
+from mage_envs.text.visible import visible
+
+
+class WatchedDecision(NamedTuple):
+    """One answer of the agent, with everything that a visitor sees of it."""
+
+    heading: str
+    phase: str
+    prompt: str
+    answer: str
+    action: str
+    """Action that was played; empty for a note or an invalid answer."""
+    posterior: tuple[tuple[str, float], ...] = ()
+    """Probability of each opponent of the pool before the answer; empty without exact values."""
+    regret: float | None = None
+
+
+class WatchedScene(NamedTuple):
+    """State of the watched meta-episode."""
+
+    title: str
+    unit: str
+    decisions: tuple[WatchedDecision, ...]
+    """The latest answer first."""
+    happened: tuple[str, ...]
+    opponent: str
+    """Name of the opponent; empty until the end."""
+    table: EndTable | None
+    missing: str
+    """Reason why there are no exact values."""
+
+
+class WatchedAgent:
+    """One agent and its current meta-episode, which all visitors watch and advance."""
+
+    def __init__(self, agent: Agent, env_id: str | None, options: Mapping[str, Any], rng: np.random.Generator) -> None:
+        """Make the environment and the agent's generator, and start a meta-episode.
+
+        Args:
+            agent: Agent to watch.
+            env_id: Id of the environment (default: that of a saved model's training, else Kuhn Poker's).
+            options: Options of the environment, in place of those of a saved model's training.
+            rng: Source of the seeds.
+        """
+        own = agent.settings if isinstance(agent, SavedModelAgent) else None
+        env_id = env_id or (own.env_id if own is not None and own.env_id else "mage/KuhnPoker-Meta-v0")
+        kwargs = {**(own.env_kwargs if own is not None else {}), **options}
+        [self._env] = make_envs(env_id, kwargs)
+        game = game_of(env_id, kwargs)
+        if game.spec.players != 2:
+            raise ValueError(f"{env_id} has no opponent, so there is nothing to adapt to. Use a game of two players.")
+        pool = weights_of(kwargs.get("opponent") or settings_of(game.spec.name).opponent)
+        self._setting, self._env_id, self._rng = ExactSetting(game, pool), env_id, rng
+        self._agent, self._generator = agent, agent.generator(game)
+        self._lock = Lock()
+        self._start()
+
+    def advance(self, what: str) -> bool:
+        """Give the `next` answer, play to the `end`, or start a `new` meta-episode. Return False if it is busy."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if what == "new":
+                self._start()
+            while what != "new" and not self._sitting.over:
+                [completion] = self._generator.generate([self._sitting.prompt])
+                heading, prompt = self._sitting.heading, self._sitting.prompt
+                self._sitting.answer(completion)
+                step = self._sitting.trajectory.steps[-1]
+                self._decisions.append(
+                    WatchedDecision(
+                        heading=heading,
+                        phase=step.phase,
+                        prompt=visible(prompt.messages[-1].content),
+                        answer=visible(completion.text),
+                        action=(step.action or "") if step.phase == "play" else "",
+                    )
+                )
+                self._show()
+                if what == "next":
+                    break
+        finally:
+            self._lock.release()
+        return True
+
+    def _start(self) -> None:
+        self._sitting = Sitting(self._env, Task(self._env_id, seed=int(self._rng.integers(2**31))))
+        self._decisions: list[WatchedDecision] = []
+        self._show()
+
+    def _show(self) -> None:
+        sitting = self._sitting
+        judged = self._setting.judge(sitting) if self._decisions else None
+        # An invalid answer is no decision of the game, so it has neither a posterior nor a regret.
+        exact = [] if judged is None else [pair for hand in judged.hands for pair in zip(hand.beliefs, hand.regrets)]
+        values = iter(exact)
+        shown = []
+        for one in self._decisions:
+            if one.action and exact:
+                beliefs, regret = next(values)
+                one = one._replace(posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret)
+            shown.append(one)
+        # The scene is replaced as a whole, so that readers need no lock.
+        self.scene = WatchedScene(
+            title=f"{self._agent.name} in {self._env_id}",
+            unit=sitting.spec.unit,
+            decisions=tuple(reversed(shown)),
+            happened=tuple(sitting.happened),
+            opponent=sitting.trajectory.opponent if sitting.over else "",
+            table=end_table(self._setting, [sitting], self._agent.name) if sitting.over else None,
+            missing=self._setting.missing,
+        )

@@ -114,7 +114,7 @@ class Horizon:
         )
 
 
-def _check_deals(env_id: str, env_kwargs: Mapping[str, Any] | None) -> None:
+def check_deals(env_id: str, env_kwargs: Mapping[str, Any] | None) -> None:
     """Raise ValueError if deals are replayed or if a success ends a meta-episode."""
     env = make_envs(env_id, env_kwargs)[0]
     protocol, given = env.get_wrapper_attr("protocol"), dict(env_kwargs or {})
@@ -159,7 +159,7 @@ def regret(
     """
     env_id = tasks[0].env_id
     game = game_of(env_id, env_kwargs)
-    _check_deals(env_id, env_kwargs)
+    check_deals(env_id, env_kwargs)
     rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
     values = DecisionValues(game, dict(weights), rest=rest)
     watched = WatchedGenerator.of(agent, game, scored)
@@ -207,7 +207,7 @@ def regret_of_run(
         pool = setting.panel.weights() if weights is None else weights
         if not pool or game.spec.players == 1:
             raise ValueError(f"{where} is a run of {game.spec.name} without opponents, so it has no exact regret.")
-        _check_deals(setting.panel.env_id, setting.options)
+        check_deals(setting.panel.env_id, setting.options)
         lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
         strangers = sorted({line["opponent"] for line in lines} - pool.keys())
         if strangers:

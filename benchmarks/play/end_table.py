@@ -36,10 +36,16 @@ class ReferenceValues(NamedTuple):
 class ExactSetting:
     """The exact values of a game against a pool, each computed once; none if they do not exist."""
 
-    def __init__(self, game: Game, pool: Mapping[str, float]) -> None:
-        """Prepare the values. `pool` maps names of opponents to their weights."""
+    def __init__(self, game: Game, pool: Mapping[str, float], missing: str = "") -> None:
+        """Prepare the values.
+
+        Args:
+            game: Game, which is not played.
+            pool: Weights of the opponents by name.
+            missing: Reason why there are no exact values, if the caller knows one.
+        """
         self.game, self.pool = game, pool
-        self.missing = ""
+        self.missing = missing
         """Reason why there are no exact values."""
         self.values: DecisionValues | None = None
         """Values of decisions, for their regret."""
@@ -47,6 +53,7 @@ class ExactSetting:
         self._found: dict[Seats, ReferenceValues] = {}
         if game.spec.players != 2:
             self.missing = f"{game.spec.name} has no opponent whose play could be known"
+        if self.missing:
             return
         try:
             self.values = DecisionValues(game, dict(pool))

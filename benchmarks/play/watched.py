@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.evaluation.run.agents import Agent, SavedModelAgent
 from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.suites.panels import weights_of
+from benchmarks.exact.regret import check_deals
 from benchmarks.play.end_table import EndTable, ExactSetting, end_table
 from benchmarks.play.sitting import Sitting
 from mage_envs.core import Task
@@ -67,7 +68,12 @@ class WatchedAgent:
         if game.spec.players != 2:
             raise ValueError(f"{env_id} has no opponent, so there is nothing to adapt to. Use a game of two players.")
         pool = weights_of(kwargs.get("opponent") or settings_of(game.spec.name).opponent)
-        self._setting, self._env_id, self._rng = ExactSetting(game, pool), env_id, rng
+        missing = ""
+        try:
+            check_deals(env_id, kwargs)
+        except ValueError as error:
+            missing = str(error).rstrip(".")
+        self._setting, self._env_id, self._rng = ExactSetting(game, pool, missing), env_id, rng
         self._agent, self._generator = agent, agent.generator(game)
         self._lock = Lock()
         self._start()

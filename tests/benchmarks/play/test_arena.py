@@ -210,6 +210,14 @@ def test_without_exact_values_the_watch_page_says_why() -> None:
     assert {one.regret for one in seen.scene.decisions} == {None}
 
 
+def test_replayed_deals_have_no_exact_values() -> None:
+    seen = watched(make_agent("scripted:first"), deal="replay")
+    assert seen.advance("end")
+    assert "fresh deals" in seen.scene.missing
+    assert seen.scene.table is not None
+    assert seen.scene.table.share == "n/a"
+
+
 def test_no_text_is_markup() -> None:
     for attack in ATTACKS:
         visitor = ArenaVisitor(watched=watched(attack)).start(opponent="kuhn/maniac")

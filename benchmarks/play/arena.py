@@ -47,6 +47,8 @@ MOST_EPISODES = 9
 MOST_SITTINGS = 64
 MOST_SETTINGS = 2
 """Maximum number of settings whose exact values are kept. Those of a large game need up to 1 GB."""
+SOLVER = "arena-solver"
+"""Name of the threads that solve games."""
 SOLVED_WITHIN_S = 2.0
 """Seconds to wait for exact values before a page says that they are being solved."""
 NOTICES: Mapping[str, str] = {
@@ -222,7 +224,7 @@ class ArenaViews:
                     future.set_exception(error)
 
         # An executor's threads are joined when the process ends. A daemon's are not.
-        Thread(target=run, name="arena-solver", daemon=True).start()
+        Thread(target=run, name=SOLVER, daemon=True).start()
         return future
 
     def _end_table(self, own: PersonSitting) -> EndTable:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +12,7 @@ import numpy as np
 import typer
 
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.play.arena import create_app
+from benchmarks.play.arena import SOLVER, create_app
 from benchmarks.play.watched import WatchedAgent
 from mage_envs.cli.commands import read_port
 from mage_envs.web.server import LocalSite
@@ -79,3 +82,12 @@ def command(
         print()
     finally:
         site.close()
+    _leave_solver()
+
+
+def _leave_solver() -> None:
+    """End the process at once if a game is still being solved, because no page needs it any more."""
+    # Below Python 3.14, a daemon thread in OpenSpiel's C++ code aborts the interpreter that shuts down.
+    if any(thread.name == SOLVER for thread in threading.enumerate()):
+        sys.stdout.flush()
+        os._exit(0)

@@ -33,7 +33,7 @@ class WatchedDecision(NamedTuple):
     regret: float | None = None
 
 
-class WatchedScene(NamedTuple):
+class AgentScene(NamedTuple):
     """State of the watched meta-episode."""
 
     title: str
@@ -124,7 +124,7 @@ class WatchedAgent:
                 one = one._replace(posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret)
             shown.append(one)
         # The scene is replaced as a whole, so that readers need no lock.
-        self.scene = WatchedScene(
+        self.scene = AgentScene(
             title=f"{self._agent.name} in {self._env_id}",
             unit=sitting.spec.unit,
             decisions=tuple(reversed(shown)),

@@ -24,8 +24,8 @@ from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.web.visits import Visits
 from tests.benchmarks.play.arena_visitor import ArenaVisitor, Replies, watched
-from tests.harmless import ATTACKS, assert_harmless
 from tests.processes import ROOT
+from tests.untrusted.harmless import ATTACKS, assert_harmless
 
 META = "mage/KuhnPoker-Meta-v0"
 

@@ -16,7 +16,7 @@ from dev.speed.chromium import opened_chromium
 from mage_envs.web.server import LocalSite
 from tests.benchmarks.play.arena_visitor import GAMES, watched
 from tests.browser import NO_NETWORK, Person, needs_browser, overflow
-from tests.harmless import ATTACKS
+from tests.untrusted.harmless import ATTACKS
 
 pytestmark = needs_browser
 

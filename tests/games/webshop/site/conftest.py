@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.games.webshop.site.shops import HOSTILE, SECRET, Visitor, goal, write_shop
-from tests.harmless import ATTACKS
+from tests.untrusted.harmless import ATTACKS
 
 
 @pytest.fixture(scope="session")

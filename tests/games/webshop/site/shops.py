@@ -13,7 +13,7 @@ from mage_envs.games.webshop import import_official, open_shop
 from mage_envs.games.webshop.site import create_app
 from mage_envs.web.security import host_names
 from tests.games.webshop.raw import raw
-from tests.harmless import ATTACKS
+from tests.untrusted.harmless import ATTACKS
 
 ROOT = "http://127.0.0.1:3000"
 HOSTILE = [

@@ -14,7 +14,7 @@ from dev.speed.chromium import opened_chromium
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site import Site
 from tests.browser import NO_NETWORK, Person, needs_browser, overflow
-from tests.harmless import ATTACKS
+from tests.untrusted.harmless import ATTACKS
 
 pytestmark = needs_browser
 

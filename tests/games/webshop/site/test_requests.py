@@ -7,7 +7,7 @@ import pytest
 from mage_envs.games.webshop.site.watching import Watches
 from mage_envs.web.security import HEADERS, LONGEST_BODY, Guard, host_names, is_loopback
 from tests.games.webshop.site.shops import ROOT, Visitor
-from tests.harmless import assert_harmless
+from tests.untrusted.harmless import assert_harmless
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -10,7 +10,7 @@ import pytest
 from mage_envs.web.security import Tokens
 from mage_envs.web.visits import Visits
 from tests.games.webshop.site.shops import ROOT, Visitor
-from tests.harmless import ATTACKS, assert_harmless
+from tests.untrusted.harmless import ATTACKS, assert_harmless
 
 FORM = "application/x-www-form-urlencoded"
 

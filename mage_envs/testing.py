@@ -12,6 +12,7 @@ processes that may hang or die.
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import warnings
@@ -200,11 +201,13 @@ def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]
     rng = np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)
     yield text_of((observation, info))
-    yield from rest_of(env, info, rng, reply)
+    yield from map(text_of, rest_of(env, info, rng, reply))
 
 
-def rest_of(env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = scripted_reply) -> Iterator[str]:
-    """Play the rest of an episode that was already reset, and yield one comparable text per step.
+def rest_of(
+    env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = scripted_reply
+) -> Iterator[tuple[Any, ...]]:
+    """Play the rest of an episode that was already reset, and yield what each step returns.
 
     Args:
         env: The environment, after `reset` or some steps.
@@ -217,7 +220,7 @@ def rest_of(env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Rep
     """
     for _ in range(LONGEST):
         observation, reward, terminated, truncated, info = env.step(reply(info, rng))
-        yield text_of((observation, float(reward), terminated, truncated, info))
+        yield observation, float(reward), terminated, truncated, info
         if terminated or truncated:
             return
     raise Finding(f"an episode did not end within {LONGEST} replies")
@@ -262,17 +265,19 @@ def _shortened(value: Any, most: int = 60) -> str:
 
 def text_of(value: Any) -> str:
     """Return a text that is equal if the values are equal, in any process: no addresses, no order of sets."""
+    # The encoder is written in C. Transcripts of long conversations have megabytes per row.
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has, for one that it lacks."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {text_of(held)}" for key, held in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "(" + ", ".join(map(text_of, value)) + ")"
+        return dict(value)
     if isinstance(value, set | frozenset):
-        return "{" + ", ".join(sorted(map(text_of, value))) + "}"
+        return sorted(map(text_of, value))
     if isinstance(value, np.ndarray | np.generic):
-        return text_of(value.tolist())
-    if value is None or isinstance(value, str | bytes | bool | int | float):
-        return repr(value)
-    return type(value).__name__
+        return value.tolist()
+    return repr(value) if isinstance(value, bytes) else type(value).__name__
 
 
 # -- checks ----------------------------------------------------------------------------------------------------
@@ -329,16 +334,21 @@ def plays(make: Make, seed: int) -> None:
 
 def is_fuzzed(make: Make, seed: int) -> None:
     """Send garbage alone for an episode, then each text once, alone and inside a legal action, beside legal actions."""
-    texts = cycle(GARBAGE)
-    for _ in rows_of(make(), seed, lambda info, rng: next(texts)):
-        pass
-    env, reply = make(), FuzzedReplies(np.random.default_rng(seed))
+    texts, fuzzed = cycle(GARBAGE), FuzzedReplies(np.random.default_rng(seed))
+    _play_out(make(), seed, lambda info, rng: next(texts))
+    env = make()
     # Half of the replies are legal, so one episode rarely has room for all texts.
     for episode in range(MAX_FUZZED):
-        for _ in rows_of(env, seed + episode, reply):
-            pass
-        if not reply.left:
+        _play_out(env, seed + episode, fuzzed)
+        if not fuzzed.left:
             return
+
+
+def _play_out(env: Env, seed: int, reply: Reply) -> None:
+    """Play an episode without its rows, whose garbage would make them large."""
+    _, info = env.reset(seed=seed)
+    for _ in rest_of(env, info, np.random.default_rng(seed), reply):
+        pass
 
 
 def forgets(make: Make, seed: int) -> None:
@@ -370,27 +380,29 @@ def _pickled(env: Env) -> Env:
 
 def copies(make: Make, seed: int) -> None:
     """Raise Finding if a copy made after 0 to 3 replies continues differently, or disturbs the original."""
-    for how, copied in (("deepcopy", deepcopy), ("pickle", _pickled)):
-        # A bad copy may not show at the start.
-        for answers in range(4):
-            env, alone = make(), make()
-            _, info = env.reset(seed=seed)
-            alone.reset(seed=seed)
-            rng = np.random.default_rng(seed)
-            for _ in range(answers):
-                reply = scripted_reply(info, rng)
-                _, _, terminated, truncated, info = env.step(reply)
-                alone.step(reply)
-                if terminated or truncated:
-                    break
-            # A for loop's else: an episode that ended within these replies leaves nothing to compare.
-            else:
-                expected = list(rest_of(alone, info, np.random.default_rng(seed)))
-                copy: Env = copied(env)
-                # The copy plays first, so that state it shares with the original shows in the original's rows.
-                for name, one in ((f"a {how}", copy), (f"the original beside its {how}", env)):
-                    rows = list(rest_of(one, info, np.random.default_rng(seed)))
-                    require_equal(rows, expected, f"{name}, after {answers} replies, continued differently")
+    # A bad copy may not show at the start.
+    for answers in range(4):
+        env, alone = make(), make()
+        _, info = env.reset(seed=seed)
+        alone.reset(seed=seed)
+        rng = np.random.default_rng(seed)
+        for _ in range(answers):
+            reply = scripted_reply(info, rng)
+            _, _, terminated, truncated, info = env.step(reply)
+            alone.step(reply)
+            if terminated or truncated:
+                # An episode that ended within these replies leaves nothing to compare.
+                return
+        made = {"a deepcopy": deepcopy(env), "a pickle": _pickled(env), "the original beside its copies": env}
+        expected = _rest_as_texts(alone, info, seed)
+        # The copies play first, so that state they share with the original shows in the original's rows.
+        for name, one in made.items():
+            rows = _rest_as_texts(one, info, seed)
+            require_equal(rows, expected, f"{name}, after {answers} replies, continued differently")
+
+
+def _rest_as_texts(env: Env, info: dict[str, Any], seed: int) -> list[str]:
+    return list(map(text_of, rest_of(env, info, np.random.default_rng(seed))))
 
 
 CHECKS: Mapping[str, Check] = {

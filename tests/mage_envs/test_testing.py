@@ -71,7 +71,11 @@ def test_a_sound_environment_passes(env_id: str, options: dict) -> None:
     [
         ("order", "Remembers", "after another episode, the same seed and replies gave a different one: row "),
         ("interleaving", "Shares", "beside a second environment, the same seed and replies gave a different episode:"),
-        ("copies", "Uncopied", "(a|the original beside its) deepcopy, after . replies, continued differently: row "),
+        (
+            "copies",
+            "Uncopied",
+            "(a deepcopy|the original beside its copies), after . replies, continued differently: ",
+        ),
     ],
 )
 def test_an_opponent_with_a_defect_is_found(check: str, opponent: str, says: str) -> None:
@@ -130,10 +134,10 @@ def test_what_check_id_alone_finds(env_id: str, options: dict, says: str) -> Non
 
 def test_a_transcript_has_one_row_per_reset_and_step() -> None:
     env = gym.make("tested/Short-v0")
-    assert list(rows_of(env, 3)) == ["('Say anything.', {})", "('Thank you.', 1.0, True, False, {})"]
+    assert list(rows_of(env, 3)) == ['["Say anything.", {}]', '["Thank you.", 1.0, true, false, {}]']
     assert transcript(env, 3) == 2 * list(rows_of(env, 3))
 
 
 def test_texts_show_neither_addresses_nor_the_order_of_sets() -> None:
-    assert text_of({"a": [1, (2.0, None)], "b": {"y", "x"}}) == "{'a': (1, (2.0, None)), 'b': {'x', 'y'}}"
-    assert text_of(object()) == "object"
+    assert text_of({"a": [1, (2.0, None)], "b": {"y", "x"}}) == r'{"a": [1, [2.0, null]], "b": ["\"x\"", "\"y\""]}'
+    assert text_of(object()) == '"object"'

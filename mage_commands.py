@@ -256,10 +256,15 @@ def _usage_message(error: typer.TyperException) -> str:
 
 
 def complain(text: str) -> None:
-    """Write an error to stderr, in red on a terminal."""
-    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
-        text = f"\x1b[31m{text}\x1b[0m"
-    sys.stderr.write(text + "\n")
+    """Write an error to stderr, drawn by rich in red on a terminal."""
+    if sys.stderr.isatty():
+        # Imported here, because rich takes longer than a short command, and pipes do not need it.
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(file=sys.stderr).print(Text(text, style="red"))
+    else:
+        sys.stderr.write(text + "\n")
 
 
 def _catch(name: str) -> None:

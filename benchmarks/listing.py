@@ -12,6 +12,7 @@ import typer
 import mage_envs
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.keyboard import screen_width
+from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.loading.arguments import nearest_name
 
 WIDE = 60
@@ -154,12 +155,10 @@ def _panels() -> list[dict[str, Any]]:
 
 
 def _show_panels(panels: Sequence[Mapping[str, Any]]) -> None:
-    width = max(len(panel["name"]) for panel in panels)
-    print("Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection")
-    for panel in panels:
-        count, found, calls = _cells(panel)
-        print(f"  {panel['name']:<{width}}  {count:>4}  {found}  {calls:>7}  {panel['about']}")
-    print("\nColumns: meta-episodes, fingerprint, model calls at most.")
+    columns = ["panel", "meta-episodes", "fingerprint", "calls at most", "about"]
+    rows = [[panel["name"], *_cells(panel), panel["about"]] for panel in panels]
+    title = "Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection"
+    print_report([title, TextTable(columns, rows, text=(0, 2, 4))])
 
 
 def _suites(settings: bool) -> list[dict[str, Any]]:
@@ -216,7 +215,5 @@ def _agents() -> list[dict[str, str]]:
 
 
 def _show_agents(agents: Sequence[Mapping[str, str]]) -> None:
-    print("Agents (mage eval AGENT)")
-    width = max(len(agent["form"]) for agent in agents)
-    for agent in agents:
-        print(f"  {agent['form']:<{width}}  {agent['about']}")
+    rows = [[agent["form"], agent["about"]] for agent in agents]
+    print_report(["Agents (mage eval AGENT)", TextTable(["agent", "about"], rows, text=(0, 1))])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -14,13 +14,14 @@ from benchmarks.chaos.checks import CHECKS
 from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from benchmarks.chaos.processes import CheckRow, Found, checked, compared
 from benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
-from mage_envs.cli.commands import choice_of
+from mage_envs.cli.commands import JsonOption, choice_of, print_json
 from mage_envs.cli.json_options import read_object
+from mage_envs.cli.progress import Progress
+from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.loading import imports
 
 EPISODES, QUICK = 20, 3
 DEADLINE = 30.0
-ROW = "{:<13}{:>6}{:>9}  {}\n"
 
 
 CHOICES = (*CHECKS, TRANSCRIPTS)
@@ -55,6 +56,7 @@ def command(
         float, typer.Option(metavar="SECONDS", help=f"Timeout in seconds per reset or step (default: {DEADLINE:g})")
     ] = DEADLINE,
     executor: ExecutorOption = "local",
+    as_json: JsonOption = False,
 ) -> None:
     """Stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory.
 
@@ -79,31 +81,47 @@ def command(
         episodes=QUICK if quick else EPISODES,
         deadline=deadline,
     )
-    findings = _table(request, make_executor(executor))
-    for found in findings:
-        again = _again(env, opponent, env_kwargs, found, deadline)
-        sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {again}\n")
-        if check and found.trace:
-            sys.stdout.write(found.trace.rstrip() + "\n")
+    rows: list[CheckRow] = []
+    progress = Progress(f"Checking {env}", len(request.checks), "checks")
+    try:
+        for row in _rows(request, make_executor(executor)):
+            rows.append(row)
+            progress(len(rows))
+    finally:
+        # Also after Ctrl-C, so that the finished checks are not lost.
+        table, findings = _table(rows)
+        commands = {found.check: _again(env, opponent, env_kwargs, found, deadline) for found in findings}
+        if as_json:
+            print_json(
+                [
+                    row._asdict() | {"found": row.found and asdict(row.found), "again": commands.get(row.check)}
+                    for row in rows
+                ]
+            )
+        else:
+            played = options.get("opponent")
+            print_report([f"{env} against {played}" if played else env, table])
+            for found in findings:
+                # Not part of the report, which would wrap a long command.
+                sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {commands[found.check]}\n")
+                if check and found.trace:
+                    sys.stdout.write(found.trace.rstrip() + "\n")
     if findings:
         raise SystemExit(1)
 
 
-def _table(request: CheckRequest, executor: Executor) -> list[Found]:
-    """Run the checks, print one row per check, and return the findings without repeated causes."""
-    opponent = request.env_kwargs.get("opponent")
-    sys.stdout.write(f"{request.env_id} against {opponent}\n" if opponent else f"{request.env_id}\n")
-    sys.stdout.write(ROW.format("check", "seeds", "seconds", "result"))
+def _table(rows: Sequence[CheckRow]) -> tuple[TextTable, list[Found]]:
+    """Return the table of the finished checks, and the findings without repeated causes."""
     # By cause: one defect usually fails several checks, and its row then names the first of them.
     told: dict[str, Found] = {}
-    for row in _rows(request, executor):
+    cells = []
+    for row in rows:
         result = "ok"
         if row.found is not None:
             first = told.setdefault(row.found.cause, row.found)
             result = "FAILED" if first is row.found else f"FAILED, as {first.check}"
-        sys.stdout.write(ROW.format(row.check, row.seeds, f"{row.seconds:.1f}", result))
-        sys.stdout.flush()
-    return list(told.values())
+        cells.append([row.check, str(row.seeds), f"{row.seconds:.1f}", result])
+    return TextTable(["check", "seeds", "seconds", "result"], cells, text=(0, 3)), list(told.values())
 
 
 def _rows(request: CheckRequest, executor: Executor) -> Iterator[CheckRow]:

@@ -13,8 +13,9 @@ from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.evaluation.tables.summary_table import aligned, way_text
+from benchmarks.evaluation.tables.summary_table import way_text
 from benchmarks.exact.regret import EpisodeRegret, regret
+from mage_envs.cli.tables import Block, TextTable
 from opponents.exact import bayes_value
 
 TRAINING = tuple(weights_of("pool:kuhn/demo"))
@@ -131,12 +132,11 @@ def meta_episodes(rows: int) -> int:
     return 2 * per_seat
 
 
-def table(result: DemoResult, notes: bool = True) -> str:
-    """Return the adaptation table as text, followed by an explanation of its rows and columns if `notes` is set."""
+def blocks(result: DemoResult, notes: bool = True) -> list[Block]:
+    """Return the adaptation table, followed by an explanation of its rows and columns if `notes` is set."""
     count = len(result.training.overall.episodes)
     head = ["chips per hand", *(f"episode {k}" for k in range(1, count + 1)), f"gain 1 to {count}"]
     head += ["best blind", "best response", "share"]
-    # A line that is a string is a heading. All rows are aligned together, so that their columns match across headings.
     lines: list[list[str] | str] = ["trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.training.rows]
     lines += [_line("  all", result.training.overall, shared=True), _optimal(result)]
@@ -145,12 +145,10 @@ def table(result: DemoResult, notes: bool = True) -> str:
     lines += [_line(f"  another's memory in episode {count}", result.other_memory, shared=True)]
     lines += [_line("  no memory", result.no_memory, shared=True), "never trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.held_out.rows]
-    first, _, *others = aligned(head, [line for line in lines if not isinstance(line, str)])
-    cells = iter(others)
-    text = [first, *(line if isinstance(line, str) else next(cells) for line in lines)]
     if not notes:
-        return "\n".join(text)
-    text += [
+        return [TextTable(head, lines)]
+    return [
+        TextTable(head, lines),
         "",
         "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain",
         "is paired within the meta-episode. 'best blind' is what the best policy without information earns (exact,",
@@ -163,7 +161,6 @@ def table(result: DemoResult, notes: bool = True) -> str:
         if result.critic
         else "The training used sampled returns alone.",
     ]
-    return "\n".join(text)
 
 
 def requirements(result: DemoResult) -> Mapping[str, bool]:

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from benchmarks.demo.demo_table import DemoResult, evaluate_demo, meta_episodes, table
+from benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo, meta_episodes
+from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.progress import ProgressLine
+from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import write_atomically
 from trainer.backends.play_settings import PlaySettings
 from trainer.method.trajectory import Trajectory
@@ -232,13 +235,14 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
     return curve.points if done else None
 
 
-def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
+def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None], early: bool = True) -> DemoResult | None:
     """Train and evaluate the model, and write all results to `out`.
 
     Args:
         settings: Settings of the run.
         out: Folder of the model, the figure and the numbers.
         log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+        early: True to print a first table from fewer meta-episodes, which appears minutes before the final one.
 
     Returns:
         The measurements, or None if Ctrl-C stopped the training.
@@ -251,12 +255,11 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     if curve is None:
         return None
     trained = time.monotonic() - started
-    if settings.rows > 2 * FIRST_ROWS:
+    if early and settings.rows > 2 * FIRST_ROWS:
         # Minutes pass before the final table. Its first version shows whether the model adapts.
         first = evaluate_demo(out, FIRST_ROWS, settings.seed, settings.critic, on_step=log)
-        print(
-            f"First table, from {meta_episodes(FIRST_ROWS)} meta-episodes:\n{table(first, notes=False)}\n", flush=True
-        )
+        print_report([f"First table, from {meta_episodes(FIRST_ROWS)} meta-episodes:", *blocks(first, notes=False), ""])
+        sys.stdout.flush()
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
     write_atomically(out / "result.json", json.dumps(asdict(result), indent=1))
     from benchmarks.evaluation.tables.summary_table import adaptation_figure
@@ -275,21 +278,6 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     shutil.rmtree(out / "training")
     log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)
     return result
-
-
-class Log:
-    """Progress lines on stderr: redrawn in place on a terminal, only the milestones elsewhere."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-
-    def __call__(self, text: str, milestone: bool) -> None:
-        # "\r\x1b[K" returns to the start of the line and erases it.
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if milestone else ""))
-        elif milestone:
-            sys.stderr.write(text + "\n")
-        sys.stderr.flush()
 
 
 def command(
@@ -312,6 +300,7 @@ def command(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the results (default: runs/demo, with -reflect or -plain)"),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Train a tiny model to adapt on this machine, and compare it with exact references.
 
@@ -337,7 +326,7 @@ def command(
     # The start model is made here, so a look-up on the hub would only delay a machine without network access.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        result = run(settings, folder, Log())
+        result = run(settings, folder, ProgressLine(), early=not as_json)
     except ModuleNotFoundError as error:
         raise ImportError(
             f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,cli]"'
@@ -347,6 +336,9 @@ def command(
     if result is None:
         print(f"\nStopped. The unfinished model is in {folder}. The same command resumes the training.")
         raise SystemExit(130)
-    print(table(result))
+    if as_json:
+        print_json(asdict(result))
+        return
+    print_report(blocks(result))
     print(f"\nFigure: {folder}/adaptation.png   Numbers: {folder}/result.json   Model: {folder}")
     print(f"Play against it:  mage play mage/KuhnPoker-v0 --opponent checkpoint:{folder}")

@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.demo.demo_table import requirements, table
-from benchmarks.demo.run import DemoSettings, Log, run
+from benchmarks.demo.demo_table import blocks, requirements
+from benchmarks.demo.run import DemoSettings, run
+from mage_envs.cli.progress import ProgressLine
+from mage_envs.cli.tables import as_text
 from mage_envs.files.atomic import write_atomically
 
 SEEDS = (0, 1, 2)
@@ -30,12 +32,12 @@ def _seed(seed: int, folder: Path) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(kept.read_text())
         return found
     started = time.monotonic()
-    result = run(DemoSettings(seed), folder, Log())
+    result = run(DemoSettings(seed), folder, ProgressLine())
     if result is None:
         return None
     checks = requirements(result)
     lines = "\n".join(f"- {'reached' if held else 'MISSED'}: {text}" for text, held in checks.items())
-    text = f"## Seed {seed}, {time.monotonic() - started:.0f} s\n\n```\n{table(result)}\n```\n\n{lines}\n"
+    text = f"## Seed {seed}, {time.monotonic() - started:.0f} s\n\n```\n{as_text(blocks(result))}```\n\n{lines}\n"
     found = {"text": text, "reached": all(checks.values())}
     write_atomically(kept, json.dumps(found))
     return found

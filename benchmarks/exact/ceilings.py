@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.tables.summary_table import aligned, number
+from benchmarks.evaluation.tables.summary_table import number
 from benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.json_options import game_with
+from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
@@ -69,7 +69,7 @@ def command(
     if as_json:
         print_json([table.to_json() for table in tables])
     else:
-        sys.stdout.write("\n\n".join("\n".join(table.lines()) for table in tables) + "\n")
+        print_report([block for table in tables for block in ("", *table.blocks())][1:])
 
 
 class ValueTable(NamedTuple):
@@ -80,10 +80,10 @@ class ValueTable(NamedTuple):
     rows: Sequence[Sequence[Value]]
     notes: Sequence[str]
 
-    def lines(self) -> list[str]:
-        """Return the table as text."""
+    def blocks(self) -> list[Block]:
+        """Return the title, the table and the notes."""
         cells = [[_text(value, column) for value, column in zip(row, self.columns)] for row in self.rows]
-        return [self.title, *aligned(self.columns, cells), *self.notes]
+        return [self.title, TextTable(self.columns, cells), *self.notes]
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as JSON values, with all digits."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from benchmarks.evaluation.scoring.scores import headline
-from benchmarks.evaluation.tables.layout import stdout_width
-from benchmarks.evaluation.tables.summary_table import aligned, number
+from benchmarks.evaluation.tables.summary_table import number
+from benchmarks.exact import headroom_table
 from benchmarks.exact.headroom_figure import draw, draw_table
-from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows, table_lines
+from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
 from benchmarks.executors import ExecutorOption, Local, make_executor
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import game_with
+from mage_envs.cli.progress import ProgressLine
+from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.files.atomic import output_path
 from mage_envs.registry import settings_of
@@ -89,17 +91,18 @@ def command(
     Example: mage headroom KuhnPoker --pool kuhn/paper
     """
     place = make_executor(executor)
+    line = ProgressLine()
     if all_games:
         if game is not None:
             raise ValueError("--all already includes every game. Remove GAME.")
-        rows = solved_rows(_tell, executor=place)
+        rows = solved_rows(partial(_tell, line), executor=place)
         if figure is not None:
             draw_table(figure, [(row.setup.name, row.found) for row in rows if row.found])
-        _end_progress()
+        line.erase()
         if as_json:
             print_json([row.to_json() for row in rows])
         else:
-            sys.stdout.write("\n".join(table_lines(rows, wide, stdout_width())) + "\n")
+            print_report(headroom_table.blocks(rows, wide))
         return
     if wide:
         raise ValueError("--wide applies only to the table of --all; one game's values fit 80 columns.")
@@ -129,29 +132,26 @@ def command(
         objective=objective,
         samples=samples,
         limit=limit,
-        progress=_tell,
+        progress=partial(_tell, line),
     )
     unit = "success" if objective == "success" else rules.spec.unit
     title = f"{rules.spec.name} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
     title += f"{_counted(hands, 'hand')}, seat {seating}"
     if figure is not None:
         draw(figure, found, title, unit)
-    _end_progress()
+    line.erase()
     if as_json:
         print_json({"title": title, **found.to_json()})
     else:
-        sys.stdout.write("\n".join(lines(found, title)) + "\n")
+        print_report(blocks(found, title))
 
 
-def lines(found: Headroom, title: str) -> list[str]:
-    """Return the values as text."""
+def blocks(found: Headroom, title: str) -> list[Block]:
+    """Return the values as a table with a title and notes."""
     cells = row_cells(found)
-    # The descriptions are appended after the alignment, so that the columns of numbers stay narrow.
-    head, rule, *body = aligned(
-        ["", *(f"episode {k}" for k in range(1, len(cells["blind"]) + 1))],
-        [[name, *values] for name, values in cells.items()],
-    )
-    shown = [f"{line}  {LEARNERS[name].format(gt=found.gt)}" for line, name in zip(body, cells, strict=True)]
+    columns = ["", *(f"episode {k}" for k in range(1, len(cells["blind"]) + 1)), ""]
+    rows = [[name, *values, LEARNERS[name].format(gt=found.gt)] for name, values in cells.items()]
+    table = TextTable(columns, rows, text=(0, len(columns) - 1))
     if found.bounds:
         last = [
             f"adaptation headroom {interval_text(found.bounds['adaptation'][-1])} (known - blind)",
@@ -160,7 +160,7 @@ def lines(found: Headroom, title: str) -> list[str]:
         ]
         if found.per_episode:
             last += ["the rows from myopic on are best against the sampled moves themselves, which flatters them"]
-        return [title, head, rule, *shown, *last]
+        return [title, table, *last]
     last = [f"adaptation headroom {number(found.adaptation)} (known - blind)"]
     if found.reachable is None or found.exploration is None:
         last += [f"reachable and exploration headroom at most that much: {found.unsolved}"]
@@ -170,7 +170,7 @@ def lines(found: Headroom, title: str) -> list[str]:
             f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)",
             f"{found.states:,} states of belief, {found.seconds:.1f} CPU s",
         ]
-    return [title, head, rule, *shown, *last]
+    return [title, table, *last]
 
 
 def _counted(count: int, noun: str) -> str:
@@ -222,16 +222,5 @@ def _weights(text: str | None) -> Sequence[float] | None:
         ) from None
 
 
-def _tell(hands: int, states: int, most: int) -> None:
-    """Show the progress on one line of the terminal, which the next call overwrites."""
-    if sys.stderr.isatty():
-        # \r returns to the start of the line and \x1b[K erases it, because the next line may be shorter.
-        sys.stderr.write(f"\r\x1b[K{states:,} states before {hands} hands, at most {most:,} in all ")
-        sys.stderr.flush()
-
-
-def _end_progress() -> None:
-    """Erase the progress line. Otherwise the first line of the table would be appended to it."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+def _tell(line: ProgressLine, hands: int, states: int, most: int) -> None:
+    line.draw(f"{states:,} states before {hands} hands, at most {most:,} in all")

@@ -12,10 +12,10 @@ from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from benchmarks.evaluation.scoring.scores import ScoreRow, headline
 from benchmarks.evaluation.suites import Setting, named_panel
-from benchmarks.evaluation.tables.layout import WIDTH, fitting
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.executors import Executor, Local, in_order
 from mage_envs.cli.commands import describe_error
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.registry import list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, NotExact, Objective, headroom
@@ -191,15 +191,9 @@ def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     return SolvedRow(setup, "success", reason=NOT_ENUMERABLE, floors=floors)
 
 
-def table_lines(rows: Sequence[SolvedRow], wide: bool = False, width: int | None = WIDTH) -> list[str]:
-    """Return the table as lines of text.
-
-    Args:
-        rows: Rows to show.
-        wide: True for one wide table with units, errors, every episode and the CPU time.
-        width: Maximum number of columns of the narrow tables, or None for no limit.
-    """
-    return [*(_wide(rows) if wide else _narrow(rows, width)), "", *_floors(rows, width), "", *_NOTES]
+def blocks(rows: Sequence[SolvedRow], wide: bool = False) -> list[Block]:
+    """Return the tables and their notes. `wide` makes one table with units, errors, every episode and the CPU time."""
+    return [*([_wide(rows)] if wide else _narrow(rows)), "", *_floors(rows), "", *_NOTES]
 
 
 _NOTES = (
@@ -211,7 +205,7 @@ _NOTES = (
 )
 
 
-def _narrow(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
+def _narrow(rows: Sequence[SolvedRow]) -> list[Block]:
     solved = [(row.setup.name, row.found) for row in rows if row.found]
     worth = [[name, number(found.blind), number(found.known), *_headrooms(found)] for name, found in solved]
     third = [
@@ -219,13 +213,13 @@ def _narrow(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
     ]
     return [
         *("What memory of earlier episodes, and exploration across them, is worth at most", ""),
-        *fitting(["game: pool", "blind", "known", *HEADROOMS], worth, width),
+        TextTable(["game: pool", "blind", "known", *HEADROOMS], worth),
         *("", "What the optimum of each credit earns in episode 3", ""),
-        *fitting(["game: pool", *CREDITS], third, width),
+        TextTable(["game: pool", *CREDITS], third),
     ]
 
 
-def _wide(rows: Sequence[SolvedRow]) -> list[str]:
+def _wide(rows: Sequence[SolvedRow]) -> TextTable:
     columns = ["game", "pool", "unit", "blind", "known", *CREDITS, *HEADROOMS, "CPU s"]
     cells = [
         [
@@ -236,11 +230,11 @@ def _wide(rows: Sequence[SolvedRow]) -> list[str]:
         ]
         for row in rows
     ]
-    return aligned(columns, cells)
+    return TextTable(columns, cells)
 
 
-def _floors(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
-    """Return the lines of the games without values. The baselines of a game follow its line."""
+def _floors(rows: Sequence[SolvedRow]) -> list[Block]:
+    """Return the blocks of the games without values. The baselines of a game follow its line."""
     unsolved = [row for row in rows if row.found is None]
     cells = []
     for row in unsolved:
@@ -250,7 +244,7 @@ def _floors(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
             cells.append([f"  {floor.opponent}", *map(number, shares), str(floor.meta_episodes)])
     return [
         *("Not enumerable; where tasks repeat, how often policies that play them succeed", ""),
-        *fitting(["game: panel", "ep. 1", "ep. 2", "ep. 3", "pass@3", "n"], cells, width),
+        TextTable(["game: panel", "ep. 1", "ep. 2", "ep. 3", "pass@3", "n"], cells),
         *(f"{row.setup.game}: {row.reason}" for row in unsolved if row.reason != NOT_ENUMERABLE),
     ]
 

@@ -5,7 +5,6 @@ The agent plays a panel, or the command reads the folder of a run that `mage eva
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +19,12 @@ from benchmarks.evaluation.run.options import ROWS, EnvKwargsOption, EnvOption, 
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import RUN, Records, reading
 from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Task
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
@@ -96,7 +96,7 @@ def command(
     if as_json:
         print_json(asdict(found))
     else:
-        sys.stdout.write("\n".join(lines(found, states)) + "\n")
+        print_report(blocks(found, states))
 
 
 def _of_agent(options: EvalOptions, pool: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:
@@ -175,8 +175,8 @@ def _chosen(
     return panel(env_id, tuple(weights), rows, options.seed or 0), weights
 
 
-def lines(found: RegretReport, states: int) -> list[str]:
-    """Return the report as lines of text."""
+def blocks(found: RegretReport, states: int) -> list[Block]:
+    """Return the report as lines and tables."""
     how = "by its own probabilities" if found.probabilities else "by what it played"
     left = f", {found.left_out} left out" if found.left_out else ""
     title = f"{one_line(found.agent)}: {found.unit} per hand, {found.meta_episodes} meta-episodes{left}, judged {how}"
@@ -188,10 +188,10 @@ def lines(found: RegretReport, states: int) -> list[str]:
         told = (
             f"regret: against the best play of the rest of the meta-episode, as {found.credit} counts it; last row: all"
         )
-    text = [title, *aligned(columns, rows), told]
+    report: list[Block] = [title, TextTable(columns, rows), told]
     shown = [_state(one) for one in found.states[:states]]
-    table = aligned(["where it costs most", "episode", "regret", "visits", "played"], shown)
-    return [*text, "", *table] if shown else text
+    columns = ["where it costs most", "episode", "regret", "visits", "played"]
+    return [*report, "", TextTable(columns, shown)] if shown else report
 
 
 def _episode(name: str, one: EpisodeRegret) -> list[str]:

@@ -10,7 +10,7 @@ import difflib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from benchmarks.records.about import setting_of
 from benchmarks.records.identity import differences, known_part
 from benchmarks.records.lines import chats, encoded
 from benchmarks.records.record_store import Records, reading, run_folders
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Task
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
@@ -201,46 +202,63 @@ def command(
         int | None, typer.Option(metavar="N", min=1, help="Replay only N meta-episodes, evenly spread (default: all)")
     ] = None,
     batch: Annotated[int, typer.Option(metavar="N", help="Meta-episodes played at the same time (default: 256)")] = 256,
+    as_json: JsonOption = False,
 ) -> None:
     """Execute a run again from its recorded replies, and compare every prompt, reward and outcome.
 
     Example: mage replay runs/t1 --verify
     """
-    # A list: `all` of a generator would stop at the first run that differs.
-    same = [_replayed(folder, sample, batch) for folder in run_folders(Path(run))]
-    if verify and not all(same):
+    replays = []
+    for folder in run_folders(Path(run)):
+        with reading(folder):
+            replays.append(_replayed(Records(folder), sample, batch))
+        if not as_json:
+            sys.stdout.write(replays[-1].text())
+    if as_json:
+        print_json([asdict(one) for one in replays])
+    if verify and any(one.damaged_lines or one.differences for one in replays):
         raise SystemExit(1)
 
 
-def _replayed(folder: Path, sample: int | None, batch: int) -> bool:
-    """Replay a run and print the result.
+@dataclass(frozen=True)
+class Replay:
+    """Result of the replay of a run."""
+
+    folder: str
+    meta_episodes: int
+    calls: int
+    damaged_lines: int
+    differences: list[Difference]
+
+    def text(self) -> str:
+        """Return the result as text, with the first difference."""
+        found = f"{len(self.differences)} differ from the records" if self.differences else "all as recorded"
+        text = f"{self.folder}: {self.meta_episodes} meta-episodes, {self.calls} calls executed again, {found}\n"
+        if self.damaged_lines:
+            text += f"{self.damaged_lines} lines are damaged: mage validate {self.folder}\n"
+        return text + "".join(visible("\n".join(one.lines())) + "\n" for one in self.differences[:1])
+
+
+def _replayed(records: Records, sample: int | None, batch: int) -> Replay:
+    """Replay a run.
 
     Args:
-        folder: Folder of the run.
+        records: Records of the run.
         sample: Number of meta-episodes to replay, or None for all.
         batch: Number of meta-episodes executed concurrently.
-
-    Returns:
-        True if the result is as recorded.
     """
-    with reading(folder):
-        return _report_replay(Records(folder), sample, batch)
-
-
-def _report_replay(records: Records, sample: int | None, batch: int) -> bool:
-    folder = records.folder
     lines = [line for _, line in sorted(records.lines.items())]
     if not lines:
-        raise ValueError(f"{folder} has no readable record to replay.")
+        raise ValueError(f"{records.folder} has no readable record to replay.")
     if sample is not None:
         count = min(sample, len(lines))
         lines = [lines[place * len(lines) // count] for place in range(count)]
     found = replay(lines, setting_of(records.about), batch)
     calls = sum(len(line["calls"]) for line in lines)
-    sys.stdout.write(f"{folder}: {len(lines)} meta-episodes, {calls} calls executed again, ")
-    sys.stdout.write(f"{len(found)} differ from the records\n" if found else "all as recorded\n")
-    if records.problems:
-        sys.stdout.write(f"{len(records.problems)} lines are damaged: mage validate {folder}\n")
-    if found:
-        sys.stdout.write(visible("\n".join(found[0].lines())) + "\n")
-    return not found and not records.problems
+    return Replay(
+        folder=str(records.folder),
+        meta_episodes=len(lines),
+        calls=calls,
+        damaged_lines=len(records.problems),
+        differences=found,
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +26,7 @@ from benchmarks.records.record_store import (
     run_folders,
 )
 from benchmarks.records.schema import RootRecord
+from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.text.visible import one_line
 from trainer.runs.line_schema import problems_of
@@ -127,6 +128,7 @@ def suite_problems(folder: Path) -> Iterator[str]:
 
 def command(
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs or of a suite, from --out")],
+    as_json: JsonOption = False,
 ) -> None:
     """Check the files of runs: schema, digests, root, fingerprint, scores.
 
@@ -134,20 +136,30 @@ def command(
 
     Example: mage validate runs/t1
     """
-    wrong = False
-    for name in (str(folder) for given in runs for folder in run_folders(Path(given))):
-        found = list(problems(Path(name)))
-        wrong = wrong or bool(found)
-        records = Records(Path(name))
-        sys.stdout.write("".join(f"{name}: {one_line(problem)}\n" for problem in found))
-        if not found:
-            root = records.root()["root"]
-            sys.stdout.write(
-                f"{name}: {len(records.lines)} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
-            )
+    found: list[dict[str, Any]] = []
+    for folder in (folder for given in runs for folder in run_folders(Path(given))):
+        found.append({"folder": str(folder), "problems": [one_line(problem) for problem in problems(folder)]})
+        if not found[-1]["problems"]:
+            records = Records(folder)
+            played = {"meta_episodes": len(records.lines), "planned": records.planned}
+            found[-1] |= {**played, "root": records.root()["root"]}
+        if not as_json:
+            _print_result(**found[-1])
     for folder in map(Path, runs):
-        for problem in suite_problems(folder):
-            wrong = True
-            sys.stdout.write(f"{folder}: {one_line(problem)}\n")
-    if wrong:
+        if wrong := [one_line(problem) for problem in suite_problems(folder)]:
+            found.append({"folder": str(folder), "problems": wrong})
+            if not as_json:
+                _print_result(**found[-1])
+    if as_json:
+        print_json(found)
+    if any(one["problems"] for one in found):
         raise SystemExit(1)
+
+
+def _print_result(
+    folder: str, problems: Sequence[str], meta_episodes: int = 0, planned: int = 0, root: str = ""
+) -> None:
+    """Print a line per problem of a run or a suite, or one line that says that a run is valid."""
+    sys.stdout.write("".join(f"{folder}: {problem}\n" for problem in problems))
+    if not problems:
+        sys.stdout.write(f"{folder}: {meta_episodes} of {planned} meta-episodes, root {root[:12]}: valid\n")

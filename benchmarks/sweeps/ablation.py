@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -12,7 +11,8 @@ import typer
 
 from benchmarks.executors import ExecutorOption
 from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
-from benchmarks.sweeps.sweep import SeedsOption, swept
+from benchmarks.sweeps.sweep import SeedsOption, sweep
+from mage_envs.cli.commands import JsonOption
 from mage_envs.files.atomic import output_path
 from trainer.config.presets import ABLATIONS
 
@@ -94,10 +94,11 @@ def command(
         ),
     ] = None,
     executor: ExecutorOption = "local",
+    as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate the ablations of the paper's section 4.4 over seeds, in one table.
 
     Example: mage ablate 4.4.3 --seeds 1 --rollouts 2 --out runs/anchors
     """
     runs = ablation_runs(section, model, seeds, rollouts)
-    sys.stdout.write(swept(f"ablation {section}", runs, out, executor))
+    sweep(f"ablation {section}", runs, out, executor, as_json)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,8 @@ from benchmarks.executors import make_executor
 from benchmarks.executors.jobs import unwrap
 from benchmarks.sweeps.plan import SweepRun
 from benchmarks.sweeps.training import Measures, done, trainer_in
+from mage_envs.cli.commands import print_json
+from mage_envs.cli.tables import TextTable, as_text, print_report
 from mage_envs.files.atomic import write_atomically
 
 TABLE = "sweep.txt"
@@ -24,14 +26,15 @@ SeedsOption = Annotated[
 """Type of the parameter `seeds: SeedsOption = 3` of a command."""
 
 
-def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
-    """Train the runs that are missing in `out`, write the table there and return it.
+def sweep(name: str, runs: Sequence[SweepRun], out: Path, executor: str, as_json: bool) -> None:
+    """Train the runs that are missing in `out`, write the table there and print it.
 
     Args:
         name: Name of the sweep in progress lines.
         runs: All runs of the sweep.
         out: Folder of the runs.
         executor: Name of the executor, as in `--executor`.
+        as_json: True to print the values as JSON.
     """
     # All runs are checked before the first training, so that a folder with other settings is refused at once.
     results: dict[str, dict[int, Measures]] = {run.name: {} for run in runs}
@@ -48,21 +51,36 @@ def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
         run = todo[place]
         results[run.name][run.seed] = unwrap(outcome, f"{run.name}, seed {run.seed}")
         shown(sum(map(len, results.values())), len(runs), before)
-    text = table(results)
-    write_atomically(out / TABLE, text)
-    return text
+    write_atomically(out / TABLE, as_text([table(results)]))
+    if as_json:
+        print_json(list(rows(results)))
+    else:
+        print_report([table(results)])
 
 
-def table(results: Mapping[str, Mapping[int, Measures]]) -> str:
-    """Return a line per measure of each run: the mean over the seeds with a 95% interval of Student's t."""
-    width = max(map(len, results))
-    lines = [f"{'':<{width}}  {'last fifth of the rollouts':<26}     mean  95% over seeds     seeds"]
+def rows(results: Mapping[str, Mapping[int, Measures]]) -> Iterator[dict[str, Any]]:
+    """Yield a row per measure of each run: the mean over the seeds with a 95% interval of Student's t."""
     for name, by_seed in results.items():
         # A dict keeps the order of the measures; a set would not.
         names = dict.fromkeys(measure for measures in by_seed.values() for measure in measures)
         for measure in names:
             values = {seed: measures[measure] for seed, measures in by_seed.items() if measure in measures}
             found = estimate(list(values.values()), list(values))
-            between = "-" if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
-            lines.append(f"{name:<{width}}  {measure:<26} {found.mean:8.3f}  {between:<18}  {found.n:>3}")
-    return "\n".join(lines) + "\n"
+            yield {
+                "run": name,
+                "measure": measure,
+                "mean": found.mean,
+                "low": found.low,
+                "high": found.high,
+                "seeds": found.n,
+            }
+
+
+def table(results: Mapping[str, Mapping[int, Measures]]) -> TextTable:
+    """Return `rows` as a table."""
+    columns = ["", "last fifth of the rollouts", "mean", "95% over seeds", "seeds"]
+    cells = []
+    for row in rows(results):
+        between = "-" if row["low"] is None or row["high"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+        cells.append([row["run"], row["measure"], f"{row['mean']:.3f}", between, str(row["seeds"])])
+    return TextTable(columns, cells, text=(0, 1))

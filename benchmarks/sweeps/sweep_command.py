@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,8 @@ import typer
 
 from benchmarks.executors import ExecutorOption
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
-from benchmarks.sweeps.sweep import SeedsOption, swept
+from benchmarks.sweeps.sweep import SeedsOption, sweep
+from mage_envs.cli.commands import JsonOption
 from mage_envs.files.atomic import output_path
 
 
@@ -24,6 +24,7 @@ def command(
         ),
     ] = None,
     executor: ExecutorOption = "local",
+    as_json: JsonOption = False,
 ) -> None:
     """Train presets with overrides and several seeds, and print one table.
 
@@ -32,4 +33,4 @@ def command(
     Example: mage sweep plan.yaml --seeds 3
     """
     folder = out or output_path(f"runs/{file.stem}")
-    sys.stdout.write(swept(file.stem, read_plan(file, seeds), folder, executor))
+    sweep(file.stem, read_plan(file, seeds), folder, executor, as_json)

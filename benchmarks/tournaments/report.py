@@ -12,8 +12,9 @@ import numpy as np
 
 from benchmarks import figures
 from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, number
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, number
 from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
+from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
 
 EXACT = "*"
@@ -23,15 +24,21 @@ LONGEST = 36
 
 
 def text(results: Results) -> str:
-    """Return the ranking and the payoff matrix as text, the best policy first."""
+    """Return `blocks` as plain text."""
+    return as_text(blocks(results))
+
+
+def blocks(results: Results) -> list[Block]:
+    """Return the ranking and the payoff matrix with the best policy first."""
     settings = results.settings
     hands = f" of {settings.episodes} hands" if settings.episodes > 1 else ""
     head = (
         f"{settings.game}: {len(settings.policies)} policies, {settings.games} matches{hands} per pairing, "
         f"each deal from both seats, seed {settings.seed}"
     )
-    lines = [head, "", f"Ranking by {results.unit} per hand against the others; 95% intervals, {EXACT} exact"]
-    lines += _ranking(results.standings)
+    lines: list[Block] = [head, ""]
+    lines += [f"Ranking by {results.unit} per hand against the others; 95% intervals, {EXACT} exact"]
+    lines += [_ranking(results.standings)]
     lines += ["Elo: by matches won (Bradley-Terry); alpha-rank: who stays if each may change to what beats it"]
     names = _order(results)
     columns = ["", *(str(place) for place in range(1, len(names) + 1))]
@@ -39,13 +46,13 @@ def text(results: Results) -> str:
     for place, row in enumerate(names, start=1):
         rows.append([f"{place} {row}", *(_cell(results.cells.get((row, column, "both"))) for column in names)])
     lines += ["", f"{results.unit.capitalize()} per hand of the row against the column, mean over both seats"]
-    lines += aligned(columns, rows)
+    lines += [TextTable(columns, rows)]
     inside, known = results.agreement()
     if known:
         lines += ["", f"Of {known} seatings with an exact value, {inside} have it inside the 95% interval of play."]
     lines += ["", *results.notes] if results.notes else []
     lines += ["", *_failures(results)] if results.failures else []
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _failures(results: Results) -> list[str]:
@@ -58,7 +65,7 @@ def _failures(results: Results) -> list[str]:
     ]
 
 
-def _ranking(standings: Sequence[Standing]) -> list[str]:
+def _ranking(standings: Sequence[Standing]) -> TextTable:
     columns = ["policy", "payoff", "95% interval", "wins", "draws", "losses", "Elo", "alpha-rank"]
     rows = []
     for place, s in enumerate(standings, start=1):
@@ -67,7 +74,7 @@ def _ranking(standings: Sequence[Standing]) -> list[str]:
         payoff = f"{number(s.payoff.mean)}{EXACT if s.exact else ''}"
         mass = number(s.alpha_rank)
         rows.append([f"{place} {s.policy}", payoff, "" if s.exact else _span(s.payoff), *shares, rating, mass])
-    return aligned(columns, rows)
+    return TextTable(columns, rows)
 
 
 def _span(estimate: Estimate) -> str:

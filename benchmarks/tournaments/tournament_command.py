@@ -13,6 +13,7 @@ from benchmarks.evaluation.run.evaluate import progress_of
 from benchmarks.executors import Executor, ExecutorOption, make_executor
 from benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
+from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
 from mage_envs.processes import CALL_TIMEOUT_S
@@ -75,7 +76,7 @@ def command(
     if as_json:
         print_json(results.to_json())
     else:
-        sys.stdout.write(report.text(results))
+        print_report(report.blocks(results))
     # Otherwise the lines on stderr could appear above the tables.
     sys.stdout.flush()
     sys.stderr.write("".join(f"wrote {path}\n" for path in written))

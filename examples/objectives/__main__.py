@@ -16,11 +16,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from benchmarks.demo.run import Log
 from benchmarks.executors import Processes, unwrap
 from examples.objectives.figure import draw
 from examples.objectives.report import LearnedRow, as_json, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
+from mage_envs.cli.progress import ProgressLine
 from mage_envs.files.atomic import write_atomically
 
 SEEDS = 3
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for learner in learners
     ]
     try:
-        found = complete(runs, chosen.out / "runs", chosen.workers, Log())
+        found = complete(runs, chosen.out / "runs", chosen.workers, ProgressLine())
     except KeyboardInterrupt:
         print(f"\nStopped. The finished runs are in {chosen.out}. The same command does the others.")
         return 130

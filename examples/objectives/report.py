@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.evaluation.scoring.paired import holm
-from benchmarks.evaluation.tables.summary_table import aligned
 from examples.objectives.study import CONTRASTS, EPISODES, Learner, StudyGame
 from examples.objectives.welch import WelchDifference, difference
+from mage_envs.cli.tables import TextTable
 
 NOTE = """\
 Every figure is exact for the model that was trained: the mean over all ways in which a meta-episode can go; +- is the
@@ -94,7 +94,7 @@ def table(rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> str:
         columns = ["paid for", *(f"episode {k}" for k in range(1, EPISODES + 1)), "optimum", "short", "to last"]
         columns += ["seeds", "CPU s"]
         cells = [_cells(row, game) for row in mine]
-        lines += [f"{game.name} ({game.env_id}, {game.unit} per hand)", "", *aligned(columns, cells), ""]
+        lines += [f"{game.name} ({game.env_id}, {game.unit} per hand)", "", str(TextTable(columns, cells)), ""]
     return "\n".join([*lines, *_differences(rows), NOTE])
 
 
@@ -129,7 +129,7 @@ def _differences(rows: Sequence[LearnedRow]) -> list[str]:
         ]
         for (first, second, one), p in zip(found, adjusted, strict=True)
     ]
-    return [*aligned(["differences", f"episode {EPISODES}", "p", "Holm"], cells), ""]
+    return [str(TextTable(["differences", f"episode {EPISODES}", "p", "Holm"], cells)), ""]
 
 
 def _chance(p: float) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.demo.run import Log, go_on, prepare
+from benchmarks.demo.run import go_on, prepare
 from benchmarks.evaluation.run.agents import SavedModelAgent
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.scoring.estimates import estimate
@@ -27,6 +27,7 @@ from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites import panel, weights_of
 from benchmarks.exact.regret import regret
 from examples.words.table import Learned, table
+from mage_envs.cli.progress import ProgressLine
 from mage_envs.files.atomic import write_atomically
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import headroom
@@ -290,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from trainer.runs.quiet import quieten
 
     quieten()
-    log, found = Log(), []
+    log, found = ProgressLine(), []
     for lesson in LESSONS:
         if chosen.games and lesson.game not in chosen.games:
             continue

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.evaluation.scoring.estimates import Estimate, way
-from benchmarks.evaluation.tables.summary_table import aligned, number, way_text
+from benchmarks.evaluation.tables.summary_table import number, way_text
+from mage_envs.cli.tables import TextTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ def _block(one: Learned) -> list[str]:
         one.command,
         f"{one.rollouts} rollouts of {one.meta_episodes} meta-episodes, {one.parameters:,} parameters, "
         f"{one.cpu_seconds:.0f} CPU s; advantage: {one.advantage}",
-        *aligned(["", *(f"episode {k}" for k in range(1, episodes + 1))], rows),
+        str(TextTable(["", *(f"episode {k}" for k in range(1, episodes + 1))], rows)),
     ]
 
 

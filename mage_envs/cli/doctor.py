@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld.data import FOLDERS, VARIABLE, data_root, split_folder, tally
 from mage_envs.games.alfworld.index import read_index
@@ -19,17 +21,16 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
 BOXOBAN = "BOXOBAN_LEVELS"
 
 
-def command() -> None:
+def command(as_json: JsonOption = False) -> None:
     """Report the engines, data and caches that the games find.
 
     Example: mage doctor
     """
-    print("\n".join(report()))
-
-
-def report() -> list[str]:
-    """Return the findings, one per line: the part, then its state or how to install it."""
-    return [f"{part:<26} {finding}" for check in CHECKS for part, finding in check()]
+    found = [finding for check in CHECKS for finding in check()]
+    if as_json:
+        print_json([{"part": part.strip(), "finding": finding} for part, finding in found])
+    else:
+        print_report([TextTable(["", ""], found, text=(0, 1))])
 
 
 def _alfworld() -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Progress of long work: occasional log lines with the remaining time, which every command shows on stderr."""
+"""Progress of long work: occasional log lines with the remaining time, and the line that shows them on stderr."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from typing import TextIO
 
 from mage_envs.text.visible import one_line
 
@@ -62,44 +62,79 @@ class Progress:
         text = f"{self._what}: {done} of {self.total} {self._unit}, {before}{says}"
         _LOG.info(text, extra={"over": over})
         self._tells = True
-        redrawn = any(isinstance(handler, _Line) for handler in _LOG.handlers)
+        redrawn = any(isinstance(handler, _LineHandler) and handler.line.is_live for handler in _LOG.handlers)
         self._tell = now + (REDRAWN if redrawn else TOLD)
 
 
-class _Line(logging.Handler):
-    """A handler that draws one line on a terminal, which the next record replaces until the work is done."""
+class ProgressLine:
+    """A line that rich draws on a terminal, and that the next line replaces. Other streams get only whole lines."""
+
+    def __init__(self, stream: TextIO | None = None, redrawn: bool = True) -> None:
+        """Create a line.
+
+        Args:
+            stream: Stream to write to (default: stderr).
+            redrawn: False to write only whole lines, as to a pipe.
+        """
+        self._stream = sys.stderr if stream is None else stream
+        self._drawn_at = 0.0
+        self.is_live = redrawn and self._stream.isatty()
+        if self.is_live:
+            # Imported here, because rich takes longer than a short command, and pipes do not need it.
+            from rich.console import Console
+            from rich.live_render import LiveRender
+            from rich.text import Text
+
+            self._console, self._text, self._new = Console(file=self._stream), Text, LiveRender
+            self._shown = self._new("")
+            self.is_live = not self._console.is_dumb_terminal
+
+    def __call__(self, text: str, whole: bool) -> None:
+        """Write a whole line, or draw the line of unfinished work."""
+        (self.write if whole else self.draw)(text)
+
+    def draw(self, text: str) -> None:
+        """Draw the line of unfinished work on a terminal, unless the last one is newer than `REDRAWN` seconds."""
+        if self.is_live and time.monotonic() - self._drawn_at > REDRAWN:
+            self._drawn_at = time.monotonic()
+            # Erases all rows of the last line, which wraps on a narrow terminal.
+            self._console.control(self._shown.position_cursor())
+            self._shown.set_renderable(self._text(text))
+            self._console.print(self._shown, end="")
+
+    def erase(self) -> None:
+        """Erase the line, so that the next output begins in its place."""
+        if self.is_live:
+            self._console.control(self._shown.position_cursor())
+            # A new one has no rows to erase.
+            self._shown = self._new("")
+
+    def write(self, text: str) -> None:
+        """Write a whole line in place of the line of unfinished work."""
+        self.erase()
+        if self.is_live:
+            self._console.print(self._text(text))
+        else:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+
+class _LineHandler(logging.Handler):
+    """A handler that passes the records of `Progress` to a line."""
 
     def __init__(self) -> None:
-        # Imported here, because rich takes longer than a short command, and pipes do not need it.
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
         super().__init__()
-        self._text = Text
-        self._new = partial(Live, console=Console(stderr=True), auto_refresh=False)
-        self._live = self._new()
+        self.line = ProgressLine()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not self._live.is_started:
-            self._live.start()
-        # rich also replaces a line that wraps on a narrow terminal.
-        self._live.update(self._text(self.format(record)), refresh=True)
-        if vars(record).get("over", True):
-            # Ends the line, so that it stays above the next one. A reused drawing would replace it.
-            self._live.stop()
-            self._live = self._new()
-
-    def close(self) -> None:
-        self._live.stop()
-        super().close()
+        self.line(self.format(record), whole=not self.line.is_live or vars(record).get("over", True))
 
 
 @contextmanager
 def shown() -> Iterator[None]:
     """Show the lines of progress on stderr inside this context."""
     # The level is set on this logger alone, so that other INFO lines stay hidden.
-    handler: logging.Handler = _Line() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
+    handler = _LineHandler()
     before = _LOG.level
     _LOG.addHandler(handler)
     _LOG.setLevel(logging.INFO)
@@ -107,5 +142,6 @@ def shown() -> Iterator[None]:
         yield
     finally:
         _LOG.removeHandler(handler)
-        handler.close()
+        # A line of unfinished work would get the first line of an error or a table appended.
+        handler.line.erase()
         _LOG.setLevel(before)

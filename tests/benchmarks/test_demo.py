@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, requirements, table
+from benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, blocks, requirements
 from benchmarks.demo.run import DemoSettings, run, train
 from benchmarks.evaluation.scoring.scores import Summary
+from mage_envs.cli.tables import as_text
 
 UNIFORM = -0.166
 """What a uniform player earns against the training opponents, in chips per hand (exact to three digits)."""
@@ -37,7 +38,7 @@ def test_it_leaves_a_model_a_figure_and_numbers(demo):
     out, result = demo
     assert {"model.safetensors", "mage.json", "result.json", "adaptation.png"} <= {p.name for p in out.iterdir()}
     assert (out / "adaptation.png").read_bytes().startswith(b"\x89PNG")
-    text = table(result)
+    text = as_text(blocks(result))
     for name in (
         *TRAINING,
         *HELD_OUT,

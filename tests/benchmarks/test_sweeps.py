@@ -48,13 +48,17 @@ def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, caps
     command = [str(tmp_path / "plan.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     first = capsys.readouterr().out
-    assert [line.split()[0] for line in first.splitlines()[1::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
+    assert [line.split()[0] for line in first.splitlines()[2::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
     results = sorted((tmp_path / "out").rglob(RESULT))
     assert [path.parent.parent.name for path in results] == ["mage-kuhn-base", "mage-kuhn-late"]
     times = [path.stat().st_mtime_ns for path in results]
     results[1].unlink()
     assert main(command) == 0
     assert capsys.readouterr().out == first
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["run"] for row in rows[::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
+    assert [f"{row['mean']:.3f}" for row in rows] == [line.split()[-3] for line in first.splitlines()[2:]]
     assert results[0].stat().st_mtime_ns == times[0]  # done before, so it was not trained again
     assert results[1].stat().st_mtime_ns > times[1]
     kept = json.loads(results[0].read_text())
@@ -86,11 +90,10 @@ def test_a_training_takes_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_intervals_are_over_seeds() -> None:
-    lines = table(
-        {"a": {0: {"value, last": 1.0}, 1: {"value, last": 3.0}}, "b": {0: {"value, last": 2.0}}}
-    ).splitlines()
-    assert lines[1].split() == ["a", "value,", "last", "2.000", "-10.706", "to", "14.706", "2"]  # 2 +- 12.706 * 1
-    assert lines[2].split() == ["b", "value,", "last", "2.000", "-", "1"]
+    results = {"a": {0: {"value, last": 1.0}, 1: {"value, last": 3.0}}, "b": {0: {"value, last": 2.0}}}
+    lines = str(table(results)).splitlines()
+    assert lines[2].split() == ["a", "value,", "last", "2.000", "-10.706", "to", "14.706", "2"]  # 2 +- 12.706 * 1
+    assert lines[3].split() == ["b", "value,", "last", "2.000", "-", "1"]
 
 
 @pytest.mark.parametrize(

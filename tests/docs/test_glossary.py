@@ -11,8 +11,8 @@ from mage_commands import COMMANDS, load_command
 from tests.processes import ROOT
 from trainer.config.fields import RunFields
 
-RENDERERS = {"aligned", "fitting", "markdown", "delimited"}
-"""Functions that print a table, whose first argument is its header."""
+RENDERERS = {"TextTable", "markdown", "delimited"}
+"""Makers of a table, whose first argument is its header."""
 PAGE = ROOT / "docs" / "glossary.md"
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split("|"))

@@ -21,6 +21,7 @@ from typer.core import TyperCommand
 from mage_commands import markup
 from mage_envs.cli import progress
 from mage_envs.cli.commands import report_error
+from mage_envs.cli.tables import print_report
 from mage_envs.files.locking import FolderLock
 from mage_envs.loading import imports, siblings
 from mage_envs.text.visible import one_line
@@ -360,7 +361,9 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         print(failures)
     if first:
         others = trainer.population is not None
-        print(summary.summarise_run(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
+        print_report(summary.summarise_run(out))
+        # Not part of the report, which would wrap a long command.
+        print(summary.commands(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
     return 130 if interrupted else 0
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from mage_envs.cli.progress import ProgressLine
 from trainer.config.run_settings import RunSettings
 
 Metrics = Mapping[str, float]
-_EVERY = 0.2
-"""Seconds between two updates of the progress line."""
 
 
 class Console:
@@ -29,11 +27,9 @@ class Console:
     def __init__(
         self, stream: TextIO, rollouts: int | None, updates: int, verbose: bool = False, redrawn: bool = True
     ) -> None:
-        self._stream = stream
+        self._line = ProgressLine(stream, redrawn)
         self._rollouts, self._updates = rollouts, updates
         self._verbose = verbose
-        self._live = redrawn and stream.isatty()
-        self._shown = 0.0
         self._began: tuple[float, float] | None = None
         """Time in seconds, and share of the run done, when the first rollout of this process began."""
 
@@ -50,15 +46,12 @@ class Console:
             done: Meta-episodes that have ended.
             total: Meta-episodes of the rollout.
         """
-        now = time.monotonic()
-        if self._live and now - self._shown > _EVERY:
-            self._shown = now
-            self._draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
+        self._line.draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
 
     def on_update(self, rollout: int, left: int) -> None:
         """Show the number of updates that are left in a rollout."""
-        if self._live and left:
-            self._draw(f"rollout {rollout + 1}: {left} updates left")
+        if left:
+            self._line.draw(f"rollout {rollout + 1}: {left} updates left")
 
     def on_rollout_end(self, rollout: int, step: int, metrics: Metrics) -> None:
         """Write the lines of a rollout after its last update.
@@ -73,6 +66,10 @@ class Console:
             for line in details(metrics):
                 self.write(f"    {line}")
 
+    def write(self, text: str) -> None:
+        """Write a whole line. On a terminal it replaces the progress line."""
+        self._line.write(text)
+
     def _share(self, rollouts: int, step: int) -> float:
         """Return the share of the run that is done, in [0, 1]."""
         return rollouts / self._rollouts if self._rollouts else step / self._updates
@@ -84,19 +81,6 @@ class Console:
         if self._began is None or share <= self._began[1]:
             return None
         return (time.monotonic() - self._began[0]) / (share - self._began[1]) * max(1 - share, 0.0)
-
-    def _draw(self, text: str) -> None:
-        # Return to the first column and erase the line. One column less than the terminal has, or the line would wrap.
-        self._stream.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
-        self._stream.flush()
-
-    def write(self, text: str) -> None:
-        """Write a whole line. On a terminal it replaces the progress line."""
-        clear = ""
-        if self._live:
-            clear, text = "\r\x1b[K", text[: shutil.get_terminal_size().columns]
-        self._stream.write(f"{clear}{text}\n")
-        self._stream.flush()
 
 
 def console_of(config: RunSettings) -> Console | None:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from trainer.backends.play_settings import PlaySettings
 from trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
@@ -19,28 +20,34 @@ _KEY = re.compile(r"(success|value)/episode_(\d+)(?:/(.+))?")
 
 
 def table(folder: str | Path) -> str:
+    """Return `blocks` as plain text."""
+    return as_text(blocks(folder))
+
+
+def blocks(folder: str | Path) -> list[Block]:
     """Return success and value by opponent and episode, in the first and the last rollouts, and the best evaluation."""
     rows = metric_rows(folder, "rollout")
     if not rows:
-        return ""
+        return []
     # At least one rollout, in a run of fewer than five.
     part = max(len(rows) // _SHARE, 1)
     first, last = means(rows[:part]), means(rows[-part:])
     keys = [found for found in map(_KEY.fullmatch, {**first, **last}) if found]
     episodes = max((int(found[2]) for found in keys), default=0)
     names = ["", *sorted({found[3] for found in keys if found[3]})]
-    width = max(len("all"), *map(len, names))
     counted = f"{part} of {len(rows)} rollouts" if part > 1 else f"one of {len(rows)} rollouts"
-    lines = [f"{'':<{width}}  by episode, the first and the last {counted}"]
-    for measure in ("success", "value"):
-        for name in names:
-            text = " -> ".join(_numbers(side, measure, name, episodes) for side in (first, last))
-            lines.append(f"{name or 'all':<{width}}  {measure:<7}  {text}")
+    cells = [
+        [name or "all", measure, " -> ".join(_numbers(side, measure, name, episodes) for side in (first, last))]
+        for measure in ("success", "value")
+        for name in names
+    ]
+    columns = ["opponent", "measure", f"by episode, the first and the last {counted}"]
+    lines: list[Block] = [TextTable(columns, cells, text=(0, 1, 2))]
     evaluations = metric_rows(folder, "eval")
     if evaluations:
         best = max(evaluations, key=lambda row: float(row["score"]))
         lines += ["", f"Best of {len(evaluations)} evaluations, after update {best['step']}:", best["table"].rstrip()]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _numbers(metrics: Mapping[str, float], measure: str, name: str, episodes: int) -> str:
@@ -119,14 +126,12 @@ def commands(
     return "\n".join(lines) + "\n"
 
 
-def summarise_run(
-    folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], rollouts: int | None, opponents: bool
-) -> str:
-    """Return the whole summary: table, figure, files and commands. The arguments are those of `commands`."""
+def summarise_run(folder: str | Path) -> list[Block]:
+    """Draw the figure of a run, and return its table and its files."""
     drawn = figure(folder)
     if drawn is None:
         line = 'No figure: install matplotlib with pip install "mage-envs[cli]".'
     else:
         line = f"Figure: {drawn}"
     kept = f"Metrics: {Path(folder) / METRICS}, transcripts: {Path(folder) / TRANSCRIPTS}"
-    return f"\n{table(folder)}\n{line}\n{kept}\n{commands(folder, played, arguments, rollouts, opponents)}"
+    return ["", *blocks(folder), "", line, kept]

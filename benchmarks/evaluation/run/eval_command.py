@@ -30,6 +30,7 @@ from benchmarks.evaluation.tables import layout, summary_table
 from benchmarks.executors import Executor, Local, make_executor
 from benchmarks.records.about import about_run, identity_of
 from mage_envs.cli.commands import JsonOption, describe_error
+from mage_envs.cli.tables import print_report
 from mage_envs.core import Game
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
@@ -91,7 +92,7 @@ def command(
         if as_json:
             sys.stdout.write(json.dumps(measured.summary.to_json()) + "\n")
         else:
-            sys.stdout.write(("\n" if number else "") + shown(measured.summary, wide, tsv))
+            _print_table(measured.summary, wide, tsv, first=number == 0)
         sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
     if any(statuses):
@@ -207,11 +208,13 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]], add: Callable[[
         raise
 
 
-def shown(summary: Summary, wide: bool, tsv: bool) -> str:
-    """Return the table as aligned text, narrow or wide, or with tabs between the fields (`tsv`)."""
+def _print_table(summary: Summary, wide: bool, tsv: bool, first: bool) -> None:
+    """Print the table, narrow or wide, or with tabs between the fields (`tsv`). A blank line separates two tables."""
     if tsv:
-        return summary_table.csv_text(summary, "\t")
-    return summary_table.table(summary) if wide else layout.narrow(summary, layout.stdout_width())
+        sys.stdout.write(("" if first else "\n") + summary_table.csv_text(summary, "\t"))
+        return
+    blocks = summary_table.blocks(summary) if wide else layout.narrow(summary)
+    print_report(blocks if first else ["", *blocks])
 
 
 def _play_baseline(options: PlayOptions, agent: Agent, setting: Setting) -> list[Trajectory]:

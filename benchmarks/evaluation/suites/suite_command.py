@@ -28,14 +28,13 @@ from benchmarks.evaluation.suites.panels import QUICK, SIZES, Size, named_panel
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Length, ProtocolName, Suite, named_suite
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_table import (
-    LONGEST,
     SuiteCell,
     latex_table,
     markdown_table,
     of_models,
     parts,
     table_rows,
-    text_table,
+    text_blocks,
     tsv,
 )
 from benchmarks.evaluation.tables import summary_table
@@ -45,6 +44,7 @@ from benchmarks.records.record_store import ROOT, RUN, SUITE, read_suite
 from benchmarks.report.document import REPORT, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically, write_json
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
@@ -218,7 +218,7 @@ def command(
             tables = list(parts(suite, models, rows, list(shorts.items())))
             # The files with all numbers have the row of each run, then those of the models.
             every = done + [one for one in models if one not in done]
-            write_atomically(out / "table.txt", text_table(tables))
+            write_atomically(out / "table.txt", as_text(text_blocks(tables)))
             write_atomically(out / "table.tsv", tsv(every))
             known = {out / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
             if can_write_reports():
@@ -228,7 +228,7 @@ def command(
     elif print_tsv:
         sys.stdout.write(tsv(every))
     elif table_format == "text":
-        sys.stdout.write(text_table(tables, LONGEST if sys.stdout.isatty() else None))
+        print_report(text_blocks(tables))
     else:
         sys.stdout.write(markdown_table(tables) if table_format == "markdown" else latex_table(tables))
     if (out / REPORT).exists():

@@ -12,14 +12,15 @@ from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.runs import across_runs
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
 from benchmarks.evaluation.suites.paper import is_reported_at, reported
-from benchmarks.evaluation.tables.layout import WIDTH, fitted, spread
+from benchmarks.evaluation.tables.layout import spread
 from benchmarks.evaluation.tables.markup import latex, markdown
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 from opponents.exact import Objective
 
-LONGEST = 21
-"""Maximum number of characters of a row's name on a terminal."""
+WIDTH = 80
+"""Maximum number of columns of a table, unless names are longer."""
 EXACT = ("= best without memory", "= optimal learner", "= best response")
 """Rows of exact values: of the best policy without information, of the learner that knows the pool and maximises the
 sum of the episodes, and of the best response."""
@@ -83,16 +84,16 @@ class SuiteBlock(NamedTuple):
     everywhere: Collection[str]
     """Rows that a part of the panels shows even if it has none of their cells."""
 
-    def rows(self, names: Mapping[str, str], panels: Sequence[str]) -> list[list[str]]:
-        """Return the rows of some panels. `names` has the shown name of each row."""
+    def rows(self, panels: Sequence[str]) -> list[list[str]]:
+        """Return the rows of some panels."""
         here = [
             name for name, row in self.cells.items() if name in self.everywhere or not row.keys().isdisjoint(panels)
         ]
-        return [[names[name], *(self.cells[name].get(panel, NOT_KNOWN) for panel in panels)] for name in here]
+        return [[name, *(self.cells[name].get(panel, NOT_KNOWN) for panel in panels)] for name in here]
 
     def grid(self) -> list[list[str]]:
         """Return header and rows of all panels."""
-        return [["", *self.panels], *self.rows({name: name for name in self.cells}, self.panels)]
+        return [["", *self.panels], *self.rows(self.panels)]
 
 
 class SuitePart(NamedTuple):
@@ -168,21 +169,15 @@ def _notes(cells: Sequence[SuiteCell]) -> Iterator[str]:
             )
 
 
-def text_table(found: Iterable[SuitePart], longest: int | None = None) -> str:
-    """Return the tables as text of at most `WIDTH` characters, unless names are longer.
-
-    Args:
-        found: Tables.
-        longest: Maximum number of characters of a row's name, or None for no limit. Long names are shortened in the
-            middle.
-    """
-    lines: list[str] = []
+def text_blocks(found: Iterable[SuitePart]) -> list[Block]:
+    """Return the tables for a terminal or a text file."""
+    lines: list[Block] = []
     for part in found:
         lines += part.title
         for block in part.blocks:
-            lines += ["", block.title, *_folded(block, longest)]
+            lines += ["", block.title, *_folded(block)]
         lines += [*part.warnings, ""]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def markdown_table(found: Iterable[SuitePart]) -> str:
@@ -248,19 +243,18 @@ def _known(summary: Summary) -> tuple[float | None, ...]:
     return measure.uninformed, row.optimal[-1] if row.optimal else None, measure.ceiling
 
 
-def _folded(block: SuiteBlock, longest: int | None) -> list[str]:
-    """Return the lines of a block, with as many panels side by side as fit."""
-    names = {name: name if longest is None else fitted(name, longest) for name in block.cells}
+def _folded(block: SuiteBlock) -> list[Block]:
+    """Return tables of at most `WIDTH` columns, unless names are longer, with as many panels side by side as fit."""
     every = {panel: [row.get(panel, NOT_KNOWN) for row in block.cells.values()] for panel in block.panels}
     width = {panel: 2 + max(len(panel), *map(len, every[panel])) for panel in block.panels}
-    lines: list[str] = []
+    lines: list[Block] = []
     left = list(block.panels)
     while left:
         beside = 1
-        while beside < len(left) and max(map(len, names.values())) + sum(width[p] for p in left[: beside + 1]) <= WIDTH:
+        while beside < len(left) and max(map(len, block.cells)) + sum(width[p] for p in left[: beside + 1]) <= WIDTH:
             beside += 1
         now, left = left[:beside], left[beside:]
-        lines += [*([""] if now[0] != block.panels[0] else []), *aligned(["", *now], block.rows(names, now))]
+        lines += [*([""] if now[0] != block.panels[0] else []), TextTable(["", *now], block.rows(now))]
     return lines
 
 

@@ -18,11 +18,12 @@ from benchmarks.evaluation.scoring.call_stats import MAX_FAILED_SHARE, as_losses
 from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, holm
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, shown_episodes
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
 from benchmarks.records.about import COMPARED, identity_fields, setting_of
 from benchmarks.records.identity import differences
 from benchmarks.records.record_store import Records, reading
 from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
 from trainer.method.trajectory import EpisodeResult, Trajectory
@@ -214,28 +215,29 @@ COLUMNS = (
 )
 
 
-def tables(comparisons: Sequence[RunComparison]) -> str:
-    """Return the tables as text of at most 80 columns, unless the names of agents are longer."""
+def blocks(comparisons: Sequence[RunComparison]) -> list[Block]:
+    """Return the tables, which fit 80 columns unless the names of agents are longer."""
     rows = [row for one in comparisons for row in (*one.rows, *one.with_losses)]
     tests = len(rows) + sum(row.mcnemar is not None for row in rows)
-    return "\n".join(_table(one, tests) for one in comparisons)
+    # A blank line between two comparisons.
+    return [block for one in comparisons for block in ("", *_table(one, tests))][1:]
 
 
-def _table(one: RunComparison, tests: int) -> str:
-    lines = [
+def _table(one: RunComparison, tests: int) -> list[Block]:
+    lines: list[Block] = [
         f"{one.first}  less  {one.second}",
         f"{one.panel}: {one.pairs} pairs of meta-episodes in {one.clusters} clusters",
     ]
-    lines += ["", *_block(one.rows, f"{one.unit}, 95%")]
+    lines += ["", _block(one.rows, f"{one.unit}, 95%")]
     if one.failed:
         lines += ["", f"{one.failed} tasks are left out: one of the two failed there."]
     if one.with_losses:
-        lines += ["", "With failures counted as losses", *_block(one.with_losses, f"{one.unit}, 95%")]
+        lines += ["", "With failures counted as losses", _block(one.with_losses, f"{one.unit}, 95%")]
     if solved := [row for row in one.rows if row.only is not None and row.mcnemar is not None]:
         chances = [[_chance(row.mcnemar), _chance(row.mcnemar_adjusted)] for row in solved]
         cells = [[row.measure, *map(str, row.only or ()), *p] for row, p in zip(solved, chances, strict=True)]
         lines += ["", "Tasks solved by one of the two alone, and McNemar's exact test of these counts"]
-        lines += aligned(["", "by the first", "by the second", "p", "Holm"], cells)
+        lines.append(TextTable(["", "by the first", "by the second", "p", "Holm"], cells))
     lines += [
         "",
         f"p: permutation test; Holm: adjusted for all {tests} tests in all tables printed here;",
@@ -243,16 +245,16 @@ def _table(one: RunComparison, tests: int) -> str:
         "Tasks of one cluster count together, but in McNemar's test, which takes each by",
         "itself.",
     ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _block(rows: Sequence[PairedDifference], head: str) -> list[str]:
+def _block(rows: Sequence[PairedDifference], head: str) -> TextTable:
     cells = []
     for row in rows:
         ends = "" if row.low is None or row.high is None else f" [{row.low:+.3f}, {row.high:+.3f}]"
         least = NOT_KNOWN if row.detectable is None else f"{row.detectable:.3f}"
         cells.append([row.measure, f"{row.mean:+.3f}{ends}", _chance(row.p), _chance(row.adjusted), least])
-    return aligned(["", head, "p", "Holm", "detectable"], cells)
+    return TextTable(["", head, "p", "Holm", "detectable"], cells)
 
 
 def _chance(p: float | None) -> str:
@@ -299,5 +301,7 @@ def command(
     found = compare(runs, wide)
     if as_json:
         print_json([asdict(one) for one in found])
+    elif print_tsv:
+        sys.stdout.write(tsv(found))
     else:
-        sys.stdout.write(tsv(found) if print_tsv else tables(found))
+        print_report(blocks(found))

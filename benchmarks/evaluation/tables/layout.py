@@ -1,8 +1,7 @@
-"""A summary as text in tables of at most 80 columns."""
+"""A summary in narrow tables, which fit 80 columns unless names are long."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from benchmarks.evaluation.scoring.estimates import Estimate
@@ -10,42 +9,29 @@ from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
 from benchmarks.evaluation.tables.summary_table import (
     NOT_KNOWN,
     PROBLEM_COLUMNS,
-    aligned,
     number,
     problem_cells,
     shown_episodes,
 )
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
-WIDTH = 80
-_LEAST = 8
-"""Minimum number of characters of a row's name."""
 
-
-def stdout_width() -> int | None:
-    """Return the maximum number of columns of a table on stdout, or None if stdout is a pipe or a file."""
-    return WIDTH if sys.stdout.isatty() else None
-
-
-def narrow(summary: Summary, width: int | None = WIDTH) -> str:
-    """Return the scores in blocks. If there are more than five episodes, 1, 2, 3, 5 and the last are shown.
-
-    Args:
-        summary: Scores to show.
-        width: Maximum number of columns of a block, or None for no limit. Long names are shortened in the middle.
-    """
+def narrow(summary: Summary) -> list[Block]:
+    """Return the scores in blocks. If there are more than five episodes, 1, 2, 3, 5 and the last are shown."""
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
     rows += [] if summary.with_losses is None else [summary.with_losses]
     planned = max(len(row.pass_at) for row in rows)
     shown = shown_episodes(planned)
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
-    lines = [f"{one_line(summary.agent)} in {summary.env_id}", *([summary.panel] if summary.panel else [])]
+    lines: list[Block] = [f"{one_line(summary.agent)} in {summary.env_id}"]
+    lines += [summary.panel] if summary.panel else []
 
     def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         names = [row.opponent or "all" for row in rows]
         named = [[name, *one] for name, one in zip(names, cells, strict=True)]
-        lines.extend(["", title, *fitting([summary.rows_are, *columns], named, width)])
+        lines.extend(["", title, TextTable([summary.rows_are, *columns], named)])
 
     episodes = [f"ep. {k}" for k in shown]
     ends = "95% intervals, in percent" if wins else "with half of the 95% interval"
@@ -86,7 +72,7 @@ def narrow(summary: Summary, width: int | None = WIDTH) -> str:
         [_rates(row) for row in rows],
     )
     block("Shares of replies that could not be used", PROBLEM_COLUMNS, [problem_cells(row) for row in rows])
-    return "\n".join([*lines, *_kinds(summary), *summary.overall.warnings()]) + "\n"
+    return [*lines, *_kinds(summary), *summary.overall.warnings()]
 
 
 def _means(row: ScoreRow, summary: Summary, shown: Sequence[int]) -> list[Estimate | None]:
@@ -129,41 +115,19 @@ def _rates(row: ScoreRow) -> list[str]:
     return [str(row.meta_episodes), str(row.failures), *shares, *spent]
 
 
-def _kinds(summary: Summary) -> list[str]:
-    """Return the lines of the calls by kind and of the failures by cause."""
+def _kinds(summary: Summary) -> list[Block]:
+    """Return the blocks of the calls by kind and of the failures by cause."""
     row = summary.overall
     cells = [
         [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow, one.no_text))]
         for kind, one in row.calls.items()
     ]
-    lines = ["", "Answers by kind of call", *aligned(["kind", "calls", "invalid", "cut", "overflow", "no text"], cells)]
+    columns = ["kind", "calls", "invalid", "cut", "overflow", "no text"]
+    lines: list[Block] = ["", "Answers by kind of call", TextTable(columns, cells)]
     if row.failed_by:
         told = ", ".join(f"{kind} {count}" for kind, count in row.failed_by.items())
         lines += ["", f"Meta-episodes that failed, by what broke: {told}"]
     return lines
-
-
-def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = WIDTH) -> list[str]:
-    """Return the lines of `aligned` rows within a width.
-
-    Args:
-        columns: Titles of the columns.
-        rows: Cells of each row; the first one is the name.
-        width: Maximum number of columns, or None for no limit. Long names are shortened in the middle.
-    """
-    if width is None:
-        return aligned(columns, rows)
-    others = [max(map(len, column)) for column in zip(columns[1:], *(row[1:] for row in rows), strict=True)]
-    room = max(width - sum(2 + other for other in others), _LEAST)
-    return aligned(columns, [[fitted(row[0], room), *row[1:]] for row in rows])
-
-
-def fitted(name: str, room: int) -> str:
-    """Return a name in at most `room` characters. A longer one is shortened in the middle."""
-    if len(name) <= room:
-        return name
-    head = (room - 1) // 2
-    return f"{name[:head]}…{name[len(name) - (room - 1 - head) :]}"
 
 
 def _capital(text: str) -> str:

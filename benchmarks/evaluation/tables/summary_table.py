@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import Measure, ScoreRow, Summary, read_scores
+from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
 from mage_envs.files.bounded import read_inside
 from mage_envs.text.visible import one_line, visible
@@ -34,6 +35,11 @@ def shown_episodes(count: int) -> tuple[int, ...]:
 
 
 def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
+    """Return `blocks` as plain text."""
+    return as_text(blocks(summary, controls))
+
+
+def blocks(summary: Summary, controls: Sequence[ScoreRow] = ()) -> list[Block]:
     """Return the headline measure per opponent and episode with its interval and exact values, then the other rates.
 
     `controls` are further rows, such as the overall row of another evaluation under another name. The baselines of the
@@ -47,7 +53,7 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     episodes = max(len(row.episodes) for row in rows)
     if summary.early_stop:
         lines = [head, "", *_stopped(rows, summary, measure), *_metrics(rows, summary, episodes)]
-        return "\n".join([*lines, *summary.overall.warnings()]) + "\n"
+        return [*lines, *summary.overall.warnings()]
     columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
     columns += ["best blind", "ceiling", "share"]
@@ -58,13 +64,12 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     rate_columns += ["draws", "timeouts", *PROBLEM_COLUMNS, "failed"]
     title = f"{measure[0].upper()}{measure[1:]} with 95% intervals; exact values for episode {episodes}"
     further = "Success within the first k episodes (pass@k) and in each; shares of episodes, of answers, and failures"
-    lines = [head, "", title, *aligned(columns, main), "", further, *aligned(rate_columns, rates)]
-    lines += _metrics(rows, summary, episodes)
-    return "\n".join([*lines, *summary.overall.warnings()]) + "\n"
+    lines = [head, "", title, TextTable(columns, main), "", further, TextTable(rate_columns, rates)]
+    return [*lines, *_metrics(rows, summary, episodes), *summary.overall.warnings()]
 
 
-def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[str]:
-    """Return the lines for meta-episodes that end with their first success.
+def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[Block]:
+    """Return the blocks for meta-episodes that end with their first success.
 
     Pass@k of all meta-episodes is first. The scores of those that continued follow.
     """
@@ -85,10 +90,10 @@ def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[s
     ]
     return [
         "Solved by episode k (pass@k), of all meta-episodes, with 95% intervals; each ends with its first success",
-        *aligned(columns, solved),
+        TextTable(columns, solved),
         "",
         f"{measure[0].upper()}{measure[1:]} among those alone who had not succeeded before, and how many they were",
-        *aligned([summary.rows_are, *(f"episode {k}" for k in range(1, played + 1))], still),
+        TextTable([summary.rows_are, *(f"episode {k}" for k in range(1, played + 1))], still),
     ]
 
 
@@ -127,8 +132,8 @@ def problem_cells(row: ScoreRow) -> list[str]:
     return [f"{share:.1%}" for share in row.reply_problems().values()]
 
 
-def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[str]:
-    """Return the lines of the game's own metrics; empty if the game has none."""
+def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[Block]:
+    """Return the blocks of the game's own metrics; empty if the game has none."""
     names = sorted({name for row in rows for episode in row.episodes for name in episode.metrics})
     if not names:
         return []
@@ -137,7 +142,7 @@ def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[
     for row in rows:
         found = [row.episodes[k].metrics if k < len(row.episodes) else {} for k in range(episodes)]
         cells.append([row.opponent or "all", *(number(one.get(name)) for name in names for one in found)])
-    return ["", "The game's metrics at the end of each episode, means", *aligned(columns, cells)]
+    return ["", "The game's metrics at the end of each episode, means", TextTable(columns, cells)]
 
 
 def _interval(estimate: Estimate | None, signed: bool = False) -> str:
@@ -164,19 +169,6 @@ def way_text(come: Estimate | None) -> str:
 
 def _percent(estimate: Estimate) -> str:
     return f"{estimate.mean:.1%}"
-
-
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table. The first column is left-aligned, and all others are right-aligned."""
-    lines = [[visible(cell).replace("\n", " ") for cell in line] for line in (columns, *rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    text = [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))]
-        ).rstrip()
-        for line in lines
-    ]
-    return [text[0], "-" * max(map(len, text)), *text[1:]]
 
 
 # -- files -----------------------------------------------------------------------------------------------------

@@ -100,9 +100,12 @@ def test_a_planted_opponent_is_found(opponent: str, check: str, says: str, capsy
     ],
 )
 def test_a_planted_game_is_found(kind: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out = chaos(capsys, *own("planted/Said-v0", kind=kind), "--check", check)
+    status, out = chaos(capsys, *own("planted/Said-v0", kind=kind), "--check", check, "--json")
     assert status == 1, out
-    assert re.search(f"^{check}: {says}", out, re.MULTILINE), out
+    [row] = json.loads(out)
+    assert row["check"] == row["found"]["check"] == check
+    assert re.match(says, row["found"]["what"]), out
+    assert shlex.split(row["again"])[:2] == ["mage", "chaos"]
 
 
 @pytest.mark.parametrize(

@@ -83,27 +83,26 @@ def test_default_opponents_and_pools_are_weighed(capfd):
     assert "0.121    0.273" in out
 
 
-def test_named_panel_and_list():
-    run = bench("eval", "scripted:first", "--panel", "kuhn-paper-unseen")
-    assert run.returncode == 0, run.stderr
-    assert "\nkuhn-paper-unseen-512, 512 meta-episodes, sha256 " in run.stdout
-    assert "policy:NAME" in bench("list", "agents").stdout
+def test_named_panel_and_list(capfd):
+    assert main(["eval", "scripted:first", "--panel", "kuhn-paper-unseen"]) == 0
+    assert "\nkuhn-paper-unseen-512, 512 meta-episodes, sha256 " in capfd.readouterr().out
+    assert main(["list", "agents"]) == 0
+    assert "policy:NAME" in capfd.readouterr().out
 
 
-def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path):
+def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path, capfd):
     folder = str(tmp_path / "run")
+    # A process of its own plays, so that the record is executed again in another one.
     played = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
     assert played.returncode == 0, played.stderr
-    replayed = bench("replay", folder, "--verify")
-    assert replayed.returncode == 0, replayed.stdout
-    assert "132 meta-episodes" in replayed.stdout
-    assert replayed.stdout.endswith("all as recorded\n")
-    valid = bench("validate", folder)
-    assert valid.returncode == 0, valid.stdout
-    assert ": valid\n" in valid.stdout
-    again = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
-    assert again.returncode == 2
-    assert "holds a run; resume it with --resume" in again.stderr
+    assert main(["replay", folder, "--verify"]) == 0
+    out = capfd.readouterr().out
+    assert "132 meta-episodes" in out
+    assert out.endswith("all as recorded\n")
+    assert main(["validate", folder]) == 0
+    assert ": valid\n" in capfd.readouterr().out
+    assert main(["eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder]) == 2
+    assert "holds a run; resume it with --resume" in capfd.readouterr().err
 
 
 def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):

@@ -14,22 +14,32 @@ import pytest
 
 from benchmarks import make_agent, summarise
 from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.evaluation.tables.layout import WIDTH, narrow
+from benchmarks.evaluation.tables.layout import narrow
 from benchmarks.records import record_store
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Records, Writer
+from mage_envs.cli.tables import print_report
 from mage_envs.games.kuhn_poker import KuhnPoker
 from tests.benchmarks.results import played
+from tests.mage_envs.cli.terminal import on_terminal
 
 ROOT = Path(__file__).parents[3]
 LONG = "kuhn/" + "a-very-long-name-of-an-opponent-" * 3
 
 
-def test_a_terminal_gets_its_width_and_a_pipe_whole_names():
+def test_a_terminal_gets_its_width_and_a_pipe_whole_names(monkeypatch, capsys):
     summary = summarise([played([1, -1], opponent=LONG), played([1, -1], opponent="kuhn/nash")], KuhnPoker())
-    assert LONG not in narrow(summary)
-    assert max(map(len, narrow(summary).splitlines())) <= WIDTH
-    assert LONG in narrow(summary, None)
+    print_report(narrow(summary))
+    shown = capsys.readouterr().out
+    assert shown.count(LONG) == 6, "a row of each table"
+    for columns in (40, 80, 120):
+        lines = on_terminal(narrow(summary), columns, monkeypatch, capsys).splitlines()
+        assert columns - 20 < max(map(len, lines)) <= columns
+        # Long names and titles continue on the next line, and numbers are whole.
+        for block in narrow(summary):
+            cells = {cell for row in getattr(block, "rows", ()) for cell in row[1:]}
+            assert all(any(cell in line for line in lines) for cell in cells)
+        assert not any("…" in line for line in lines)
 
 
 def test_the_progress_of_headroom_leaves_its_line_to_the_table():
@@ -45,7 +55,7 @@ def test_the_progress_of_headroom_leaves_its_line_to_the_table():
         pass  # Linux ends a terminal whose other side is closed with an error
     os.close(reader)
     assert b"states before" in shown
-    assert shown.endswith(b"\r\x1b[K"), "the progress is removed before the table begins"
+    assert shown.endswith(b"\r\x1b[2K"), "the progress is removed before the table begins"
     assert done.stdout.startswith(b"KuhnPoker against")
 
 

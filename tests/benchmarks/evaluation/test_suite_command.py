@@ -18,12 +18,13 @@ from benchmarks.evaluation.scoring.estimates import quantile
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
 from benchmarks.evaluation.suites.suite_command import _plan, planned, short_names
-from benchmarks.evaluation.suites.suite_table import FIELDS, LONGEST, SuiteCell, parts, text_table
+from benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
 from benchmarks.evaluation.tables.markup import latex
 from benchmarks.evaluation.tables.summary_table import load
 from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, Writer
 from benchmarks.report.runs import folders_of
+from mage_envs.cli.tables import as_text
 from tests.interruptions import forked
 
 COLUMNS = Path(__file__).parents[2] / "data" / "columns.yaml"
@@ -65,23 +66,12 @@ def test_json_has_the_rows_of_the_tabbed_table(played, capsys):
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == tabbed
 
 
-def test_long_names_are_shortened_on_a_terminal_only(played):
-    name = "a-name-that-is-longer-than-a-column"
-    summary = load(next((played / "s").rglob("nash/summary.json")).parent)
-    cell = SuiteCell(panel="kuhn", protocol="adaptive", episodes=3, column=name, summary=summary)
-    tables = list(parts("demo", [cell], [name], [("kuhn-paper", "kuhn")]))
-    assert text_table(tables).count(name) == 3
-    assert "…" not in text_table(tables)
-    assert name not in text_table(tables, LONGEST)
-    assert max(map(len, text_table(tables, LONGEST).splitlines())) <= 80
-
-
 @pytest.mark.parametrize(("protocol", "episodes"), [("adaptive", 10), ("paper", 3), ("paper", 10)])
 def test_the_papers_figures_stand_beside_its_own_protocol_and_length(played, protocol, episodes):
     summary = load(next((played / "s").rglob("nash/summary.json")).parent)
     cell = SuiteCell(panel="kuhn", protocol=protocol, episodes=episodes, column="nash", summary=summary)
     panels = [("kuhn-paper", "kuhn"), ("tictactoe-mcts100", "tictactoe")]
-    text = text_table(parts("paper-table1", [cell], ["nash"], panels))
+    text = as_text(text_blocks(parts("paper-table1", [cell], ["nash"], panels)))
     ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
     assert bool(title) == ((protocol, episodes) == ("paper", 10))
     assert "MAGE" not in ours
@@ -116,6 +106,15 @@ def test_each_column_is_a_run(played, capsys):
     assert main(["validate", str(played / "s")]) == 0
     assert main(["replay", str(played / "s"), "--verify", "--sample", "2"]) == 0
     assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)
+    assert main(["validate", str(played / "s"), "--json"]) == 0
+    valid = json.loads(capsys.readouterr().out)
+    assert [(run["problems"], run["meta_episodes"], run["root"]) for run in valid] == [
+        ([], run["planned"], Records(Path(run["folder"])).root()["root"]) for run in valid
+    ]
+    assert main(["replay", str(played / "s"), "--sample", "2", "--json"]) == 0
+    replays = json.loads(capsys.readouterr().out)
+    assert [run["folder"] for run in replays] == [run["folder"] for run in valid]
+    assert {(run["meta_episodes"], run["damaged_lines"], *run["differences"]) for run in replays} == {(2, 0)}
     assert main(["compare", str(played / "s/kuhn/nash"), str(played / "s/kuhn/react")]) == 2
     assert "options.game.reveal is" in capsys.readouterr().err
 

@@ -11,7 +11,8 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run import baselines
 from benchmarks.exact import headroom_table
-from benchmarks.exact.headroom_table import Setup, setups, solved_rows, table_lines
+from benchmarks.exact.headroom_table import Setup, blocks, setups, solved_rows
+from mage_envs.cli.tables import as_text
 from mage_envs.registry import list_games, settings_of
 from opponents import list_pools
 
@@ -137,8 +138,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None
     assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
-    narrow = table_lines(solved)
-    assert max(map(len, narrow)) <= 80
+    narrow = as_text(blocks(solved)).splitlines()
     worth, third = (
         narrow.index(next(line for line in narrow if line.startswith(title))) for title in ("What m", "What t")
     )
@@ -149,7 +149,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     (explored,) = (line.split() for line in narrow[third:] if line.startswith("Ultimatum: ultimatum/reserves"))
     assert explored[-4:] == ["0.412", "0.463", "0.487", "0.500"]
     assert ["ConnectFour", *["n/a"] * 5] in [line.split() for line in narrow]
-    wide = table_lines(solved, wide=True)
+    wide = as_text(blocks(solved, wide=True)).splitlines()
     assert any(line.startswith("KuhnPoker, success") and " 0.583 0.583 0.583 " in line for line in wide)
     assert any(line.startswith("ConnectFour") and " not enumerable " in line for line in wide)
 
@@ -163,7 +163,7 @@ def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPa
     assert [floor["name"] for floor in kept] == list(settings_of("Sokoban").references)
     assert [one["mean"] for one in kept[1]["success"]] == [1.0, 1.0, 1.0]
     for wide in (False, True):
-        text = table_lines(rows, wide)
+        text = as_text(blocks(rows, wide)).splitlines()
         at = text.index("Sokoban: sokoban-eval-1box-16")
         assert text[at + 2].split() == ["expert,", "who", "needs", "no", "memory", *["1.000"] * 4, "16"]
 
@@ -175,7 +175,7 @@ def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(headroom_table, "evaluate", evaluate)
     rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
-    text = table_lines(rows)
+    text = as_text(blocks(rows)).splitlines()
     assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
     (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))
     assert missing.endswith("failed; the first: ALFWorld needs textworld.")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 from dev.alfworld_data import write_dataset
-from mage_envs.cli.doctor import report
+from mage_commands import main
+from mage_envs.cli.doctor import CHECKS
 
 
 def line(part):
-    found = [one for one in report() if one.strip().startswith(part)]
-    assert len(found) == 1, report()
+    report = [(name.strip(), finding) for check in CHECKS for name, finding in check()]
+    found = [finding for name, finding in report if name.startswith(part)]
+    assert len(found) == 1, report
     return found[0]
 
 
@@ -40,3 +44,13 @@ def test_with_paths_that_do_not_exist(monkeypatch, tmp_path):
     monkeypatch.setenv("BOXOBAN_LEVELS", str(tmp_path / "nothing"))
     assert "which is no folder" in line("official data")
     assert "which holds no level file" in line("Boxoban levels")
+
+
+def test_the_command_prints_the_findings_as_text_and_as_json(capsys):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert main(["doctor", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["part"], row["finding"]) for row in rows] == [
+        tuple(part.strip() for part in row.strip().split("  ", 1)) for row in text.splitlines()
+    ]

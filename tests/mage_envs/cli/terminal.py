@@ -1,4 +1,4 @@
-"""A command of this package on a pseudo-terminal, typed at and read by a test."""
+"""A command of this package on a pseudo-terminal, typed at and read by a test; and a report on a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
+
+from mage_envs.cli.tables import Block, print_report
 
 ROOT = Path(__file__).parents[3]
 OWN_TERMINAL = (
@@ -75,3 +80,25 @@ class Terminal:
             pass  # the child has closed its side
         os.close(self.fd)
         return self.process.wait(timeout=60)
+
+
+ESCAPES = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
+"""Codes of colours and of the cursor."""
+
+
+def be_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, stream: str = "stdout") -> None:
+    """Lets a stream of this process pass for a terminal of this width."""
+    monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def on_terminal(
+    blocks: Iterable[Block], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """What a report shows on a terminal, without codes."""
+    be_terminal(monkeypatch, columns)
+    print_report(blocks)
+    shown = capsys.readouterr().out
+    assert "\x1b[" in shown
+    return ESCAPES.sub("", shown)

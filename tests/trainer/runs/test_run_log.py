@@ -70,7 +70,7 @@ def test_a_pipe_gets_whole_lines_and_a_terminal_is_redrawn(stream: io.StringIO, 
     log.on_update(1, {"kl": 0.3}, 0)
     text = stream.getvalue()
     if stream.isatty():
-        assert "\r\x1b[Krollout 1: 3 of 4 meta-episodes" in text
+        assert text.startswith("rollout 1: 3 of 4 meta-episodes\r\x1b[2Krollout 1/2  reward 1.00")
     else:
         assert "\r" not in text
         assert text.startswith("rollout 1/2  reward 1.00  KL 0.200  invalid .00  failed 0")
@@ -154,8 +154,8 @@ def test_the_table_compares_the_first_with_the_last_rollouts(tmp_path: Path) -> 
         log.on_update(index, {}, 0)
     lines = table(tmp_path).splitlines()
     assert lines[0].endswith("the first and the last 2 of 10 rollouts")
-    assert lines[1].split() == ["all", "success", "0.050", "->", "0.850"]
-    assert lines[2].split() == ["kuhn/rock", "success", "1.000", "->", "1.000"]
+    assert lines[2].split() == ["all", "success", "0.050", "->", "0.850"]
+    assert lines[3].split() == ["kuhn/rock", "success", "1.000", "->", "1.000"]
     assert "mage eval" not in commands(tmp_path, None, ["--resume", "--x", "1"], None, False)
 
 

@@ -39,6 +39,22 @@ class ToldGuess(Guess):
         return observation, reward, terminated, truncated, info
 
 
+class Bad(ToldGuess):
+    """Returns `result` in place of what `method` returns, in the meta-episodes with the seed `seed`."""
+
+    def __init__(self, method: str, result: Any, seed: int = 1) -> None:
+        self.method, self.result, self.seed = method, result, seed
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        self.is_bad = seed == self.seed
+        result = super().reset(seed=seed)
+        return self.result if self.is_bad and self.method == "reset" else result
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        result = super().step(action)
+        return self.result if self.is_bad and self.method == "step" else result
+
+
 def make_guess_meta(**options: Any) -> MetaEpisode:
     """`foreign/Guess-Meta-v0`: the entry point."""
     return MetaEpisode(ToldGuess(), rules="Guess the number.", deal="replay", **options)

@@ -18,7 +18,7 @@ from dev.peers.foreign_run import settings
 from mage_envs.core import Task
 from mage_envs.step_checks import MAX_CHARACTERS, MAX_ENTRIES, BadResult, checked_reset, checked_step
 from mage_envs.text.generation import Completion
-from tests.trainer.foreign import Guess, ToldGuess
+from tests.trainer.foreign import Bad, Guess, ToldGuess
 from tests.trainer.rollouts import Asked
 from trainer import MAGETrainer, Trajectory
 from trainer.backends.tiny import general_tiny
@@ -27,22 +27,6 @@ from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import MetaEpisode
 
 SURROGATE = "half \ud800 of a pair"
-
-
-class Bad(ToldGuess):
-    """Returns `result` in place of what `method` returns, in the meta-episodes with the seed `seed`."""
-
-    def __init__(self, method: str, result: Any, seed: int = 1) -> None:
-        self.method, self.result, self.seed = method, result, seed
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        self.is_bad = seed == self.seed
-        result = super().reset(seed=seed)
-        return self.result if self.is_bad and self.method == "reset" else result
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        result = super().step(action)
-        return self.result if self.is_bad and self.method == "step" else result
 
 
 def step_of(observation: Any = "Too low.", reward: Any = 0.0, flag: Any = False, **info: Any) -> Any:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,3 +32,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A command that a test ran in this process has added its current folder."""
     sys.path[:] = SEARCHED
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_modules_of_other_files() -> Iterator[None]:
+    """Forgets which modules `--import` named in this file: every worker process of later tests would import them."""
+    from mage_envs.loading import imports
+
+    before = list(imports._IMPORTED)
+    yield
+    imports._IMPORTED[:] = before

@@ -7,15 +7,18 @@ import os
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import benchmarks.__main__
+import mage_commands
 import mage_envs.__main__
 import trainer.__main__
 from mage_envs.loading import imports
+from tests.interruptions import forked
 from tests.test_readme import ROOT, SHELL, blocks, marked
 
 PAGE = ROOT / "docs" / "extending.md"
@@ -47,6 +50,37 @@ def shell(command: str, folder: Path, typed: str = "") -> subprocess.CompletedPr
     )
 
 
+def program(command: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """As `shell`, in a fork of this process: a model's command then does not load torch first, which takes seconds.
+
+    The fork knows no module of the folder, because no command runs in this process itself.
+    """
+    words = shlex.split(command)
+    files = [folder / name for name in ("stdin.txt", "stdout.txt", "stderr.txt")]
+    files[0].write_text(typed)
+
+    def run() -> None:
+        os.chdir(folder)
+        os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
+        for number, (path, flag) in enumerate(zip(files, flags, strict=True)):
+            os.dup2(os.open(path, flag), number)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
+        sys.argv = words
+        status = mage_commands.mage()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
+
+    assert words[0] == "mage"
+    # Loaded before the fork, also if this file is tested alone.
+    import_module("trainer.trl.mage_trainer")
+    status = forked(run)
+    return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
+
+
+RUN_IN_A_SHELL = (0, 3)
+"""Blocks whose commands start as a reader's do. All others need torch."""
 KEPT_IMPORTS = {
     1: [("wfw/mage.json", "my_games"), ("wfw/cup/settings.json", "my_games")],
     4: [("guess/mage.json", "my_guess")],
@@ -77,7 +111,7 @@ KEPT_IMPORTS = {
             ],
         ),
         (2, ["the model is in runs/wfw-words.", "model:runs/wfw-words in mage/WaterFireWood-Meta-v0"]),
-        (3, ["processes         3", "fuzz             20"]),
+        (3, ["processes         3", "fuzz      20"]),
         (4, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
         (5, ["the model is in runs/parts."]),
     ],
@@ -87,7 +121,8 @@ def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path)
     commands = block.text.replace("\\\n", " ").splitlines()
     assert len(commands) == len(says)
     for command, expected in zip(commands, says, strict=True):
-        done = shell(command, folder, f"{marked(block, 'typed')}\n")
+        run = shell if number in RUN_IN_A_SHELL else program
+        done = run(command, folder, f"{marked(block, 'typed')}\n")
         assert done.returncode == 0, f"{command}: {done.stderr}"
         assert expected in done.stdout, command
     for path, module in KEPT_IMPORTS.get(number, ()):
@@ -133,14 +168,14 @@ def test_opponents_of_the_current_folder_are_found(command: str, coward: Path) -
 
 
 def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> None:
-    done = shell(f"{TRAINING} --max_rollouts 1", coward)
+    done = program(f"{TRAINING} --max_rollouts 1", coward)
     assert "Finished after 1 updates" in done.stdout, done.stderr
     kept = coward / "runs" / "coward" / "checkpoint-1" / "mage.json"
     assert json.loads(kept.read_text())["imports"] == ["my_opponents"]
     without = TRAINING.replace("--import my_opponents ", "") + " --max_rollouts 2 --resume"
     needs = "mage.json needs the module 'my_opponents'. Check it, then add --import my_opponents."
-    assert needs in shell(without, coward).stderr
-    done = shell(f"{TRAINING} --max_rollouts 2 --resume", coward)
+    assert needs in program(without, coward).stderr
+    done = program(f"{TRAINING} --max_rollouts 2 --resume", coward)
     assert "Finished after 2 updates" in done.stdout, done.stderr
 
 

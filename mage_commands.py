@@ -121,6 +121,11 @@ COMMANDS = {
         "Exact values",
         "print the exact value of memory of earlier episodes, and of exploration across them, in a game",
     ),
+    "transfer": Entry(
+        "benchmarks.exact.transfer",
+        "Exact values",
+        "print what one episode of each task of a series is worth in every other task",
+    ),
     "regret": Entry(
         "benchmarks.exact.regret_command",
         "Exact values",

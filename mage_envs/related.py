@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Related(Game):
 
     kinds_of_fact: tuple[str, ...]
     """Values of the hidden fact."""
+    solver: ClassVar[str] = ""
+    """`module:function` that returns an `ExactSolution` for `mage headroom`, or empty if there is none."""
 
     @abstractmethod
     def errand(self, rng: np.random.Generator, number: int) -> Any:

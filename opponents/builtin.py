@@ -93,6 +93,8 @@ register_opponent(
     "myopic", entry_point="opponents.adaptive.bayes:myopic", needs_game=True, form="myopic:pool,episodes,hands"
 )
 register_opponent("blind", entry_point="opponents.adaptive.bayes:blind", needs_game=True, form="blind:pool")
+register_opponent("known", entry_point="opponents.adaptive.informed:known", needs_game=True, form="known:pool")
+register_opponent("wrong", entry_point="opponents.adaptive.informed:wrong", needs_game=True, form="wrong:pool")
 register_opponent(
     "best-response-to",
     entry_point="opponents.adaptive.best_response:best_response_to",

@@ -26,8 +26,8 @@ from mage_envs.registry import settings_of
 from opponents import PoolSpec, as_pool, make_opponent
 from opponents.exact import GT, Headroom, Objective, headroom
 from opponents.exact.beliefs import STATES
+from opponents.exact.headroom import is_solvable
 from opponents.exact.single_hands import SAMPLES
-from opponents.exact.tree import is_enumerable
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",
@@ -170,7 +170,7 @@ def blocks(found: Headroom, title: str) -> list[Block]:
             f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)",
             f"{found.states:,} states of belief, {found.seconds:.1f} CPU s",
         ]
-    return [title, table, *last]
+    return [title, table, *last, *([found.note] if found.note else [])]
 
 
 def _counted(count: int, noun: str) -> str:
@@ -188,7 +188,7 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
     Raises:
         ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
     """
-    if not is_enumerable(game) or game.spec.players == 1:
+    if not is_solvable(game) or game.spec.players == 1:
         raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(registered).opponent
     if named is not None:

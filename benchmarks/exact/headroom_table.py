@@ -20,9 +20,9 @@ from mage_envs.registry import list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, NotExact, Objective, headroom
 from opponents.exact.beliefs import TellsStates
-from opponents.exact.headroom import CREDITS
+from opponents.exact.headroom import CREDITS, is_solvable
 from opponents.exact.single_hands import SAMPLES, Bounds
-from opponents.exact.tree import is_enumerable, is_exact
+from opponents.exact.tree import is_exact
 from opponents.splits import list_splits
 from trainer.method.trajectory import Trajectory
 
@@ -152,7 +152,7 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     if load_game(setup.game).spec.players == 1:
         return SolvedRow(setup, reason=NOT_ENUMERABLE)
     game = make_game(setup.game, **setup.options)
-    if not is_enumerable(game):
+    if not is_solvable(game):
         return SolvedRow(setup, reason=NOT_ENUMERABLE)
     if not setup.pool:
         return SolvedRow(setup, reason="no pool")

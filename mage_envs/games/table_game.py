@@ -231,3 +231,31 @@ class TableGame(Game):
         if not self._bounds:
             return self._firsts[0]
         return self._firsts[bisect(self._bounds, streams.number(role, episode, hand))]
+
+
+class TableSeries(TableGame):
+    """A series of tasks from a table: every episode of a meta-episode plays another task.
+
+    All tasks are equally likely. A task occurs again only after all others have occurred.
+    """
+
+    def __init__(self, tasks: Mapping[str, Sequence[tuple[float, TableState]]]) -> None:
+        """Build the game.
+
+        Args:
+            tasks: Name of each task to its first states with their probabilities.
+        """
+        self.names = tuple(tasks)
+        """Names of the tasks, for tables."""
+        self.tasks = tuple(map(tuple, tasks.values()))
+        super().__init__([(chance / len(tasks), state) for task in self.tasks for chance, state in task])
+
+    def series_state(self, rng: np.random.Generator, number: int) -> TableState:
+        count = len(self.tasks)
+        # One permutation for each round through all tasks, and one number for the deal of each of its tasks.
+        rounds = [(rng.permutation(count), rng.random(count)) for _ in range(number // count + 1)]
+        order, draws = rounds[-1]
+        task, place = self.tasks[order[number % count]], number % count
+        bounds = [*accumulate(chance for chance, _ in task[:-1])]
+        state: TableState = task[bisect(bounds, draws[place])][1]
+        return state

@@ -103,7 +103,7 @@ class BayesPolicy:
         if self._seat0 is None:
             self._seat0 = turn.player
         if self._solution is None:
-            rules = _Rules(tuple(self._game.initial_states()), self._game)
+            rules = Rules(tuple(self._game.initial_states()), self._game)
             self._solution = _solve(rules, self._seat0, self._problem)
         # In an unexpected seat the plan is void. After the reset, the seat of this turn is that of the first hand.
         if self._solution.meeting.seats[self._hand] != turn.player:
@@ -134,7 +134,7 @@ class _Problem:
 
 
 @dataclass(frozen=True)
-class _Rules:
+class Rules:
     """A game as a key of the cache, equal to any game with the same first states."""
 
     states: tuple[tuple[float, State], ...]
@@ -142,7 +142,7 @@ class _Rules:
 
 
 @lru_cache(maxsize=8)
-def _solve(rules: _Rules, seat0: int, problem: _Problem) -> BayesSolution:
+def _solve(rules: Rules, seat0: int, problem: _Problem) -> BayesSolution:
     """Return the solution of a problem; all policies of a process with the same problem share it."""
     meeting = Meeting(
         rules.game,

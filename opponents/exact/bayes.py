@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
+from mage_envs.games.table_game import TableSeries
 from opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
 from opponents.exact.learner_hands import Branch, Floats, LivedHand, Places
 from opponents.exact.plans import CELLS, Best, HandPlan, LivedHands
+from opponents.exact.series import without_repetition
 from opponents.exact.tree import Objective, check_seat, exact_policy
 from opponents.pools import PoolSpec, as_pool
 
@@ -162,7 +164,11 @@ class Meeting:
         check_seat(game, seat0)
         check_lengths(episodes, hands)
         mixture = as_pool(pool)
-        lived = lived or lived_hands(game, pool, objective)
+        # A task of a series depends on those before. So its opponents also draw it, and `lived` has other hands.
+        if isinstance(game, TableSeries):
+            game, mixture = without_repetition(game, mixture, episodes, hands)
+            lived = None
+        lived = lived or lived_hands(game, mixture, objective)
         self.episodes = episodes
         left = range(start, episodes * hands)
         self.seats = [(seat0 + j) % game.spec.players if alternate else seat0 for j in left]

@@ -8,11 +8,13 @@ All values are exact and per hand. If moves of a policy had to be sampled, they 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mage_envs.core import Game
+from mage_envs.loading.imports import load_entry
+from mage_envs.related import Related
 from opponents.exact.bayes import (
     GT,
     BayesSolution,
@@ -26,8 +28,8 @@ from opponents.exact.bayes import (
     meetings,
 )
 from opponents.exact.beliefs import STATES, TellsStates
-from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.tree import Objective
+from opponents.exact.learner_hands import Floats, TooManyStates
+from opponents.exact.tree import Objective, is_enumerable
 from opponents.pools import PoolSpec, as_pool
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Headroom:
     """95% intervals of `blind`, `known` and `adaptation` in each episode if moves were sampled, else empty."""
     unsolved: str = ""
     """Reason for an empty `per_episode`."""
+    note: str = ""
+    """Scope of values that a game's own solver returned, for the table."""
 
     @property
     def blind(self) -> float:
@@ -97,6 +101,60 @@ class Headroom:
         """Return all values, with those of the properties, as JSON values."""
         names = ("blind", "known", "adaptation", "reachable", "exploration")
         return {**asdict(self), **{name: getattr(self, name) for name in names}}
+
+
+class ExactSolution(Protocol):
+    """Exact values of a game that cannot be enumerated, from its own solver (`Related.solver`).
+
+    A solver is called with the game, the pool, the number of episodes and the objective.
+    """
+
+    blind: float
+    """Value of an episode without memory."""
+    known: float
+    """Value of an episode if the learner knows the opponent."""
+    states: int
+    """Number of states of belief that were solved so far."""
+    note: str
+    """Scope of the values, for the table."""
+
+    def per_episode(self, weights: Floats, myopic: bool) -> Iterable[float]:
+        """Return the value in each episode of the optimal learner for weights as in `credit_weights`."""
+        ...
+
+
+def is_solvable(game: Game) -> bool:
+    """Return True if `headroom` has values for the game: it can be enumerated, or it has a solver of its own."""
+    return bool(isinstance(game, Related) and game.solver) or is_enumerable(game)
+
+
+def _own_solution(
+    game: Related,
+    pool: PoolSpec,
+    episodes: int,
+    hands: int,
+    objective: Objective,
+    credits: Mapping[str, Credit],
+    gt: float,
+) -> Headroom:
+    """Return the values from the game's own solver."""
+    started = time.process_time()
+    if hands > 1:
+        raise ValueError(f"{game.spec.name} is solved for one hand per episode, got {hands}.")
+    found: ExactSolution = load_entry(game.solver)(game, as_pool(pool), episodes, objective)
+    per_episode = {
+        name: tuple(found.per_episode(credit_weights(credit, episodes, gt), credit == "myopic"))
+        for name, credit in credits.items()
+    }
+    return Headroom(
+        blind_per_episode=(found.blind,) * episodes,
+        known_per_episode=(found.known,) * episodes,
+        per_episode=per_episode,
+        gt=gt,
+        states=found.states,
+        seconds=time.process_time() - started,
+        note=found.note,
+    )
 
 
 def headroom(
@@ -144,6 +202,8 @@ def headroom(
     # Check all credits now, because solving may take minutes.
     for credit in credits.values():
         credit_weights(credit, episodes, gt)
+    if isinstance(game, Related) and game.solver:
+        return _own_solution(game, pool, episodes, hands, objective, credits, gt)
     single = SingleHands(
         game=game, pool=as_pool(pool), seats=first_seats(game, seat), objective=objective, samples=samples, seed=seed
     )

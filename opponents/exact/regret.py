@@ -118,6 +118,10 @@ class Rest:
             NotEnumerable: If the game has no enumerable tree.
         """
         check_lengths(episodes, hands)
+        if game.spec.series:
+            raise ValueError(
+                f"The rest of a meta-episode of {game.spec.name} depends on the tasks so far. Use horizon='hand'."
+            )
         if credit == "myopic":
             raise ValueError("Single-episode credit has no rest of the meta-episode. Use horizon='hand'.")
         # For every credit that is accepted here, all rows of the objective are equal, so the first one is enough.

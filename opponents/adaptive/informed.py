@@ -1,0 +1,83 @@
+"""Policies that know or mistake the opponent, as references. They need `reveal_opponent=True`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from mage_envs.core import ExactPolicy, Game, Turn
+from opponents.adaptive.bayes import Rules
+from opponents.exact.best_response import best_nonadaptive
+from opponents.pools import OpponentPool, as_pool
+
+
+class KnownPolicy:
+    """The best response to the opponent that the environment reveals (`Turn.opponent`)."""
+
+    def __init__(self, game: Game, pool: OpponentPool) -> None:
+        self._game = game
+        self._names = [str(entry) for entry in pool.entries]
+        self._responses: dict[tuple[str, int], ExactPolicy] = {}
+        """Best responses by the opponent's name and the own seat."""
+        # Raises NotEnumerable now instead of at the first turn.
+        game.initial_states()
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Start a hand; the policy draws no random numbers."""
+
+    def act(self, turn: Turn) -> str:
+        if turn.opponent not in self._names:
+            raise ValueError(
+                f"This policy reads the opponent from Turn.opponent, got {turn.opponent!r}. Use reveal_opponent=True "
+                f"and one of: {', '.join(self._names)}."
+            )
+        return self._response(self._expected(turn.opponent), turn.player).act(turn)
+
+    def _expected(self, name: str) -> str:
+        """Return the opponent that the policy expects if it plays against `name`."""
+        return name
+
+    def _response(self, name: str, seat: int) -> ExactPolicy:
+        key = name, seat
+        if key not in self._responses:
+            rules = Rules(tuple(self._game.initial_states()), self._game)
+            self._responses[key] = _best_response(rules, name, seat)
+        return self._responses[key]
+
+
+@lru_cache(maxsize=64)
+def _best_response(rules: Rules, name: str, seat: int) -> ExactPolicy:
+    """Return the best response to an opponent; all policies of a process share it."""
+    return best_nonadaptive(rules.game, as_pool(name), seat).policy
+
+
+class WrongPolicy(KnownPolicy):
+    """The best response to one other opponent of the pool: the memory of another meta-episode."""
+
+    def __init__(self, game: Game, pool: OpponentPool) -> None:
+        super().__init__(game, pool)
+        if len(self._names) < 2:
+            raise ValueError("The policy 'wrong' requires a pool of at least two opponents.")
+        self.on_meta_episode_start()
+
+    def on_meta_episode_start(self) -> None:
+        """Forget the other opponent; the next hand draws one."""
+        self._step: int | None = None
+
+    def reset(self, rng: np.random.Generator) -> None:
+        if self._step is None:
+            self._step = int(rng.integers(1, len(self._names)))
+
+    def _expected(self, name: str) -> str:
+        return self._names[(self._names.index(name) + (self._step or 1)) % len(self._names)]
+
+
+def known(game: Game, pool: str) -> KnownPolicy:
+    """Return the best response to the revealed opponent of a registered pool: `known:kuhn/demo`."""
+    return KnownPolicy(game, as_pool(f"pool:{pool}"))
+
+
+def wrong(game: Game, pool: str) -> WrongPolicy:
+    """Return the best response to another opponent of a registered pool: `wrong:kuhn/demo`."""
+    return WrongPolicy(game, as_pool(f"pool:{pool}"))

@@ -1,0 +1,18 @@
+"""Hidden facts of SokobanControls, the wirings of four keys, and players that measure the value of knowing them."""
+
+from __future__ import annotations
+
+from mage_envs.games.sokoban.controls import WIRINGS
+from opponents.registry import register_opponent
+from opponents.related import register_facts
+
+register_facts(
+    "SokobanControls",
+    "controls",
+    dict.fromkeys(WIRINGS, 1.0),
+    about="rooms of the half that no training plays, under every wiring of the keys",
+    options={"split": "eval"},
+)
+for _name in ("blind", "memory", "explorer", "known", "wrong"):
+    _entry = f"opponents.solo.controls:{_name.capitalize()}"
+    register_opponent(f"controls/{_name}", entry_point=_entry, games=("SokobanControls",))

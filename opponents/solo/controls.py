@@ -1,0 +1,140 @@
+"""Players of SokobanControls in the learner's seat. They press one key per answer and differ in what they expect."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mage_envs.core import Turn
+from mage_envs.games.sokoban.controls import KEYS, WIRINGS
+from mage_envs.games.sokoban.level import Level, parse_board
+from mage_envs.games.sokoban.rooms import Room
+from mage_envs.games.sokoban.search import Retrograde
+from opponents.solo.wirings import ALL, NOTHING, RoomValues, split
+
+
+class Memory:
+    """The best player of each room by itself, given all that every earlier room has shown.
+
+    Among equally good keys it presses one whose effect it knows, so it does not explore once a room is lost.
+    """
+
+    def __init__(self) -> None:
+        self._values: tuple[Level, RoomValues] | None = None
+        """Values of the current room, with its level at the start of the hand."""
+        self._pressed: tuple[tuple[int, int], int] | None = None
+        """Position and index of the last key, if its effect is not known yet."""
+        self.on_meta_episode_start()
+
+    def on_meta_episode_start(self) -> None:
+        """Forget all effects of keys."""
+        self._memory = self._shown = ALL
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Start a hand. `_shown` is the set of the wirings that agree with the effects in this hand alone."""
+        self._values = self._pressed = None
+        self._shown = ALL
+
+    def act(self, turn: Turn) -> str:
+        if turn.player == 1:
+            return turn.legal_actions[0]
+        level = parse_board(turn.observation)
+        values = self._observe(level)
+        left = int(turn.observation.rpartition("Keys left: ")[2])
+        # A wrong expectation is dropped as soon as this room contradicts it.
+        possible = self._expected(turn) & self._shown or self._shown
+        key = self._choose(turn, values, (level.boxes, level.player, left), possible)
+        self._pressed = (level.boxes, level.player), key
+        return KEYS[key]
+
+    def on_hand_end(self, turn: Turn) -> None:
+        """Observe the effect of the last key."""
+        if self._values is not None:
+            self._observe(parse_board(turn.observation))
+
+    def _expected(self, turn: Turn) -> int:
+        """Return the set of the wirings that the player expects in this hand."""
+        return self._memory
+
+    def _choose(self, turn: Turn, values: RoomValues, position: tuple[int, int, int], possible: int) -> int:
+        """Return the index of the key to press.
+
+        Args:
+            turn: Turn of the player.
+            values: Values of the room.
+            position: Boxes, player's cell and keys left.
+            possible: Set of the possible wirings.
+        """
+        return max(range(len(KEYS)), key=lambda key: values.of_key(position, possible, key))
+
+    def _observe(self, level: Level) -> RoomValues:
+        """Update both sets by the effect of the last key. Return the values of the room."""
+        if self._values is None:
+            room = Room(level, Retrograde(level.floor, level.targets, level.width))
+            self._values = level, RoomValues(room)
+        values = self._values[1]
+        if self._pressed is not None:
+            before, key = self._pressed
+            after, blocked = values.board.after(*before)
+            now = level.boxes, level.player
+            effect = NOTHING if now == before else after.index(now)
+            self._shown = split(self._shown, key, blocked).get(effect, 0)
+            # A second player that changes its fact contradicts the memory.
+            self._memory = self._memory & self._shown or self._shown
+            self._pressed = None
+        return values
+
+
+class Blind(Memory):
+    """The best player that remembers nothing of earlier rooms."""
+
+    def _expected(self, turn: Turn) -> int:
+        return ALL
+
+
+class Explorer(Memory):
+    """A player that spends the first room on finding the wiring, and then plays like `Memory`."""
+
+    def _choose(self, turn: Turn, values: RoomValues, position: tuple[int, int, int], possible: int) -> int:
+        if turn.episode or possible.bit_count() == 1:
+            return super()._choose(turn, values, position, possible)
+        _, blocked = values.board.after(*position[:2])
+        # The sum of squares is the expected number of wirings that stay possible, times their number now.
+        sizes = [
+            sum(part.bit_count() ** 2 for part in split(possible, key, blocked).values()) for key in range(len(KEYS))
+        ]
+        return sizes.index(min(sizes))
+
+
+class Known(Memory):
+    """A player that knows the wiring. It needs `reveal_opponent=True`."""
+
+    def _expected(self, turn: Turn) -> int:
+        return 1 << self._wiring(turn)
+
+    def _wiring(self, turn: Turn) -> int:
+        """Return the index of the wiring that the environment reveals."""
+        wiring = (turn.opponent or "").partition(":")[2]
+        if wiring not in WIRINGS:
+            raise ValueError(
+                f"This player reads the wiring from Turn.opponent, got {turn.opponent!r}. Use reveal_opponent=True and "
+                "opponents such as controls:udlr."
+            )
+        return WIRINGS.index(wiring)
+
+
+class Wrong(Known):
+    """A player with the memory of another meta-episode: it expects one other wiring until a room contradicts it."""
+
+    def on_meta_episode_start(self) -> None:
+        super().on_meta_episode_start()
+        self._other: int | None = None
+
+    def reset(self, rng: np.random.Generator) -> None:
+        super().reset(rng)
+        self._drawn = int(rng.integers(1, len(WIRINGS)))
+
+    def _expected(self, turn: Turn) -> int:
+        # The first hand draws the other wiring, which stays the same.
+        if self._other is None:
+            self._other = (self._wiring(turn) + self._drawn) % len(WIRINGS)
+        return 1 << self._other

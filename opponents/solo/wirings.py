@@ -1,0 +1,266 @@
+"""Exact values of SokobanControls: dynamic programming over position, keys left, and the wirings that are possible.
+
+A set of wirings is a number of 24 bits. The effect of a key splits the set: a move shows the key's direction, and if
+nothing happens, the direction is one of those that are blocked. Wirings are equally likely, so a share of the set is a
+probability. Sets that differ by an exchange of keys have the same value, and only one of them is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+
+from mage_envs.core import NotEnumerable
+from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls, directions_of
+from mage_envs.games.sokoban.level import offsets, step
+from mage_envs.games.sokoban.rooms import Room
+from mage_envs.random.streams import Streams
+from opponents.exact.learner_hands import Floats
+from opponents.exact.tree import Objective
+from opponents.pools import OpponentPool
+
+ROOMS = 48
+"""Number of rooms over which the values of a game are means."""
+ALL = (1 << len(WIRINGS)) - 1
+"""Set of all wirings."""
+NOTHING = -1
+"""Effect of a key that changed nothing, instead of the index of a direction."""
+_DIRECTIONS = [directions_of(wiring) for wiring in WIRINGS]
+AGREE = [
+    [sum(1 << number for number, wiring in enumerate(_DIRECTIONS) if wiring[key] == move) for move in range(4)]
+    for key in range(len(KEYS))
+]
+"""Set of the wirings in which a key (first index) moves in a direction (second index)."""
+_EXCHANGES = [
+    [_DIRECTIONS.index(tuple(wiring[key] for key in keys)) for wiring in _DIRECTIONS]
+    for keys in permutations(range(len(KEYS)))
+]
+"""For each exchange of keys: the wiring that each wiring becomes."""
+_SAME = 9
+"""Decimals to which two values are compared."""
+
+
+def split(wirings: int, key: int, blocked: int) -> dict[int, int]:
+    """Return the possible effects of a key, a direction or `NOTHING`, with the wirings that agree.
+
+    Args:
+        wirings: Set of the possible wirings.
+        key: Index of the key.
+        blocked: Bits of the directions in which nothing would move.
+    """
+    parts: dict[int, int] = {}
+    for move, agree in enumerate(AGREE[key]):
+        if part := wirings & agree:
+            effect = NOTHING if blocked >> move & 1 else move
+            parts[effect] = parts.get(effect, 0) | part
+    return parts
+
+
+@cache
+def canonical(wirings: int) -> int:
+    """Return the one of the sets that differ by an exchange of keys which stands for all of them."""
+    members = [number for number in range(len(WIRINGS)) if wirings >> number & 1]
+    return min(sum(1 << exchange[number] for number in members) for exchange in _EXCHANGES)
+
+
+class Effect(NamedTuple):
+    """One possible effect of a key."""
+
+    move: int
+    """Index of a direction, or `NOTHING`."""
+    wirings: int
+    """Canonical set of the wirings after it."""
+    chance: float
+
+
+@cache
+def choices(wirings: int, blocked: int) -> tuple[tuple[Effect, ...], ...]:
+    """Return the different choices of a key, each as its possible effects. Fewer effects come first."""
+    size = wirings.bit_count()
+    found = {
+        tuple(
+            Effect(move, canonical(part), part.bit_count() / size)
+            for move, part in sorted(split(wirings, key, blocked).items())
+        )
+        for key in range(len(KEYS))
+    }
+    return tuple(sorted(found, key=lambda effects: (len(effects), effects)))
+
+
+class Board:
+    """The positions of a room."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._offsets = offsets(room.level.width)
+        self._after: dict[tuple[int, int], tuple[list[tuple[int, int]], int]] = {}
+
+    def after(self, boxes: int, at: int) -> tuple[list[tuple[int, int]], int]:
+        """Return the position after each move, and the bits of the moves that change nothing."""
+        key = boxes, at
+        found = self._after.get(key)
+        if found is None:
+            moved = [step(self.room.level.floor, boxes, at, offset) for offset in self._offsets]
+            # The last entry is the position itself, at the index `NOTHING`.
+            found = [*moved, key], sum(1 << move for move, position in enumerate(moved) if position == key)
+            self._after[key] = found
+        return found
+
+    def solvable(self, boxes: int, at: int, left: int) -> bool:
+        """Return True if the position can be solved with that many moves."""
+        distance = self.room.search.distance(boxes, at)
+        return distance is not None and distance <= left
+
+
+class RoomValues:
+    """The probability of success in one room, by position, keys left and possible wirings."""
+
+    def __init__(self, room: Room) -> None:
+        self.board = Board(room)
+        self._known: dict[tuple[int, int, int, int], float] = {}
+
+    def value(self, boxes: int, at: int, left: int, wirings: int) -> float:
+        """Return the greatest probability of success. `wirings` must be canonical."""
+        if not self.board.solvable(boxes, at, left):
+            return 0.0
+        # A learner that knows the wiring plays a shortest solution.
+        if wirings.bit_count() == 1 or boxes == self.board.room.level.targets:
+            return 1.0
+        key = boxes, at, left, wirings
+        found = self._known.get(key)
+        if found is None:
+            after, blocked = self.board.after(boxes, at)
+            found = self._known[key] = max(
+                sum(chance * self.value(*after[move], left - 1, rest) for move, rest, chance in effects)
+                for effects in choices(wirings, blocked)
+            )
+        return found
+
+    def of_key(self, position: tuple[int, int, int], wirings: int, key: int) -> tuple[float, int]:
+        """Return the value of pressing a key, and minus its number of possible effects.
+
+        Args:
+            position: Boxes, player's cell and keys left.
+            wirings: Set of the possible wirings, which need not be canonical.
+            key: Index of the key.
+        """
+        boxes, at, left = position
+        after, blocked = self.board.after(boxes, at)
+        parts = split(wirings, key, blocked)
+        total = sum(
+            part.bit_count() * self.value(*after[move], left - 1, canonical(part)) for move, part in parts.items()
+        )
+        return round(total / wirings.bit_count(), _SAME), -len(parts)
+
+
+Payoffs = tuple[float, ...]
+"""Expected successes in each episode from the present one on."""
+
+
+class _Learner:
+    """The optimal learner for one credit over several rooms."""
+
+    def __init__(self, boards: Sequence[tuple[Board, int]], weights: Floats, explores: bool) -> None:
+        """Prepare the values.
+
+        Args:
+            boards: Rooms with their numbers of keys; each episode draws one of them.
+            weights: Weights of the objective and its tie-breakers, (3, K, K), as in `credit_weights`.
+            explores: False if a key whose effect is known is preferred among equally good ones.
+        """
+        self._boards, self._weights, self._explores = boards, weights, explores
+        self._starts: list[dict[int, Payoffs]] = [{} for _ in range(weights.shape[1])]
+        self._known: dict[tuple[int, int], dict[tuple[int, int, int, int], Payoffs]] = {}
+        """By episode and number of the room: payoffs by boxes, player's cell, keys left and possible wirings."""
+
+    def before(self, episode: int, wirings: int) -> Payoffs:
+        """Return the payoffs from the start of an episode, as means over its rooms."""
+        if episode == len(self._starts):
+            return ()
+        found = self._starts[episode].get(wirings)
+        if found is None:
+            rooms = [self._room(number, episode, wirings) for number in range(len(self._boards))]
+            found = self._starts[episode][wirings] = tuple(
+                sum(column) / len(rooms) for column in zip(*rooms, strict=True)
+            )
+        return found
+
+    @property
+    def states(self) -> int:
+        """Number of sets of wirings before all episodes."""
+        return sum(map(len, self._starts))
+
+    def _room(self, number: int, episode: int, wirings: int) -> Payoffs:
+        board, keys = self._boards[number]
+        # Equal positions with equal possible wirings are solved once, however the episode began.
+        known = self._known.setdefault((episode, number), {})
+        tiers = [tier[episode, episode:].tolist() for tier in self._weights]
+        # A learner that does not explore compares the first tier alone, and its first best choice has fewest effects.
+        tiers = tiers if self._explores else tiers[:1]
+        target = board.room.level.targets
+        places = range(len(self._starts) - episode)
+
+        def value(boxes: int, at: int, left: int, wirings: int) -> Payoffs:
+            if boxes == target or not left or wirings.bit_count() == 1:
+                won = boxes == target or board.solvable(boxes, at, left)
+                return float(won), *self.before(episode + 1, wirings)
+            key = boxes, at, left, wirings
+            found = known.get(key)
+            if found is not None:
+                return found
+            after, blocked = board.after(boxes, at)
+            best: tuple[float, ...] = ()
+            for effects in choices(wirings, blocked):
+                parts = [(chance, value(*after[move], left - 1, rest)) for move, rest, chance in effects]
+                payoffs = tuple([sum([chance * part[place] for chance, part in parts]) for place in places])
+                score = tuple([round(sum(map(float.__mul__, tier, payoffs)), _SAME) for tier in tiers])
+                if score > best:
+                    best, known[key] = score, payoffs
+            return known[key]
+
+        return value(board.room.level.boxes, board.room.level.player, keys, wirings)
+
+
+class ControlsSolution:
+    """Exact values of SokobanControls for a fixed sample of rooms. Each episode draws one of them, independently."""
+
+    known = 1.0
+
+    def __init__(self, game: SokobanControls, episodes: int) -> None:
+        rooms = game.rooms(Streams(0).at(0).generator(), ROOMS)
+        self._boards = [(Board(room), game.keys(room)) for room in rooms]
+        level = [room.level for room in rooms]
+        self._each = [
+            RoomValues(room).value(one.boxes, one.player, game.keys(room), canonical(ALL))
+            for room, one in zip(rooms, level, strict=True)
+        ]
+        self.blind = float(np.mean(self._each))
+        self.states = 0
+        error = float(np.std(self._each, ddof=1)) / len(rooms) ** 0.5
+        self.note = (
+            f"exact for {len(rooms)} rooms, drawn independently; over all rooms blind has a standard error of "
+            f"{error:.3f}. myopic presses keys that it knows once a room is lost."
+        )
+
+    def per_episode(self, weights: Floats, myopic: bool) -> Iterator[float]:
+        """Return the value in each episode of the optimal learner for these weights.
+
+        A myopic learner explores only where this costs nothing and gains something in its own episode. So it presses
+        known keys once a room is lost.
+        """
+        learner = _Learner(self._boards, weights, explores=not myopic)
+        found = learner.before(0, canonical(ALL))
+        self.states += learner.states
+        return iter(found)
+
+
+def solve_controls(game: SokobanControls, pool: OpponentPool, episodes: int, objective: Objective) -> ControlsSolution:
+    """Return the exact values of the game. Raises NotEnumerable unless the pool holds all wirings equally often."""
+    names = {str(entry).partition(":")[2] for entry in pool.entries}
+    if names != set(WIRINGS) or len(set(pool.weights)) > 1:
+        raise NotEnumerable("SokobanControls is solved for the pool of all wirings, controls/all, alone.")
+    return ControlsSolution(game, episodes)

@@ -95,10 +95,14 @@ class EncounterState(GrownState):
 
     def tell(self, seat: int) -> str:
         encounter = ENCOUNTERS[self.kind]
-        rules = game_of(self.kind).spec.rules
-        rules = rules.replace(encounter.named, encounter.title) if encounter.named else rules
-        role = ("first", "second")[seat_in(self.kind, seat)]
-        lines = [f"{rules} You are the {role} player.", self.own.observation(seat_in(self.kind, seat))]
+        own = seat_in(self.kind, seat)
+        # A player reads the rules before its first move. The first player of the game makes that one at the start.
+        if len(self.origin.moves) <= own:
+            rules = game_of(self.kind).spec.rules
+            rules = rules.replace(encounter.named, encounter.title) if encounter.named else rules
+            lines = [f"{rules} You are the {('first', 'second')[own]} player.", self.own.observation(own)]
+        else:
+            lines = [f"{encounter.title}.", self.own.observation(own)]
         if self.player is None:
             lines.append(f"Your score in this game is {self.returns[seat]:.2f} of 1.")
         return "\n\n".join(lines)

@@ -64,8 +64,12 @@ ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
     "sokoban": ("Sokoban", {"max_rollouts": 300}, {"max_turns": 7, "boxes": 2, "size": 6}),
     "webshop": ("WebShop", {**_SMALL, "max_prompt_length": 8192}, {"max_turns": 12, "split": "train"}),
     "alfworld": ("ALFWorld", _SMALL, {"max_turns": 10, "split": "train"}),
+    "controls": ("SokobanControls", {"max_rollouts": 300}, {"split": "train"}),
+    "encounters": ("Encounters", _SMALL, {}),
 }
 """Name in presets: game, fields, options of the environment."""
+RELATED = ("controls", "encounters")
+"""Environments of related tasks. The protocol `paper` would be the same there, because no task can be replayed."""
 PROTOCOLS: Mapping[str, str] = {"": "adaptive", "-paper": "paper"}
 
 _POPULATIONS: Mapping[str, Fields] = {
@@ -109,7 +113,8 @@ def _table() -> dict[str, dict[str, Any]]:
     found = {}
     for algorithm, environment, (suffix, protocol) in product(ALGORITHMS, ENVIRONMENTS, PROTOCOLS.items()):
         name = f"{algorithm}-{environment}{suffix}"
-        found[name] = _run(name, algorithm, environment, protocol)
+        if not suffix or environment not in RELATED:
+            found[name] = _run(name, algorithm, environment, protocol)
     for axes in ABLATIONS:
         for chosen in product(*(axis.items() for axis in axes)):
             name = "-".join(("ablation", *(choice for choice, _ in chosen)))
@@ -166,7 +171,11 @@ def preset(name: str) -> dict[str, Any]:
 
 def listing() -> str:
     """Return the forms of all names of presets."""
-    lines = [f"({'|'.join(ALGORITHMS)})-({'|'.join(ENVIRONMENTS)}), each also with -paper"]
+    repeated = [name for name in ENVIRONMENTS if name not in RELATED]
+    lines = [
+        f"({'|'.join(ALGORITHMS)})-({'|'.join(repeated)}), each also with -paper",
+        f"({'|'.join(ALGORITHMS)})-({'|'.join(RELATED)})",
+    ]
     for axes in ABLATIONS:
         lines.append("-".join(["ablation", *(f"({'|'.join(axis)})" for axis in axes)]))
     return "; ".join(lines)

@@ -124,7 +124,7 @@ COMMANDS = {
     "transfer": Entry(
         "benchmarks.exact.transfer",
         "Exact values",
-        "print what one episode of each task of a series is worth in every other task",
+        "print what one episode of each task of a series is worth in every other task, exactly",
     ),
     "regret": Entry(
         "benchmarks.exact.regret_command",

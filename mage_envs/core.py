@@ -197,13 +197,9 @@ class Game(ABC):
         """Return the first state of a hand. All chance is drawn from `rng`."""
 
     def series_state(self, rng: np.random.Generator, number: int) -> State:
-        """Return the first state of task `number` of a meta-episode, for games with `spec.series`.
+        """Return the first state of task `number` (from 0) of a meta-episode, for games with `spec.series`.
 
-        No task may occur twice before all have occurred.
-
-        Args:
-            rng: Generator that is the same for all tasks of a meta-episode, so that they can be drawn together.
-            number: Index of the task, from 0.
+        No task may occur twice before all have occurred. `rng` is the same for all tasks of a meta-episode.
         """
         raise TypeError(f"{self.spec.name} draws every hand by itself: its spec has no series.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from types import MappingProxyType
 from typing import Any
 
@@ -61,3 +62,19 @@ def public_info(info: Mapping[str, Any]) -> dict[str, Any]:
 def legal_actions(info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the learner's legal actions, including those that the player does not see."""
     return tuple(private_info(info).get("legal_actions") or info.get("legal_actions", ()))
+
+
+def pass_on(private: dict[str, Any], hidden: Mapping[str, Any], *, playing: bool, running: bool) -> None:
+    """Add the private entries of an environment to those of the meta-episode around it.
+
+    Args:
+        private: Entries of the meta-episode, which are changed.
+        hidden: Entries of the environment, empty in most steps of most games.
+        playing: True if the next answer is an action.
+        running: True if the meta-episode goes on.
+    """
+    keys: tuple[str, ...] = ("metrics", "task", "category")
+    keys += ("legal_actions",) if playing else ()
+    keys += () if running else ("opponent_calls",)
+    # A copy, because the caller may change `info` and the environment may reuse its own dict.
+    private.update((key, copy(hidden[key])) for key in keys if key in hidden)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from mage_envs.core import Turn, hand_results
-from mage_envs.info import private_info
+from mage_envs.info import pass_on, private_info
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import SEED_BITS, seed_of
 from mage_envs.settings import EpisodeReward, GameSettings, as_reward
@@ -35,7 +34,7 @@ from wrappers.model_calls import (
     penalty_of,
     unusable,
 )
-from wrappers.protocol import Protocol, as_protocol, series_protocol
+from wrappers.protocol import Protocol, as_protocol, pop_rotation, series_protocol
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""
@@ -162,14 +161,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start a meta-episode, which depends only on `seed`, `options` and the answers.
 
-        The environment receives `options`, except `rotation` (`Task.rotation`). If `seed` is None, a seed is drawn
-        from `np_random`.
+        The environment receives `options` without `rotation` (`Task.rotation`). The default seed is drawn.
         """
         self._seed = int(self.np_random.random() * 2**SEED_BITS) if seed is None else seed
         self._options = dict(options or {})
-        self._rotation = self._options.pop("rotation", 0)
-        if self._rotation and not self.env_metadata.spec.series:
-            raise ValueError(f"rotation={self._rotation!r} requires a game of related tasks. Remove rotation.")
+        self._rotation = pop_rotation(self._options, self.env_metadata.spec.series)
         self._calls.begin(self._seed, self._options)
         self.records = []
         self._chat.clear()
@@ -444,13 +440,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
         private = info.setdefault("private", {})
-        # Empty in most steps of most games.
-        hidden = self._private
-        if hidden:
-            keys = ("metrics", "task", "category", *(("legal_actions",) if playing else ()))
-            keys += () if running else ("opponent_calls",)
-            # A copy, because the caller may change `info` and the environment may reuse its own dict.
-            private.update((key, copy(hidden[key])) for key in keys if key in hidden)
+        pass_on(private, self._private, playing=playing, running=running)
         if self._reveals or not running:
-            private["opponent"] = hidden.get("opponent", "")
+            private["opponent"] = self._private.get("opponent", "")
         return info

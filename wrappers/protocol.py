@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from mage_envs.core import GameSpec
 
@@ -83,6 +84,17 @@ def series_protocol(protocol: Protocol, deal: str | None) -> Protocol:
             "deal='replay' would repeat one task, but every episode of a series has another one. Remove deal."
         )
     return replace(protocol, deal="fresh", early_stop=False)
+
+
+def pop_rotation(options: dict[str, Any], series: bool) -> int:
+    """Remove `rotation` from the options of a reset and return it, 0 by default.
+
+    Raises ValueError if the tasks are no series.
+    """
+    rotation: int = options.pop("rotation", 0)
+    if rotation and not series:
+        raise ValueError(f"rotation={rotation!r} requires a game of related tasks. Remove rotation.")
+    return rotation
 
 
 def as_protocol(protocol: str | Protocol) -> Protocol:

@@ -26,7 +26,7 @@ def register_games() -> None:
     _register("Negotiation", "openspiel.registered", settings="NEGOTIATION", negotiation="games.negotiation")
     _register("Breakthrough", "openspiel.registered", settings="")
     _register("OpenSpiel", "openspiel", settings="")
-    _register("SokobanControls", "sokoban.controls", controls="games.controls")
+    _register("SokobanControls", "sokoban.controls", controls="games.sokoban_controls")
     _register("Sokoban", "sokoban", sokoban="solo")
     _register("WebShop", "webshop", webshop="solo")
     _register("ALFWorld", "alfworld", alfworld="solo")

@@ -28,7 +28,7 @@ ROOMS = 48
 ALL = (1 << len(WIRINGS)) - 1
 """Set of all wirings."""
 NOTHING = -1
-"""Effect of a key that changed nothing, instead of the index of a direction."""
+"""KeyEffect of a key that changed nothing, instead of the index of a direction."""
 _DIRECTIONS = [directions_of(wiring) for wiring in WIRINGS]
 AGREE = [
     [sum(1 << number for number, wiring in enumerate(_DIRECTIONS) if wiring[key] == move) for move in range(4)]
@@ -67,7 +67,7 @@ def canonical(wirings: int) -> int:
     return min(sum(1 << exchange[number] for number in members) for exchange in _EXCHANGES)
 
 
-class Effect(NamedTuple):
+class KeyEffect(NamedTuple):
     """One possible effect of a key."""
 
     move: int
@@ -78,12 +78,12 @@ class Effect(NamedTuple):
 
 
 @cache
-def choices(wirings: int, blocked: int) -> tuple[tuple[Effect, ...], ...]:
+def choices(wirings: int, blocked: int) -> tuple[tuple[KeyEffect, ...], ...]:
     """Return the different choices of a key, each as its possible effects. Fewer effects come first."""
     size = wirings.bit_count()
     found = {
         tuple(
-            Effect(move, canonical(part), part.bit_count() / size)
+            KeyEffect(move, canonical(part), part.bit_count() / size)
             for move, part in sorted(split(wirings, key, blocked).items())
         )
         for key in range(len(KEYS))
@@ -91,7 +91,7 @@ def choices(wirings: int, blocked: int) -> tuple[tuple[Effect, ...], ...]:
     return tuple(sorted(found, key=lambda effects: (len(effects), effects)))
 
 
-class Board:
+class RoomPositions:
     """The positions of a room."""
 
     def __init__(self, room: Room) -> None:
@@ -120,7 +120,7 @@ class RoomValues:
     """The probability of success in one room, by position, keys left and possible wirings."""
 
     def __init__(self, room: Room) -> None:
-        self.board = Board(room)
+        self.board = RoomPositions(room)
         self._known: dict[tuple[int, int, int, int], float] = {}
 
     def value(self, boxes: int, at: int, left: int, wirings: int) -> float:
@@ -164,7 +164,7 @@ Payoffs = tuple[float, ...]
 class _Learner:
     """The optimal learner for one credit over several rooms."""
 
-    def __init__(self, boards: Sequence[tuple[Board, int]], weights: Floats, explores: bool) -> None:
+    def __init__(self, boards: Sequence[tuple[RoomPositions, int]], weights: Floats, explores: bool) -> None:
         """Prepare the values.
 
         Args:
@@ -232,7 +232,7 @@ class ControlsSolution:
 
     def __init__(self, game: SokobanControls, episodes: int) -> None:
         rooms = game.rooms(Streams(0).at(0).generator(), ROOMS)
-        self._boards = [(Board(room), game.keys(room)) for room in rooms]
+        self._boards = [(RoomPositions(room), game.keys(room)) for room in rooms]
         level = [room.level for room in rooms]
         self._each = [
             RoomValues(room).value(one.boxes, one.player, game.keys(room), canonical(ALL))

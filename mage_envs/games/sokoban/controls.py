@@ -96,7 +96,7 @@ class ControlsState(State):
         move = self._hand.directions[KEYS.index(key)]
         boxes, at = step(level.floor, self.boxes, self.at, offsets(level.width)[move])
         effect = f"{key}:{'nothing' if at == self.at else MOVES[move]}"
-        return ControlsState(self._hand, boxes, at, self.left - 1, (*self._effects, effect))
+        return ControlsState(self._hand, boxes, at, self.left - 1, effects=(*self._effects, effect))
 
     def canonical(self, action: str) -> str:
         if action in _TURNS or len(action) > _LONGEST:

@@ -14,5 +14,5 @@ register_facts(
     options={"split": "eval"},
 )
 for _name in ("blind", "memory", "explorer", "known", "wrong"):
-    _entry = f"opponents.solo.controls:{_name.capitalize()}"
+    _entry = f"opponents.solo.key_players:{_name.capitalize()}"
     register_opponent(f"controls/{_name}", entry_point=_entry, games=("SokobanControls",))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from types import MappingProxyType
 from typing import Any
 
 PRIVATE = "private"
@@ -45,12 +44,12 @@ PUBLIC_KEYS = (
     "memory_events",
 )
 """Keys of `info` that the player may see. Every environment of this suite uses only these and `private`."""
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def private_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the entries of `info` that the player must not see. A third-party environment may have none."""
-    found: Mapping[str, Any] = info.get(PRIVATE, _NOTHING)
+    # A new dict: a wrapper keeps the result, and it must be possible to copy the wrapper.
+    found: Mapping[str, Any] = info.get(PRIVATE, {})
     return found
 
 

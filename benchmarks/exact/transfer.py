@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from benchmarks.evaluation.tables.summary_table import aligned, number
+from benchmarks.evaluation.tables.summary_table import number
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.json_options import game_with
+from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.games.table_game import TableSeries
 from mage_envs.registry import settings_of
 from opponents.exact.transfer import transfer
@@ -40,4 +40,4 @@ def command(
     # Rounding may leave -0.0, which would be printed with its sign.
     cells = [[one, *(number(round(gain, 9) + 0.0) for gain in row)] for one, row in zip(names, gains, strict=True)]
     notes = ["of the task of the row, played for the sake of the column; exact"]
-    sys.stdout.write("\n".join([title, *notes, *aligned(["after", *names], cells)]) + "\n")
+    print_report([title, *notes, TextTable(["after", *names], cells)])

@@ -10,9 +10,10 @@ import numpy as np
 from benchmarks.evaluation.scoring.estimates import estimate, way
 from benchmarks.evaluation.scoring.exact_values import STATES
 from benchmarks.evaluation.tables.layout import spread
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number, way_text
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, way_text
 from benchmarks.exact.regret import JudgedMetaEpisode, judge, report_of
 from benchmarks.play.sitting import Sitting
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game, NotEnumerable
 from opponents import OpponentPool, as_pool
 from opponents.exact import BayesSolution, Meeting, NotExact, TooManyStates
@@ -116,9 +117,9 @@ class EndTable(NamedTuple):
         """Name of the share."""
         return f"Share of the way from blind to Bayes-optimal in {self.columns[-1]}"
 
-    def lines(self) -> list[str]:
-        """Return the table as text."""
-        return [*aligned(self.columns, self.rows), f"{self.share_name}: {self.share}", *self.notes]
+    def blocks(self) -> list[Block]:
+        """Return the table and the lines below it, for a terminal or a text file."""
+        return [TextTable(self.columns, self.rows), f"{self.share_name}: {self.share}", *self.notes]
 
 
 def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "you") -> EndTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,6 +15,8 @@ from benchmarks.play.sitting import Sitting
 from benchmarks.play.view import PersonView
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, takes_arrows, wrapped
+from mage_envs.cli.progress import ProgressLine
+from mage_envs.cli.tables import print_report
 from mage_envs.core import GameSpec, Task
 from mage_envs.random.streams import SEED_BITS
 from mage_envs.registry import ENV, META_ENV, settings_of
@@ -173,15 +174,12 @@ def _play_meta_episodes(env_id: str, game_name: str, chosen: _Options) -> None:
             played.append(sitting)
             if game.spec.players > 1:
                 print(f"The opponent was {sitting.trajectory.opponent}.")
-            if sys.stderr.isatty():
-                # A large game takes minutes. \r and \x1b[K erase the line afterwards.
-                sys.stderr.write("Solving the game exactly ...")
-                sys.stderr.flush()
+            # A large game takes minutes.
+            line = ProgressLine()
+            line.draw("Solving the game exactly ...")
             table = end_table(setting, played)
-            if sys.stderr.isatty():
-                sys.stderr.write("\r\x1b[K")
-                sys.stderr.flush()
-            print("\n" + "\n".join(map(wrapped, table.lines())))
+            line.erase()
+            print_report(["", *table.blocks()])
             seed = (seed + 1) % 2**SEED_BITS
             if ask("\nEnter plays another meta-episode, 'quit' leaves: ", ()).text.strip().lower() in QUIT:
                 raise _Leaves

@@ -64,9 +64,11 @@ def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
     while not re.search("The opponent was", shown := person.until("> |Enter plays another")):
         person.type("1\n")
     assert f"The opponent was {expected.trajectory.opponent}.\n" in shown
-    lines = end_table(ExactSetting(KuhnPoker(), weights_of(POOL)), [expected]).lines()
+    table = end_table(ExactSetting(KuhnPoker(), weights_of(POOL)), [expected])
     # Without the line breaks, because the width of the terminal decides about them.
-    assert " ".join(" ".join(lines).split()) in " ".join(shown.split())
+    words = " ".join(shown.split())
+    for line in [*(" ".join(row) for row in (table.columns, *table.rows)), table.share_name, *table.notes]:
+        assert " ".join(line.split()) in words
     person.until("'quit' leaves: ")
     person.type("\n")
     person.until("Episode 1 of 1 -(.*\n)*> ")
@@ -126,7 +128,7 @@ def test_without_exact_values_the_table_has_none() -> None:
     table = end_table(setting, [sitting])
     assert [row[1:] for row in table.rows[1:]] == [["n/a", "n/a"]] * 3
     assert table.share == "n/a"
-    assert "'mcts:100' has no distribution(turn)" in table.lines()[-2]
+    assert "'mcts:100' has no distribution(turn)" in str(table.blocks()[-2])
 
 
 def test_a_board_has_coordinates_and_fixed_numbers() -> None:

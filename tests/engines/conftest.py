@@ -13,7 +13,8 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
 os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
-collect_ignore = [f"test_{engine}.py" for engine in ("vllm", "deepspeed") if find_spec(engine) is None]
+NEEDS = {"vllm": "vllm", "deepspeed": "deepspeed", "lm": "llama_cpp"}
+collect_ignore = [f"test_{tests}.py" for tests, package in NEEDS.items() if find_spec(package) is None]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ Mean |log p - log q| is what tells: the mean ratio is 1 in expectation whatever 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,7 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from dev.gpu.vllm import MAX_LENGTH, TOLERANCE, make_config, start_model, train, verdict
+from mage_commands import main as mage
+from tests.engines.pretrained import smollm2
 from tests.processes import ROOT
 from tests.trainer.tiny_runs import TINY, flags
 from trainer.__main__ import main
@@ -37,6 +40,7 @@ from trainer.rollout.tasks import rollout_specs
 from trainer.trl.setup import env_maker, pool_weights
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+__all__ = ["smollm2"]
 
 
 @pytest.mark.usefixtures("one_engine")
@@ -95,20 +99,38 @@ DEVELOPMENT = {"VLLM_SERVER_DEV_MODE": "1"}
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A `vllm serve` of the tiny model: its address, and the model's folder."""
     model = start_model(tmp_path_factory.mktemp("served"))
+    with serving(model, tmp_path_factory.mktemp("log")) as url:
+        yield url, model
+
+
+@pytest.fixture(scope="module")
+def served_pretrained(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A `vllm serve` of SmolLM2 in float32, so that its log-probabilities can be compared closely."""
+    with serving(str(smollm2), tmp_path_factory.mktemp("log"), "--dtype", "float32") as url:
+        yield url, str(smollm2)
+
+
+@contextmanager
+def serving(model: str, folder: Path, *options: str) -> Iterator[str]:
+    """Start `vllm serve` with its log in `folder`, and yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-c", SERVE, "serve", model, "--port", str(port)]
     limits = ["--max-model-len", str(MAX_LENGTH), "--logprobs-mode", "processed_logprobs"]
-    log = tmp_path_factory.mktemp("log") / "server.log"
+    log = folder / "server.log"
     with log.open("w") as written:
         server = subprocess.Popen(
-            [*command, *limits], stdout=written, stderr=written, start_new_session=True, env=os.environ | DEVELOPMENT
+            [*command, *limits, *options],
+            stdout=written,
+            stderr=written,
+            start_new_session=True,
+            env=os.environ | DEVELOPMENT,
         )
     try:
         wait_until_healthy(url, server, log)
-        yield url, model
+        yield url
     finally:
         for ending in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -128,7 +150,11 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> 
 
 @pytest.mark.parametrize("context", ["conversation", "rebuilt"])
 def test_vllm_serve_samples_from_the_model(served: tuple[str, str], context: str, tmp_path: Path) -> None:
-    url, folder = served
+    samples_from_the_model(*served, context, tmp_path)
+
+
+def samples_from_the_model(url: str, folder: str, context: str, tmp_path: Path) -> None:
+    """The server's log-probabilities are those of the model in the folder, and not those of other weights."""
     config = make_config("trl", tmp_path, use_vllm=False, context=context)
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(folder))
     settings = RequestSettings(max_new_tokens=16, max_prompt_length=MAX_LENGTH - 16, timeout=300.0)
@@ -137,13 +163,30 @@ def test_vllm_serve_samples_from_the_model(served: tuple[str, str], context: str
     played = collect([env_maker(config)() for _ in specs], generator, specs)
     generator.close()
     assert [trajectory.failures for trajectory in played] == [()] * 4
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     rows = build_rows(played, [[1.0] * len(trajectory.steps) for trajectory in played])
     assert mismatch(model, rows) < TOLERANCE
     with torch.no_grad():
         for weight in model.parameters():
             weight += 0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     assert mismatch(model, rows) > TOLERANCE  # another model's probabilities are not the server's
+
+
+def test_vllm_serve_samples_from_a_pretrained_model(served_pretrained: tuple[str, str], tmp_path: Path) -> None:
+    samples_from_the_model(*served_pretrained, "conversation", tmp_path)
+
+
+@pytest.mark.parametrize("role", ["agent", "opponent"])
+def test_a_pretrained_model_behind_vllm_plays(served_pretrained: tuple[str, str], role: str, tmp_path: Path) -> None:
+    url, folder = served_pretrained
+    name = f"llm:{folder}@{url}/v1,max_tokens=12,cache=off"
+    agent, opponent = (name, "pd/all-c") if role == "agent" else ("scripted:first", name)
+    options = ["--env", "mage/PrisonersDilemma-Meta-v0", "--env-kwargs", '{"rounds": 1, "on_invalid": "forfeit"}']
+    options += ["--num-episodes", "2", "--rows", "1", "--memory", "history", "--opponents", opponent]
+    out = tmp_path / "run"
+    assert mage(["eval", agent, *options, "--out", str(out)]) == 0
+    assert json.loads((out / "summary.json").read_text())["rows"][0]["meta_episodes"] == 1
+    assert mage(["validate", str(out)]) == 0
 
 
 def two_processes(*arguments: str) -> None:

@@ -70,6 +70,17 @@ class RaggedCache:
 
     def append(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
         """Forward the new ids of each row. Return the logits after the last one, (B, V); undefined without new ids."""
+        distinct = {tuple(part): place for place, part in enumerate(dict.fromkeys(map(tuple, new)))}
+        if self.mask.shape[1] or len(distinct) == len(new):
+            return self._forward(new)
+        # The members of a group begin with the same prompt. In an empty cache it is forwarded once.
+        rows = [distinct[tuple(part)] for part in new]
+        self.mask, self.lengths = self.mask[: len(distinct)], self.lengths[: len(distinct)]
+        logits = self._forward(list(distinct))
+        self.select(rows)
+        return logits[rows]
+
+    def _forward(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
         width = max(map(len, new))
         ids = np.zeros((len(new), width), np.int64)
         mask = np.zeros_like(ids)
@@ -87,7 +98,9 @@ class RaggedCache:
             position_ids=self._tensor(positions),
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=1,
+            # As an index and not as a number of columns: torch multiplies a slice of the hidden states by a copy of
+            # the output matrix per row, which takes longer than all layers together.
+            logits_to_keep=self._tensor(np.array([width - 1])),
         )
         logits: torch.Tensor = output.logits[:, -1]
         return logits
@@ -310,10 +323,11 @@ class HFGenerator:
             mask[row, width - len(held) :] = 1
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         # Only the positions that predict reply tokens: logits over the whole prompt would need far more memory.
+        columns = torch.arange(width - most - 1, width - 1, device=self.model.device)
         logits = self.model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=most + 1, use_cache=False
+            input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=columns, use_cache=False
         ).logits
-        logps = logits[:, :-1].float().log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
+        logps = logits.float().log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
         return [float(logps[row, most - len(end) :].sum()) for row, end in enumerate(ends)]
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:

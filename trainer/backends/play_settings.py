@@ -57,7 +57,10 @@ class PlaySettings:
         """
         path = Path(folder) / FILE
         if not path.exists():
-            raise FileNotFoundError(f"{folder} holds no {FILE}; pass a folder that mage train or the demo saved.")
+            raise FileNotFoundError(
+                f"{folder} holds no {FILE}; pass a folder that mage train or the demo saved, or evaluate "
+                f"any other model as hf:{folder}."
+            )
         content = read_inside(Path(folder), FILE)
         try:
             told = parse_json(content)
@@ -95,7 +98,7 @@ def _check_keys(kind: type[Any], found: Mapping[str, Any]) -> None:
 
 
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:
-    """Return a local generator for the model in a folder, and the model's play settings.
+    """Return a local generator for the model in a folder with a `mage.json`, and the model's play settings.
 
     Args:
         folder: Folder of a saved model.
@@ -106,6 +109,26 @@ def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> 
         FileNotFoundError, UntrustedName: As `PlaySettings.load`.
         ValueError: As `PlaySettings.load` and `load_model`.
     """
+    settings = PlaySettings.load(folder)
+    return make_generator(folder, settings, cached, **changes), settings
+
+
+def make_generator(
+    folder: str | Path, settings: PlaySettings, cached: bool = False, device: str = "cpu", **changes: Any
+) -> Generator:
+    """Return a local generator for any model in a folder, with these settings.
+
+    Args:
+        folder: Folder of the model, with or without a `mage.json`, which is not read.
+        settings: Limits, sampling and prompt format.
+        cached: True to keep the key-value cache between the calls of a conversation.
+        device: Device of the model, or `auto` for a GPU if there is one.
+        changes: Fields of `Sampling` to replace.
+
+    Raises:
+        ValueError: As `load_model`.
+    """
+    import torch
     from transformers import AutoTokenizer
 
     # Imported here, because reading play settings needs neither torch nor transformers.
@@ -113,12 +136,15 @@ def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> 
     from trainer.backends.local_model import HFGenerator, Sampling
     from trainer.backends.weights import load_model
 
-    settings = PlaySettings.load(folder)
     model = load_model(Path(folder))
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    # torch declares `to` with overloads that mypy does not resolve for this class.
+    placed: Any = model
+    placed.to(device)
     sampling: Sampling = replace(
         Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
     )
+    tokens = ChatTokenizer(AutoTokenizer.from_pretrained(folder), settings.prompt_format)
     kind = CachedGenerator if cached else HFGenerator
-    tokens = ChatTokenizer(tokenizer, settings.prompt_format)
-    return kind(model, tokens, sampling, settings.prompt_format.max_prompt_length), settings
+    return kind(model, tokens, sampling, settings.prompt_format.max_prompt_length)

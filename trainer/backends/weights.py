@@ -26,6 +26,27 @@ _CONFIGS = ("config.json", "adapter_config.json")
 _WRONG = {"missing_keys": "is missing", "mismatched_keys": "has another shape", "unexpected_keys": "is too much"}
 
 
+def local_folder(model: str | Path) -> Path:
+    """Return the folder of a model: its own, or the one in the hub's cache, into which it is downloaded if missing.
+
+    Raises ValueError if there is no such model.
+    """
+    # Not at the top: reading a local folder needs no client of the hub.
+    import httpx
+    from huggingface_hub import errors, snapshot_download
+
+    if Path(model).is_dir():
+        return Path(model)
+    try:
+        return Path(snapshot_download(str(model), allow_patterns=["*.json", "*.jinja", "*.safetensors", "*.model"]))
+    except (httpx.HTTPError, errors.HFValidationError, errors.LocalEntryNotFoundError) as error:
+        reason = str(error).strip().partition("\n")[0].removesuffix(".")
+        raise ValueError(
+            f"{model} is neither a folder nor a model that the hub or its cache returns ({reason}). Pass the folder of "
+            f"a saved model, or run: hf download {model}"
+        ) from error
+
+
 def load_model(folder: Path) -> PreTrainedModel:
     """Load the model in a folder, from any form of weights, in this process alone.
 

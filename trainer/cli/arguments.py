@@ -93,8 +93,8 @@ class ParsedArguments:
         imports.load_modules(config.imports)
         if not model.model_name_or_path:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
-        if script.warm_start < 0 or (script.warm_start and not self.model_defaults):
-            raise UsageError(f"warm_start={script.warm_start} must be at least 0, and above 0 only with --model words.")
+        if script.warm_start < 0:
+            raise UsageError(f"warm_start={script.warm_start} must be at least 0.")
         if (message := next(_unread_of_model(model), None)) is not None:
             raise UsageError(message)
         return script, config, model

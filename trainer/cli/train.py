@@ -45,7 +45,10 @@ OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
     "config": ("FILE", "YAML file with fields, which overrides both; flags override the file"),
     "model": ("NAME", "Folder or name on the hub; tiny is a random byte-level model, words a small one that learns"),
     "import": ("MODULE", imports.HELP),
-    "warm_start": ("N", "With --model words: steps of language modelling on random legal play first (default: 0)"),
+    "warm_start": (
+        "N",
+        "Steps of language modelling on random legal play first, of all weights (default: 0)",
+    ),
     "dry_run": ("", "Print the settings, one prompt of each kind and, with --hardware, the needs; train nothing"),
     "resume": ("", "Continue from the newest intact checkpoint of --output_dir"),
     "resume_if_any": ("", "As --resume if there is a checkpoint, else start a new run"),
@@ -262,6 +265,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
     from trainer.backends.tiny import general_tiny
+    from trainer.cli.warm_start import warm_copy
     from trainer.cli.words_model import words_model
     from trainer.runs.quiet import quieten
     from trainer.trl.checkpoints import on_first_rank
@@ -275,6 +279,8 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
     elif name == "words":
         name = on_first_rank(lambda: words_model(out / "words", config, script.warm_start))
+    if script.warm_start and model.model_name_or_path != "words":
+        name = on_first_rank(lambda: warm_copy(name, out / "warm", config, script.warm_start, last is not None))
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
     try:
         trainer = MAGETrainer(

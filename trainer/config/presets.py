@@ -155,8 +155,17 @@ WORDS: Fields = {
 
 def reply_limit(game_name: str) -> int:
     """Return the reply tokens that the presets of a game allow; the common limit for a game without a preset."""
-    limits = {game: fields.get("max_completion_length") for game, fields, _ in ENVIRONMENTS.values()}
-    found: int = limits.get(game_name) or COMMON["max_completion_length"]
+    return _limit(game_name, "max_completion_length")
+
+
+def prompt_limit(game_name: str) -> int:
+    """Return the prompt tokens that the presets of a game allow; the common limit for a game without a preset."""
+    return _limit(game_name, "max_prompt_length")
+
+
+def _limit(game_name: str, field: str) -> int:
+    limits = {game: fields.get(field) for game, fields, _ in ENVIRONMENTS.values()}
+    found: int = limits.get(game_name) or COMMON[field]
     return found
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, local_generator
 from mage_envs.core import BY_THE_RULES, Game, Policy, RemembersMetaEpisode, SeesResults, Turn, hand_results
 from mage_envs.exceptions import reason_of, stops
 from mage_envs.loading.arguments import nearest_name, parse
@@ -37,6 +38,8 @@ FORMS: Mapping[str, str] = {
     "scripted:random": "any legal action",
     "model:FOLDER": "a saved model, or a training checkpoint, as in model:runs/demo; the folder's path alone will do, "
     "and so will checkpoint:FOLDER, its name as an opponent",
+    "hf:MODEL": "any chat model in a Hugging Face folder or on the hub, with the sampling and limits of the game's "
+    "presets, as in hf:runs/smollm2 or hf:Qwen/Qwen3-4B,max_tokens=1024",
     "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1; "
     "a second @URL names another server of it",
 }
@@ -187,19 +190,9 @@ class SavedModelAgent:
         return own | dict(self.sampling or {})
 
     def generator(self, game: Game) -> Generator:
-        from trainer.backends.play_settings import load_generator
-        from trainer.runs.quiet import quieten
-
         # In a conversation each prompt extends the last one, so its key-value cache can be reused.
         converses = self.settings.env_kwargs.get("context") == "conversation"
-        try:
-            quieten()
-            generator, _ = load_generator(self.folder, cached=converses, **(self.sampling or {}))
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                f'Agent {self.name!r} requires {error.name}. Install it with: pip install "mage-envs[train]"'
-            ) from error
-        return generator
+        return local_generator(self.name, self.folder, self.settings, self.sampling, converses)
 
 
 class PolicyAgent:
@@ -338,9 +331,11 @@ def _agent(spec: str, sampling: Mapping[str, float] | None) -> Agent:
     parsed = parse(spec)
     kind, rest = parsed.name, parsed.arguments or ""
     saved = kind in ("model", "checkpoint")
-    models = (saved and rest) or (kind not in ("policy", "scripted", "llm") and Path(spec).is_dir() and spec)
+    models = (saved and rest) or (kind not in ("policy", "scripted", "llm", "hf") and Path(spec).is_dir() and spec)
     if models:
         return SavedModelAgent(models, sampling)
+    if kind == "hf" and rest:
+        return HuggingFaceAgent(spec, parsed, sampling)
     if kind == "llm" and rest:
         return EndpointAgent(rest, sampling)
     if sampling:

@@ -6,15 +6,24 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
+from mage_envs.text.generation import Message, Prompt
 from tests.trainer.tiny_runs import flags
 from trainer.__main__ import main
+from trainer.backends.local_model import HFGenerator, Sampling
 from trainer.backends.play_settings import PlaySettings
+from trainer.backends.tiny import byte_tokenizer, general_tiny
+from trainer.backends.tokens import ChatTokenizer
+from trainer.backends.weights import load_model
+from trainer.cli.warm_start import warm_copy
 from trainer.cli.words_model import words_model
 from trainer.config.mage_config import MAGEConfig
 from trainer.config.presets import WORDS as DEFAULTS
+from trainer.config.run_settings import RunSettings
 from trainer.trl import setup
 from trainer.trl.setup import prefer_exact
 
@@ -80,13 +89,62 @@ def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:
     assert weights[1].equal(weights[2])
 
 
+@pytest.mark.parametrize("style", ["prose", "words"])
+def test_a_saved_model_learns_the_form_of_legal_answers(style: str, tmp_path: Path) -> None:
+    """Other legal play of the run's own prompts becomes more likely, and the run trains the warm model."""
+    out = tmp_path / "run"
+    common = flags(env_id="mage/KuhnPoker-Meta-v0", prompt_style=style, memory="history", context="conversation")
+    common += flags(num_episodes=1, seat="first", max_completion_length=2, use_cpu="true", output_dir=out)
+    assert main(["--model", "tiny", *common, *SHORT, "--warm_start", "4"]) == 0
+    tokens, sampling = ChatTokenizer(byte_tokenizer()), Sampling(30)
+    generators = [HFGenerator(load_model(out / place), tokens, sampling) for place in ("tiny", "warm")]
+    env = gym.make("mage/KuhnPoker-Meta-v0", style=style, num_episodes=1, seat="first")
+    _, info = env.reset(seed=12345)
+    prompt = Prompt(tuple(Message(**message) for message in info["messages"]))
+    answers = ["<action>bet</action>", "<action>check</action>"] if style == "prose" else ["bet", "check"]
+    cold, warm = (generator.score([prompt], [answers])[0] for generator in generators)
+    assert all(after > before for before, after in zip(cold, warm, strict=True)), (cold, warm)
+
+
+def test_a_model_in_bfloat16_learns_as_in_float32(tmp_path: Path) -> None:
+    chosen = RunSettings(env_id="mage/KuhnPoker-Meta-v0", prompt_style="words", memory="history", num_episodes=1)
+    tokens, prompt = ChatTokenizer(byte_tokenizer()), Prompt((Message("user", "episode 1 first jack"),))
+    gains = {}
+    for kind in (torch.float32, torch.bfloat16):
+        start = tmp_path / str(kind)
+        load_model(Path(general_tiny(start))).to(kind).save_pretrained(start)
+        warm = Path(warm_copy(str(start), tmp_path / f"warm-{kind}", chosen, 12))
+        cold, after = (
+            HFGenerator(load_model(f).float(), tokens, Sampling(30)).score([prompt], [["bet"]]) for f in (start, warm)
+        )
+        assert load_model(warm).dtype is kind
+        gains[kind] = after[0][0] - cold[0][0]
+    assert gains[torch.float32] > 0.1
+    assert gains[torch.bfloat16] == pytest.approx(gains[torch.float32], rel=0.1)
+
+
+def test_a_resumed_run_keeps_its_warm_start(tmp_path: Path) -> None:
+    chosen = RunSettings(env_id="mage/KuhnPoker-Meta-v0", memory="history", num_episodes=1)
+    start, folder = general_tiny(tmp_path / "tiny"), tmp_path / "warm"
+
+    def weights(resumes: bool) -> bytes:
+        assert warm_copy(start, folder, chosen, 1, resumes=resumes) == str(folder)
+        return (folder / "model.safetensors").read_bytes()
+
+    first = weights(resumes=True)
+    assert first != (tmp_path / "tiny" / "model.safetensors").read_bytes()
+    # Other settings of the same run would give other weights.
+    chosen.seed = 1
+    assert weights(resumes=True) == first
+    assert weights(resumes=False) != first
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--model", "words", "--prompt_style", "prose"), "reads prompts of prompt_style=words, not 'prose'"),
         (("--model", "words", "--env_id", "mage/Sokoban-Meta-v0"), "style='words' needs a fixed set of actions"),
         (("--model", "words", "--warm_start", "-1"), "warm_start=-1 must be at least 0"),
-        (("--model", "tiny", "--warm_start", "5"), "only with --model words"),
     ],
 )
 def test_a_mistake_is_one_line(

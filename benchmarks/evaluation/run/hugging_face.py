@@ -1,0 +1,126 @@
+"""`hf:MODEL`: any chat model in a Hugging Face folder or on the hub as an agent, and the loader of local models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mage_envs.core import Game
+from mage_envs.loading.arguments import Spec, call
+
+if TYPE_CHECKING:
+    from mage_envs.text.generation import Generator
+    from trainer.backends.play_settings import PlaySettings
+
+
+@dataclass(frozen=True)
+class HuggingFaceOptions:
+    """Options of `hf:MODEL,KEY=VALUE,...`."""
+
+    model: str
+    """Folder, or name on the hub, without commas."""
+    max_tokens: int | None = None
+    """Reply limit in tokens; None is the limit of the game's presets."""
+    thinking: bool | None = None
+    """Value of the template's variable `enable_thinking`; None is the template's default."""
+
+
+class HuggingFaceAgent:
+    """A chat model in a folder or on the hub, queried with the sampling and limits of the game's presets."""
+
+    def __init__(self, name: str, spec: Spec, sampling: Mapping[str, float] | None) -> None:
+        """Find the model, and download it if it is on the hub. The weights are loaded by `generator`.
+
+        Args:
+            name: Name of the agent in records and tables.
+            spec: Specification with the arguments `MODEL[,KEY=VALUE]...`.
+            sampling: Fields of the trainer's `Sampling` to replace.
+
+        Raises:
+            ValueError: If an option is unknown or out of range, or if there is no such model.
+        """
+        self.name = name
+        self.sampling = sampling
+        self.options = call(f"Agent {name!r}", spec, HuggingFaceOptions)
+        if self.options.max_tokens is not None and self.options.max_tokens < 1:
+            raise ValueError(f"Agent {name!r}: max_tokens={self.options.max_tokens} must be at least 1.")
+        try:
+            from trainer.backends.weights import local_folder
+        except ModuleNotFoundError as error:
+            raise _missing(name, error) from error
+
+        # The model is loaded later, when other code may have changed the current directory.
+        self.folder = local_folder(self.options.model).absolute()
+        if not (self.folder / "config.json").is_file():
+            raise ValueError(f"Agent {name!r}: {self.folder} has no config.json. Use the folder of a saved model.")
+
+    def request(self, game_name: str) -> dict[str, Any]:
+        """Return its sampling and limits in that game, for the records."""
+        settings = self._settings(game_name)
+        own: dict[str, Any] = {
+            "max_tokens": settings.max_new_tokens,
+            "max_prompt_tokens": settings.prompt_format.max_prompt_length,
+            "temperature": settings.temperature,
+        }
+        if settings.prompt_format.chat_template_kwargs:
+            own["chat_template_kwargs"] = dict(settings.prompt_format.chat_template_kwargs)
+        return own | dict(self.sampling or {})
+
+    def generator(self, game: Game) -> Generator:
+        return local_generator(self.name, self.folder, self._settings(game.spec.name), self.sampling)
+
+    def _settings(self, game_name: str) -> PlaySettings:
+        from trainer.backends.play_settings import PlaySettings
+        from trainer.backends.tokens import PromptFormat
+        from trainer.config.presets import COMMON, prompt_limit, reply_limit
+
+        chosen = self.options
+        template = {} if chosen.thinking is None else {"enable_thinking": chosen.thinking}
+        reply = reply_limit(game_name) if chosen.max_tokens is None else chosen.max_tokens
+        # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
+        positions = json.loads((self.folder / "config.json").read_text()).get("max_position_embeddings")
+        prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
+        if prompt < 1:
+            raise ValueError(
+                f"Agent {self.name!r}: replies of {reply} tokens leave no room for a prompt in the model's {positions} "
+                f"positions. Set a lower limit, as in hf:{chosen.model},max_tokens={positions // 2}."
+            )
+        return PlaySettings(
+            "",
+            max_new_tokens=reply,
+            temperature=COMMON["temperature"],
+            prompt_format=PromptFormat(template, max_prompt_length=prompt),
+        )
+
+
+def local_generator(
+    name: str,
+    folder: Path,
+    settings: PlaySettings,
+    sampling: Mapping[str, float] | None,
+    converses: bool = False,
+) -> Generator:
+    """Load the model of an agent, on a GPU if there is one.
+
+    Args:
+        name: Name of the agent, for error messages.
+        folder: Folder of the model.
+        settings: Limits, sampling and prompt format.
+        sampling: Fields of the trainer's `Sampling` to replace.
+        converses: True to keep the key-value cache between the calls of a conversation.
+    """
+    try:
+        from trainer.backends.play_settings import make_generator
+        from trainer.runs.quiet import quieten
+
+        quieten()
+        return make_generator(folder, settings, converses, device="auto", **(sampling or {}))
+    except ModuleNotFoundError as error:
+        raise _missing(name, error) from error
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> ImportError:
+    return ImportError(f'Agent {name!r} requires {error.name}. Install it with: pip install "mage-envs[train]"')

@@ -1,0 +1,187 @@
+"""SmolLM2-135M in the ultimatum game: as it is, after the warm start, and after training, with controls.
+
+The commands `mage models smollm2` and `mage train --config examples/smollm2/train.yaml` make the model. Every cell is a
+run that `mage eval` could have stored, so `mage report` and `mage replay` read it. A finished run is not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.run.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.controls import controlled
+from benchmarks.evaluation.run.eval_command import measure, setting_from
+from benchmarks.evaluation.run.options import EvalOptions
+from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.tables.summary_table import aligned, number
+from benchmarks.exact.regret import regret_of_run
+from benchmarks.records.record_store import Records
+from mage_commands import main as mage
+from mage_envs.files.atomic import write_atomically
+from mage_envs.registry import make_game, settings_of
+from opponents.exact import headroom
+from trainer.backends.play_settings import make_generator
+
+ENV_ID = "mage/Ultimatum-Meta-v0"
+START = Path("runs/smollm2")
+TRAINED = Path("runs/smollm2-ultimatum")
+CONFIG = Path(__file__).with_name("train.yaml")
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+PANEL_SEED = 40_000
+"""Seed of the panel. Training uses other seeds."""
+PROSE_ROWS = 1
+"""Meta-episodes per opponent with the default prompts, which are long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredCell:
+    """Scores of one agent under one memory."""
+
+    name: str
+    meta_episodes: int
+    legal: float
+    """Share of the replies that are legal actions."""
+    episodes: list[dict[str, Any]]
+    """`Estimate` of the value in each episode, in pies."""
+    adjusted: list[dict[str, Any] | None]
+    """The same without the luck of the opponents' draws, as `mage regret` computes it from the played offers."""
+    transcripts: list[str]
+    """One meta-episode per opponent: its offers and what they paid."""
+
+
+def build(start: Path, trained: Path) -> None:
+    """Build the start model and train it, unless their folders are complete."""
+    if not (start / "config.json").is_file():
+        run("models", "smollm2", "--out", str(start))
+    if not (trained / "mage.json").is_file():
+        run("train", "--config", str(CONFIG), "--model", str(start), "--output_dir", str(trained), "--resume_if_any")
+
+
+def run(*arguments: str) -> None:
+    """Run a command of `mage` in this process. Raise RuntimeError if it fails."""
+    if status := mage(arguments):
+        raise RuntimeError(f"mage {' '.join(arguments)} ended with status {status}.")
+
+
+def cells(start: Path, trained: Path, rows: int) -> list[MeasuredCell]:
+    """Play every agent under every memory, or read the runs that are stored in `trained`/study."""
+    own, runs = SavedModelAgent(trained), trained / "study"
+    options = EvalOptions(env=ENV_ID, env_kwargs=own.settings.env_kwargs, rows=rows, seed=PANEL_SEED)
+    # Few tokens, because no reply in these prompts is an action, and each takes a call of its own.
+    prose = make_agent(f"hf:{start},max_tokens=16")
+    found = [
+        cell(
+            "as it is, default prompts",
+            prose,
+            replace(options, env_kwargs={"memory": "history", "on_invalid": "forfeit"}, rows=PROSE_ROWS),
+            runs / "prose",
+        )
+    ]
+    for name, folder in (("as it is", start), ("after the warm start", trained / "warm")):
+        # The trained model's prompts and limits, with other weights.
+        agent = GeneratorAgent(make_generator(folder, own.settings, cached=True), f"{name}: {folder}")
+        found.append(cell(name, agent, options, runs / folder.name))
+    played = runs / "trained"
+    found.append(cell("trained", own, options, played))
+    found.append(cell("trained, no memory", own, options, runs / "none", "none"))
+    found.append(cell("trained, another opponent's memory", own, options, runs / "other", "other", str(played)))
+    return found
+
+
+def cell(
+    name: str, agent: Agent, options: EvalOptions, out: Path, control: str | None = None, source: str | None = None
+) -> MeasuredCell:
+    """Return the scores of one agent, whose run is stored in `out`.
+
+    Args:
+        name: Name of the cell.
+        agent: Agent to play.
+        options: Options of the evaluation.
+        out: Folder of the run. If it holds meta-episodes, only the missing ones are played.
+        control: Control of the memory, or None.
+        source: Run from which the control `other` copies memories.
+    """
+    setting = setting_from(options, agent)
+    if control is not None:
+        setting = controlled(setting, control, source)
+    own = replace(options, agents=(agent.name,), out=out, resume=out.exists(), control=None)
+    scores = measure(own, agent, setting).summary.overall
+    judged = regret_of_run(Records(out))
+    values = [episode.returns.estimate for episode in scores.episodes]
+    return MeasuredCell(
+        name=name,
+        meta_episodes=scores.meta_episodes,
+        legal=1 - scores.invalid,
+        episodes=[asdict(value) for value in values],
+        adjusted=[None if one.adjusted is None else asdict(one.adjusted) for one in judged.episodes],
+        transcripts=transcripts(out),
+    )
+
+
+def transcripts(folder: Path) -> list[str]:
+    """Return the first meta-episode against each opponent of a run, one line each: replies and returns."""
+    lines: dict[str, str] = {}
+    for _, line in sorted(Records(folder).lines.items()):
+        replies = [" ".join(call["reply"].split())[:40] for call in line["calls"]]
+        paid = " ".join(f"{episode['value']:.1f}" for episode in line["episodes"])
+        lines.setdefault(line["opponent"], f"{line['opponent']}: {' | '.join(replies)} -> {paid}")
+    return list(lines.values())
+
+
+def table(found: Sequence[MeasuredCell], exact: Any) -> str:
+    """Return the results as text."""
+    rows = [
+        [one.name, str(one.meta_episodes), f"{one.legal:.1%}", *map(_cell, one.episodes), _cell(one.adjusted[-1])]
+        for one in found
+    ]
+    solved = exact["per_episode"]
+    for name, values in (("blind", [exact["blind"]] * 3), ("Bayes-optimal, sum", solved["sum"])):
+        rows.append([f"{name}, exact", "", "", *map(number, values), ""])
+    rows.append(["known opponent, exact", "", "", *[number(exact["known"])] * 3, ""])
+    head = ["", "n", "legal", "episode 1", "episode 2", "episode 3", "episode 3, luck-adjusted"]
+    notes = [
+        "Values are shares of the pie; ± is half a 95% interval. n: meta-episodes of three episodes, the same number",
+        "against each hidden price from 1 to 8. legal: share of the replies that are legal actions; any other reply",
+        "forfeits its episode. luck-adjusted: mage regret, from the offers that were made.",
+    ]
+    text = ["SmolLM2-135M-Instruct in the ultimatum game", "", *aligned(head, rows), *notes]
+    for one in found:
+        text += ["", f"{one.name}: replies of one meta-episode per opponent -> paid", *one.transcripts]
+    return "\n".join(text) + "\n"
+
+
+def _cell(estimate: dict[str, Any] | None) -> str:
+    if estimate is None:
+        return "n/a"
+    read = Estimate(**estimate)
+    return number(read.mean) if read.half is None else f"{number(read.mean)} ± {read.half:.3f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build, train and measure, and write the table and its numbers."""
+    parser = argparse.ArgumentParser(prog="python -m examples.smollm2", description=__doc__)
+    parser.add_argument("--rows", type=int, default=32, metavar="N", help="meta-episodes per opponent (default: 32)")
+    parser.add_argument("--start", type=Path, default=START, metavar="FOLDER", help=f"start model (default: {START})")
+    parser.add_argument(
+        "--trained", type=Path, default=TRAINED, metavar="FOLDER", help=f"trained model (default: {TRAINED})"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER", help="folder of smollm2.txt and .json")
+    chosen = parser.parse_args(arguments)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    build(chosen.start, chosen.trained)
+    game = make_game("Ultimatum")
+    exact = headroom(game, str(settings_of("Ultimatum").opponent), episodes=3, seat="first", gt=0.6).to_json()
+    found = cells(chosen.start, chosen.trained, chosen.rows)
+    text = table(found, exact)
+    write_atomically(chosen.out / "smollm2.txt", text)
+    numbers = {"cells": [asdict(one) for one in found], "exact": exact}
+    write_atomically(chosen.out / "smollm2.json", json.dumps(numbers, indent=1) + "\n")
+    sys.stdout.write(text)
+    return 0

@@ -6,6 +6,7 @@ VENV_VLLM ?= .venv-vllm
 VENV_DEEPSPEED ?= .venv-deepspeed
 VENV_RAY ?= .venv-ray
 VENV_LM ?= .venv-lm
+VENV_INTEROP ?= .venv-interop
 BIN = $(VENV)/bin
 # Parts of the tests to leave out where a system package is missing and may not be installed: terminal, browser, compiler
 LEAVE_OUT ?=
@@ -14,7 +15,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint docs bench peers ray slurm lm clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint docs bench peers ray slurm lm interop clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mage demo
@@ -50,7 +51,7 @@ test: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm and not lm" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm and not lm and not interop" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop
@@ -81,6 +82,12 @@ slurm: $(VENV_RAY)/.ready
 docs: $(VENV)/.develop
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 	@echo "wrote build/site/index.html"
+
+# Other frameworks, each in an environment of its own, because verifiers and openenv need different versions of mcp.
+INTEROP = openenv verifiers inspect_ai trl
+interop: $(INTEROP:%=$(VENV_INTEROP)-%/.ready)
+	for name in $(INTEROP); do $(VENV_INTEROP)-$$name/bin/python -m pytest -m interop tests/interop/test_$$name.py \
+	  $(PYTEST_ARGS) || exit 1; done
 
 lint: $(VENV)/.develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -137,5 +144,16 @@ $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	  -e ".[train,ray,slurm,records,cli]" pytest pytest-timeout
 	@touch $@
 
+$(VENV_INTEROP)-openenv/.ready: FRAMEWORK = openenv==0.10.0 -e .
+$(VENV_INTEROP)-verifiers/.ready: FRAMEWORK = verifiers==0.4.0 uv -e .
+$(VENV_INTEROP)-inspect_ai/.ready: FRAMEWORK = inspect-ai==0.3.285 openai -e .
+$(VENV_INTEROP)-trl/.ready: FRAMEWORK = trl==1.16.0 -c constraints.txt -e .[train]
+$(VENV_INTEROP)-%/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(@D)
+	$(if $(findstring trl,$@),$(@D)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check $(FRAMEWORK) pytest pytest-timeout
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_DEEPSPEED) $(VENV_RAY) $(VENV_LM) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_DEEPSPEED) $(VENV_RAY) $(VENV_LM) $(VENV_INTEROP)-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -46,6 +46,7 @@ COMMANDS = {
         "Play",
         "convert and check WebShop's original data files, or serve its site to a browser",
     ),
+    "serve": Entry("wrappers.adapters.serve", "Play", "serve environments to clients of other frameworks (OpenEnv)"),
     "demo": Entry(
         "benchmarks.demo.run",
         "Train",

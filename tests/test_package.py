@@ -132,6 +132,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "trainer",
         "benchmarks",
         "mage_commands.py",
+        "mage_envs_vf.py",
     }
     inside = {file.split("/")[1] for file in files if file.startswith("benchmarks/")}
     assert inside == {

@@ -26,7 +26,7 @@ def functions(name):
     if hasattr(module, "command"):
         return {name: module.command}
     infos = module.app.registered_commands
-    if len(infos) == 1:
+    if len(infos) == 1 and module.app.registered_callback is None:
         return {name: None}
     return {f"{name} {info.name}": None for info in infos}
 

@@ -1,0 +1,86 @@
+"""Runs of `mage eval`, and servers in processes of their own, to compare other frameworks with."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+RUN = "import sys, mage_commands; sys.argv[0] = 'mage'; sys.exit(mage_commands.mage())"
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+class Row(NamedTuple):
+    """A meta-episode as the model sees it."""
+
+    prompts: list[str]
+    """The newest message of each call."""
+    replies: list[str]
+    rewards: list[float]
+    """R_k of each episode."""
+    secrets: list[str]
+    """Texts that no client may see."""
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """Return the SHA-256 of the prompts, the replies and the rewards of all rows, in order."""
+    return hashlib.sha256(json.dumps([row[:3] for row in rows]).encode()).hexdigest()
+
+
+def recorded(folder: Path, panel: str, agent: str = "scripted:random", **options: Any) -> list[Row]:
+    """Play a panel with `mage eval` in another process, and return its records."""
+    out = folder / "run"
+    command = ["eval", agent, "--panel", panel, "--out", str(out), "--env-kwargs", json.dumps(options)]
+    done = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, cwd=folder, env=ENV)
+    assert done.returncode == 0, done.stderr
+    files = sorted((out / "episodes").iterdir())
+    lines = [json.loads(line) for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+    return [
+        Row(
+            prompts=[call["messages"][-1]["content"] for call in line["calls"]],
+            replies=[call["reply"] for call in line["calls"]],
+            rewards=[episode["reward"] for episode in line["episodes"]],
+            secrets=[one for one in (line["opponent"], line["played"], str(line["task"]["seed"])) if one],
+        )
+        for line in sorted(lines, key=lambda line: line["index"])
+    ]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+@contextmanager
+def served(*options: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `mage serve openenv` in a process of its own until it answers, and stop it at the end."""
+    command = [sys.executable, "-c", RUN, "serve", "openenv", "--port", str(port), *options]
+    with log.open("ab") as output:
+        server = subprocess.Popen(command, env=ENV, stdout=output, stderr=output)
+    try:
+        for _ in range(1200):
+            assert server.poll() is None, log.read_text()
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield server
+    finally:
+        if server.poll() is None:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)

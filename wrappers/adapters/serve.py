@@ -1,0 +1,66 @@
+"""`mage serve`: serve environments to clients of other frameworks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from mage_envs.cli.commands import add_command, choice_of
+from mage_envs.cli.json_options import read_object
+from wrappers.adapters.rewards import REWARDS
+
+
+def openenv(
+    env: Annotated[
+        str,
+        typer.Option(metavar="ID", help="Environment of clients that name no panel (default: Kuhn Poker's meta id)"),
+    ] = "mage/KuhnPoker-Meta-v0",
+    env_kwargs: Annotated[
+        Mapping[str, Any] | None,
+        typer.Option(
+            parser=partial(read_object, "--env-kwargs"),
+            metavar="JSON",
+            help="""Options of the environments as JSON, such as '{"context": "conversation"}'""",
+        ),
+    ] = None,
+    reward: Annotated[
+        str, typer.Option(parser=choice_of(REWARDS), metavar="NAME", help="return (default), final or differential")
+    ] = "return",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1). There is no log-in.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, metavar="N", help="Port (default: 8000)")] = 8000,
+    max_sessions: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of clients (default: 64)")] = 64,
+    session_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time after which a silent session ends in seconds (default: 300)")
+    ] = 300.0,
+) -> None:
+    """Serve an environment and all panels to OpenEnv clients, until Ctrl-C.
+
+    Example: mage serve openenv --port 8000
+    """
+    try:
+        import uvicorn
+
+        from wrappers.adapters.openenv import server
+    except ImportError as error:
+        raise ImportError(
+            f'mage serve openenv requires OpenEnv: {error}. Install it with: pip install "mage-envs[openenv]"'
+        ) from error
+    app = server(env, reward=reward, env_kwargs=env_kwargs, max_sessions=max_sessions, session_timeout=session_timeout)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve environments to clients of other frameworks.")
+
+
+@app.callback()
+def _several() -> None:
+    # With one subcommand only, typer would drop its name without this callback.
+    """Serve environments to clients of other frameworks."""
+
+
+add_command(app, "openenv", openenv)

@@ -203,6 +203,8 @@ class TextGameEnv(gym.Env[str, str]):
         self._screen = Screen(game.spec, render_mode)
         self.metadata = self._screen.metadata
         self._plan = seat_plan(seat, game.spec.players, hands_per_episode)
+        self._moved = self._plan.moved
+        """Number of seats that the learner moves per episode, by the rule of the last reset."""
         self._course = self._plan.courses[0]
         """The learner's seats in the hands of this episode."""
         self._reveals = reveal_opponent
@@ -240,8 +242,8 @@ class TextGameEnv(gym.Env[str, str]):
 
     @property
     def seats_change(self) -> bool:
-        """Return True if the learner's seat changes from hand to hand."""
-        return self._plan.moved > 0
+        """Return True if the learner's seat changes from hand to hand of this episode."""
+        return self._moved > 0
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -258,6 +260,7 @@ class TextGameEnv(gym.Env[str, str]):
         if isinstance(seat, str):
             plan, seat = seat_plan(seat, self.game.spec.players, self.hands_per_episode), None
         firsts, courses, moved = plan
+        self._moved = moved
         if seat is None:
             seat = firsts[0] if len(firsts) == 1 else int(streams.number(POOL) * len(courses))
         self._course = courses[(seat + moved * episode) % len(courses)]

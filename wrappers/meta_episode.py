@@ -171,6 +171,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat.clear()
         self._chat_told = 0
         self._start_episode(0)
+        # The options may replace the rule for the seat, which prompts state.
+        if self._frame.seats_change is not None:
+            self._frame = self._frame._replace(seats_change=self.env.get_wrapper_attr("seats_change"))
         self._run_hooks(BEFORE_EPISODE)
         return self._chat.text, self._make_info(outcome()) | {"max_steps": self.max_steps}
 

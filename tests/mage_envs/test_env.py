@@ -321,7 +321,10 @@ def test_a_state_of_a_table_game_builds_its_info_once_and_no_caller_can_change_i
     assert state.info(0) is state.info(0)
     assert state.info(0) == State.info(state, 0)
     info["legal_actions"], info["seat"] = (), 9
-    assert env.reset(seed=0)[1] == state.info(0) == State.info(state, 0)
+    observation, info = env.reset(seed=0)
+    message = {"role": "user", "content": observation}
+    assert info == state.info(0) | {"messages": [message], "max_steps": env.unwrapped.max_turns}
+    assert state.info(0) == State.info(state, 0)
 
 
 @pytest.mark.parametrize("action", [None, 3, b"bet", ["bet"]])

@@ -14,7 +14,7 @@ INFO = {
     "information_state": "Qb",
     "episode_index": 2,
     "history": ["deal Q", "bet"],
-    "task": "levels/7",
+    "private": {"task": "levels/7"},
 }
 
 

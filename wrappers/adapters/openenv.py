@@ -20,8 +20,12 @@ from pydantic import Field
 import mage_envs
 from wrappers.adapters.rewards import make, make_for
 
-panel_tasks = lru_cache(maxsize=32)(lambda name: mage_envs.panel(name).tasks())
-"""Function that returns the tasks of a panel. The task API calls it once per row."""
+
+@lru_cache(maxsize=32)
+def panel_tasks(name: str) -> tuple[mage_envs.Task, ...]:
+    """Return the tasks of a panel. The task API calls this once per row."""
+    rows: tuple[mage_envs.Task, ...] = mage_envs.panel(name).tasks()
+    return rows
 
 
 class AnswerAction(Action):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.run.preflight import PREFLIGHT, Expectation, Price, expectation
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.suites.setting import Setting
@@ -47,7 +48,7 @@ def dry_run(agent: Agent, setting: Setting, price: Price | None) -> Expectation 
     Raises:
         RuntimeError: If every meta-episode of random play failed.
     """
-    if not isinstance(agent, EndpointAgent | SavedModelAgent):
+    if not isinstance(agent, EndpointAgent | HuggingFaceAgent | SavedModelAgent):
         return None
     request = agent.request(setting.game_name)
     limit = int(request.get("max_tokens") or request["max_completion_tokens"])

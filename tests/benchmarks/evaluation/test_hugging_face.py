@@ -83,13 +83,13 @@ def test_a_worker_rebuilds_the_agent_only_from_the_same_weights(folder: str, tmp
     place = tmp_path / "model"
     shutil.copytree(folder, place)
     identity = identity_of(agent(f"hf:{place},max_tokens=2", temperature=0.5), "KuhnPoker")
-    rebuilt = agent_of(identity, "KuhnPoker")
+    rebuilt = agent_of(identity["name"], identity, "KuhnPoker")
     assert isinstance(rebuilt, HuggingFaceAgent)
     assert rebuilt.request("KuhnPoker") == {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 0.5}
     shutil.rmtree(place)
     general_tiny(place, seed=1)
     with pytest.raises(RuntimeError, match="On the worker, hf:.* is another model"):
-        agent_of(identity, "KuhnPoker")
+        agent_of(identity["name"], identity, "KuhnPoker")
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,11 @@ from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.eval_command import measure, setting_from
 from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.summary_table import aligned, number
+from benchmarks.evaluation.tables.summary_table import number
 from benchmarks.exact.regret import regret_of_run
 from benchmarks.records.record_store import Records
 from mage_commands import main as mage
+from mage_envs.cli.tables import TextTable
 from mage_envs.files.atomic import write_atomically
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import headroom
@@ -112,7 +113,7 @@ def cell(
     if control is not None:
         setting = controlled(setting, control, source)
     own = replace(options, agents=(agent.name,), out=out, resume=out.exists(), control=None)
-    scores = measure(own, agent, setting).summary.overall
+    scores = measure(own, agent, setting, agent.name).summary.overall
     judged = regret_of_run(Records(out))
     values = [episode.returns.estimate for episode in scores.episodes]
     return MeasuredCell(
@@ -151,7 +152,7 @@ def table(found: Sequence[MeasuredCell], exact: Any) -> str:
         "against each hidden price from 1 to 8. legal: share of the replies that are legal actions; any other reply",
         "forfeits its episode. luck-adjusted: mage regret, from the offers that were made.",
     ]
-    text = ["SmolLM2-135M-Instruct in the ultimatum game", "", *aligned(head, rows), *notes]
+    text = ["SmolLM2-135M-Instruct in the ultimatum game", "", str(TextTable(head, rows)).rstrip(), *notes]
     for one in found:
         text += ["", f"{one.name}: replies of one meta-episode per opponent -> paid", *one.transcripts]
     return "\n".join(text) + "\n"

@@ -69,6 +69,10 @@ class UnstatedFact(State):
     def observation(self, seat: int) -> str:
         return "State the hidden fact." if seat else WAITING
 
+    def picture(self, seat: int) -> Picture:
+        # The first view of the task does not depend on the fact.
+        return self._game.begin(self._errand, self._game.kinds_of_fact[0]).picture(0)
+
     def after(self, action: str) -> RelatedState:
         try:
             return RelatedState(self._game.begin(self._errand, action), action)

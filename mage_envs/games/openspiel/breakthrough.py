@@ -44,13 +44,13 @@ class BreakthroughTexts(Texts):
 
     def rules(self) -> str:
         return (
-            f"Breakthrough on a board of {self._rows} rows and {self._columns} columns. The first player has the black "
-            "pieces (b), which start at the top and move down; the second player has the white ones (w), which move "
-            "up. Black moves first, then the players take turns. A piece moves one field straight or diagonally "
-            "forward onto a free field, or diagonally forward onto a field with an opposing piece, which is taken; it "
-            "never takes straight ahead. The player who first brings a piece to the far row, or takes all opposing "
-            "pieces, wins. A move is written as the field left and the field entered, a letter for the column and a "
-            "number for the row each, as in a7a6."
+            f"Breakthrough on a board of {self._rows} rows and {self._columns} columns. Player 0 has the black pieces "
+            "(b), which start at the top and move down; player 1 has the white ones (w), which move up. Black moves "
+            "first, then the players take turns. A piece moves one field straight or diagonally forward onto a free "
+            "field, or diagonally forward onto a field with an opposing piece, which is taken; it never takes straight "
+            "ahead. Whoever first brings a piece to the far row, or takes all opposing pieces, wins. A move is written "
+            "as the field left and the field entered, a letter for the column and a number for the row each, as "
+            "in a7a6."
         )
 
     def actions(self) -> tuple[str, ...]:

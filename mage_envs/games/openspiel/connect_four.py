@@ -36,10 +36,10 @@ class ConnectFourTexts(Texts):
     def rules(self) -> str:
         return (
             f"Connect Four on a board of {self._rows} rows and {self._columns} columns. The players drop a piece into "
-            f"a column in turn, x first; it falls on the lowest free cell. The player who first has {self._line} "
-            "pieces in a row, horizontal, vertical or diagonal, wins; a full board without such a row is a draw. The "
-            "board is shown from the top row down, '.' is a free cell, and the columns are numbered below it. A move "
-            f"is the number of a column that is not full, from 1 (left) to {self._columns} (right)."
+            f"a column in turn, x first; it falls on the lowest free cell. Whoever first has {self._line} pieces in a "
+            "row, horizontal, vertical or diagonal, wins; a full board without such a row is a draw. The board is "
+            "shown from the top row down, '.' is a free cell, and the columns are numbered below it. A move is the "
+            f"number of a column that is not full, from 1 (left) to {self._columns} (right)."
         )
 
     def actions(self) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from mage_envs.text.words.spelling import WordsOfState, said
 RANKS = "JQK"
 RULES = (
     "Leduc Poker. The deck has six cards: two each of J, Q and K, and K beats Q beats J. Both players put 1 chip into "
-    "the pot and get one card each. There are two rounds of betting, which the first player opens; between them one "
-    "card is laid open on the table. On their turn a player checks or raises, or, facing a raise, folds, calls or "
-    "raises again; a raise is 2 chips in the first round and 4 in the second, with at most two raises a round. At the "
-    "end a player whose card has the rank of the open card wins; if nobody has such a pair, the higher card wins, and "
-    "equal cards split the pot. A player who folds loses the chips already put in. Win as many chips as you can. The "
-    "actions are fold, check, call, raise, as they are listed."
+    "the pot and get one card each. There are two rounds of betting, which player 0 opens; between them one card is "
+    "laid open on the table. On their turn a player checks or raises, or, facing a raise, folds, calls or raises "
+    "again; a raise is 2 chips in the first round and 4 in the second, with at most two raises a round. At the end a "
+    "player whose card has the rank of the open card wins; if nobody has such a pair, the higher card wins, and equal "
+    "cards split the pot. Whoever folds loses what they put in. Win as many chips as you can. The actions are fold, "
+    "check, call, raise, as they are listed."
 )
 _VERBS = {"fold": "folds", "check": "checks", "call": "calls", "raise": "raises"}
 
@@ -57,7 +57,7 @@ def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
 
 
 class LeducTexts(Texts):
-    """Texts of Leduc Poker for two players, of which the first opens. Other games use the generic texts."""
+    """Texts of Leduc Poker for two players, of which player 0 opens. Other games use the generic texts."""
 
     unit = "chips"
 

@@ -66,7 +66,7 @@ class LiarsDiceTexts(Texts):
         dice = "one die" if self._dice == 1 else f"{self._dice} dice"
         return (
             f"Liar's Dice. Each of two players rolls {dice} with the faces 1 to {self._sides} and sees only their own. "
-            "The first player begins, then they take turns. A player makes a bid on all the dice together, such as "
+            "Player 0 begins, then they take turns. A player makes a bid on all the dice together, such as "
             f"'2 {_faces(self._sides)[1][1]}': at least two dice show that face. A face of {self._sides} is wild and "
             "counts as every face. Each bid must be higher than the last: more dice, or as many with a higher face. "
             "Instead of bidding, a player may say 'liar' to the last bid: then the dice are shown, the bidder wins if "

@@ -61,11 +61,11 @@ class NegotiationTexts(Texts):
         )
         return (
             "Negotiation. Two players share out a pool of books, hats and balls. Each player values the items in their "
-            "own way and does not know the other's values; the whole pool is worth 10 points to either. The first "
-            "player begins, then they take turns. On their turn a player agrees to the other's last offer, or makes "
-            "one of their own: they say what they keep, and the other player would get the rest. An agreement ends the "
-            f"hand, and each player scores the value of what they get. After {self._turns} turns without an agreement "
-            f"both get nothing.{fading}{breaking} Score as many points as you can. An offer is written as in "
+            "own way and does not know the other's values; the whole pool is worth 10 points to either. Player 0 "
+            "begins, then they take turns. On their turn a player agrees to the other's last offer, or makes one of "
+            "their own: they say what they keep, and the other player would get the rest. An agreement ends the hand, "
+            f"and each player scores the value of what they get. After {self._turns} turns without an agreement both "
+            f"get nothing.{fading}{breaking} Score as many points as you can. An offer is written as in "
             "'keep 1 book, 0 hats, 2 balls', with all three items; the other action is 'agree'."
         )
 

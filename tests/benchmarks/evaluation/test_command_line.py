@@ -158,7 +158,10 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         ),
         (["eval", "policy:cfr", "--panel", "kuhn-paper", "--opponents", "cfr"], "--panel fixes its opponents"),
         (["eval", "x", "--rows", "a"], "mage eval: Invalid value for '--rows': Input should be a valid integer"),
-        (["eval", "x", "--control", "frozn"], "one of 'none', 'frozen', 'shuffled', 'other'. Did you mean frozen?"),
+        (
+            ["eval", "x", "--control", "frozn"],
+            "'shuffled', 'other', 'given'. Did you mean frozen?",
+        ),
         (["eval"], "mage eval: Missing argument 'AGENT'."),
         (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),

@@ -387,6 +387,7 @@ def test_forms_are_all_made():
     made = {
         "policy:NAME": "policy:kuhn/nash",
         "model:FOLDER": None,
+        "hf:MODEL": None,
         "llm:MODEL@URL": "llm:tiny@http://127.0.0.1/v1,cache=off",
     }
     for form in FORMS:

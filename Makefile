@@ -141,7 +141,7 @@ $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_RAY)
 	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  -e ".[train,ray,slurm,records,cli]" pytest pytest-timeout
+	  -e ".[train,ray,slurm,records,report]" pytest pytest-timeout
 	@touch $@
 
 $(VENV_INTEROP)-openenv/.ready: FRAMEWORK = openenv==0.10.0 -e .

@@ -29,7 +29,7 @@ def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figur
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError(f'{what} requires matplotlib. Install it with: pip install "mage-envs[cli]"') from error
+        raise ImportError(f'{what} requires matplotlib. Install it with: pip install "mage-envs[report]"') from error
     figure = Figure(figsize=(width, height), layout="constrained" if constrained else None, dpi=dpi)
     # Attach the canvas directly: pyplot would keep every figure in global state and may require a display.
     FigureCanvasAgg(figure)

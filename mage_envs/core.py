@@ -206,7 +206,7 @@ class Game(ABC):
     def describe_opponent(self, name: str) -> str:
         """Return what knowing the opponent means, as a sentence for a prompt. Raises ValueError if there is none."""
         raise ValueError(
-            f"{self.spec.name} does not describe its opponents. Games of related tasks do (docs/related.md)."
+            f"{self.spec.name} does not describe its opponents. Only games that implement describe_opponent do."
         )
 
     def initial_states(self) -> Sequence[tuple[float, State]]:

@@ -3,6 +3,7 @@ shows, then found by its name."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -182,3 +183,24 @@ def test_hints_name_extras_that_exist() -> None:
     assert named <= set(extras)
     in_a_clone = {hint for hint in hints if "-e" in hint.split()}
     assert all(hint.startswith("pip install -e . ") for hint in in_a_clone), in_a_clone
+
+
+def test_help_and_errors_name_no_page_that_a_wheel_lacks() -> None:
+    """Only docstrings and comments, which readers of the code see, may name a page of docs/."""
+    named = []
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        # A command's docstring is its help.
+        helps = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.name == "command" and isinstance(node.body[0], ast.Expr)
+        }
+        named += [
+            f"{path.relative_to(ROOT)}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and "docs/" in node.value
+            if id(node) in helps or id(node) not in docstrings
+        ]
+    assert named == []

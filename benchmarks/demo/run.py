@@ -329,7 +329,7 @@ def command(
         result = run(settings, folder, ProgressLine(), early=not as_json)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,cli]"'
+            f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,report]"'
         ) from error
     except KeyboardInterrupt:
         result = None

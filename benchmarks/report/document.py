@@ -104,7 +104,7 @@ def templates() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
     except ModuleNotFoundError as error:
-        raise ImportError('The report requires jinja2. Install it with: pip install "mage-envs[cli]"') from error
+        raise ImportError('The report requires jinja2. Install it with: pip install "mage-envs[report]"') from error
 
     def written(value: object) -> object:
         """Return the text of a value with invisible characters visible. Markup of the templates is returned as is."""

@@ -3,7 +3,7 @@
     endpoint = EndpointGenerator("qwen3:4b", "http://localhost:11434/v1", max_tokens=512, budget=Budget(max_calls=1000))
     policy = LanguageModelPolicy(endpoint, game.spec, Prose())
 
-The package requires `httpx2` (`pip install "mage-envs[llm]"`), which is imported at the first call.
+The package requires `httpx2` (`pip install "mage-envs[endpoints]"`), which is imported at the first call.
 """
 
 from importlib import import_module

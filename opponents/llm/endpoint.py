@@ -103,7 +103,7 @@ class EndpointGenerator:
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"A language model requires max_tokens >= 1, got {max_tokens}.")
         if find_spec("httpx2") is None:
-            raise ImportError('opponents/llm requires httpx2. Install it with: pip install "mage-envs[llm]"')
+            raise ImportError('opponents/llm requires httpx2. Install it with: pip install "mage-envs[endpoints]"')
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.deadline = deadline

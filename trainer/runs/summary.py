@@ -130,7 +130,7 @@ def summarise_run(folder: str | Path) -> list[Block]:
     """Draw the figure of a run, and return its table and its files."""
     drawn = figure(folder)
     if drawn is None:
-        line = 'No figure: install matplotlib with pip install "mage-envs[cli]".'
+        line = 'No figure: install matplotlib with pip install "mage-envs[report]".'
     else:
         line = f"Figure: {drawn}"
     kept = f"Metrics: {Path(folder) / METRICS}, transcripts: {Path(folder) / TRANSCRIPTS}"

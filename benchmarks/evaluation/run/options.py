@@ -74,7 +74,7 @@ class PanelOptions:
     """If it is None, the panel decides, else `ROWS`."""
     seed: Annotated[int | None, typer.Option(metavar="S", help="Seed of the panel (default: 0)")] = None
     control: Annotated[
-        ControlName | None, typer.Option(help="Control of the memory, see docs/benchmarks.md (default: no control)")
+        ControlName | None, typer.Option(help="Control: remove or exchange the memory (default: no control)")
     ] = None
     source: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Run to take memories from (with --control other)")

@@ -383,6 +383,6 @@ def test_without_jinja_an_evaluation_has_no_report(tmp_path, capsys):
     assert "report.html" not in capsys.readouterr().err
     assert main(["report", str(folder), "--out", str(tmp_path / "a.html")]) == 2
     assert capsys.readouterr().err.endswith(
-        'The report requires jinja2. Install it with: pip install "mage-envs[cli]"\n'
+        'The report requires jinja2. Install it with: pip install "mage-envs[report]"\n'
     )
     assert not (tmp_path / "a.html").exists()

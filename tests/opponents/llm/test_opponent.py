@@ -255,7 +255,7 @@ except ImportError as error:
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     expected = {
         "import": "[]",
-        "make": 'opponents/llm requires httpx2. Install it with: pip install "mage-envs[llm]"',
+        "make": 'opponents/llm requires httpx2. Install it with: pip install "mage-envs[endpoints]"',
     }
     assert out.strip() == expected[what]
 

@@ -112,7 +112,7 @@ COMMANDS = {
     "export": Entry(
         "benchmarks.records.export",
         "Records",
-        "write a run's calls as CSV or Parquet, or its transcripts as ATIF or Markdown",
+        "write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set",
     ),
     "leaderboard": Entry(
         "benchmarks.records.leaderboard", "Records", "compare validated runs of one setting in a table"

@@ -1,4 +1,4 @@
-"""`mage export`: exports the calls of a run as CSV or Parquet, or its transcripts as Markdown or ATIF 1.8."""
+"""`mage export`: exports the calls of a run as tables or a data set, or its transcripts as Markdown or ATIF 1.8."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchmarks.evaluation.tables.summary_table import delimited
+from benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
+from benchmarks.records.hub_folder import write_folder
 from benchmarks.records.markdown import markdown, of_records, of_training
+from benchmarks.records.parquet import write_parquet
 from benchmarks.records.record_store import Records
 from benchmarks.report.trained import trained_folders
 from mage_envs.files.atomic import output_path, write_atomically
@@ -68,21 +71,22 @@ def _writable(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-def _parquet(records: Records, path: Path) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise ImportError('--to parquet needs pyarrow. Install it with: pip install "mage-envs[records]"') from error
-    columns = {name: [_writable(row[name]) for row in rows(records)] for name in COLUMNS}
+def _columns(records: Records) -> dict[str, list[Any]]:
+    """Return the table of calls by columns."""
+    found = rows(records)
+    columns = {name: [_writable(row[name]) for row in found] for name in COLUMNS}
     # A Parquet column has one type, but the records have `NaN` and `Infinity` as strings and some numbers as ints.
     for name in ("penalty", "reward", "seconds"):
         columns[name] = [float(value) for value in columns[name]]
-    # Renamed at the end, so that an interrupted export leaves no truncated file.
-    partial = path.with_name(path.name + ".partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.table(columns), partial)
-    partial.replace(path)
+    return columns
+
+
+def _parquet(records: Records, path: Path) -> None:
+    write_parquet(_columns(records), path, "parquet")
+
+
+def _hub_folder(records: Records, path: Path) -> None:
+    write_folder(records, _columns(records), path)
 
 
 def _atif(records: Records, path: Path) -> None:
@@ -121,6 +125,7 @@ FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
     "csv": ("calls.csv", _csv),
     "parquet": ("calls.parquet", _parquet),
     "atif": ("trajectories.atif.jsonl", _atif),
+    HUB_FOLDER: ("dataset", _hub_folder),
 }
 """Format to its default file name and the function that writes it."""
 MARKDOWN = "markdown"
@@ -133,15 +138,16 @@ def command(
         typer.Argument(metavar="RUN", help="Folder of a run, from mage eval --out; for markdown also from mage train"),
     ],
     to: Annotated[
-        Literal["csv", "parquet", "atif", "markdown"],
-        typer.Option(help="Format of the file; atif has one trajectory per line (required)"),
+        Literal["csv", "parquet", "atif", "markdown", "hub-folder"],
+        typer.Option(help="Format; atif has one trajectory per line, hub-folder is a Hugging Face data set (required)"),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             parser=output_path,
             metavar="FILE",
-            help="File to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl; markdown is printed)",
+            help="File to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl; markdown is printed); "
+            "for hub-folder the folder (default: dataset)",
         ),
     ] = None,
     index: Annotated[
@@ -152,7 +158,7 @@ def command(
     ] = None,
     prompts: Annotated[bool, typer.Option(help="For markdown: also print the new messages of each prompt")] = False,
 ) -> None:
-    """Write a run's calls as CSV or Parquet, or its transcripts as ATIF or Markdown.
+    """Write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set.
 
     Example: mage export runs/t1/kuhn/react --to csv --out calls.csv
     """

@@ -14,7 +14,7 @@ from atif import Trajectory
 from pyarrow import parquet
 
 from benchmarks.__main__ import main
-from benchmarks.records.export import COLUMNS
+from benchmarks.records.export import COLUMNS, rows
 from benchmarks.records.record_store import Records
 from benchmarks.records.schema import LineRecord
 from trainer.runs.line_schema import CallRecord, problems_of
@@ -97,3 +97,55 @@ def test_the_commands_of_the_document_run_as_printed(tmp_path, monkeypatch, caps
         assert main(words[1:]) == 0, line
     assert (tmp_path / "calls.csv").exists()
     assert "digests, replay of 32, ceilings" in capsys.readouterr().out
+
+
+@pytest.fixture
+def hub_folder(runs, tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    assert main(["export", str(runs / "random"), "--to", "hub-folder", "--out", str(tmp_path / "set")]) == 0
+    return tmp_path / "set"
+
+
+def test_the_line_on_the_card_loads_each_table_of_the_folder(runs, hub_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(hub_folder.parent)
+    [block] = re.findall(r"```python\n(.*?)```", (hub_folder / "README.md").read_text(), re.DOTALL)
+    tables = {}
+    for name in ("panel", "meta_episodes", "calls"):
+        code, names = block.replace("FOLDER", str(hub_folder)).replace("meta_episodes", name), {}
+        exec(code.replace("\nload_", "\nfound = load_"), names)
+        tables[name] = names["found"].to_list()
+    records = Records(runs / "random")
+    lines = [line for _, line in sorted(records.lines.items())]
+    tasks = [{name: value for name, value in row.items() if name != "index"} for row in tables["panel"]]
+    assert [{name: task[name] for name in lines[0]["task"]} for task in tasks] == [line["task"] for line in lines]
+    assert tables["calls"] == [
+        row | {name: float(row[name]) for name in ("penalty", "reward", "seconds")} for row in rows(records)
+    ]
+    assert [row["index"] for row in tables["meta_episodes"]] == list(range(12))
+    for row, line in zip(tables["meta_episodes"], lines, strict=True):
+        assert row["digest"] == line["digest"]
+        assert row["rewards"] == [episode["reward"] for episode in line["episodes"]]
+        assert row["successes"] == [episode["success"] for episode in line["episodes"]]
+
+
+def test_the_folder_contains_the_run_itself(runs, hub_folder, capsys):
+    assert main(["validate", str(hub_folder / "run")]) == 0
+    assert Records(hub_folder / "run").root() == Records(runs / "random").root()
+    assert main(["export", str(runs / "last"), "--to", "hub-folder", "--out", str(hub_folder)]) == 0
+    assert Records(hub_folder / "run").root() == Records(runs / "last").root()
+
+
+def test_a_folder_with_other_files_is_refused(runs, tmp_path, capsys):
+    (tmp_path / "key.txt").write_text("secret")
+    assert main(["export", str(runs / "random"), "--to", "hub-folder", "--out", str(tmp_path)]) == 2
+    assert f"{tmp_path} has other files. Name an empty or new folder with --out." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["key.txt"]
+
+
+def test_a_killed_run_makes_no_data_set(runs, tmp_path, capsys):
+    shutil.copytree(runs / "last", tmp_path / "killed")
+    (tmp_path / "killed" / "root.json").unlink()
+    assert main(["export", str(tmp_path / "killed"), "--to", "hub-folder", "--out", str(tmp_path / "set")]) == 2
+    assert "killed has no root.json: its run was killed. Finish it" in capsys.readouterr().err
+    assert not (tmp_path / "set").exists()

@@ -84,7 +84,7 @@ docs: $(VENV)/.develop
 	@echo "wrote build/site/index.html"
 
 # Other frameworks, each in an environment of its own, because verifiers and openenv need different versions of mcp.
-INTEROP = openenv verifiers inspect_ai trl
+INTEROP = openenv verifiers inspect_ai trl other_suites
 interop: $(INTEROP:%=$(VENV_INTEROP)-%/.ready)
 	for name in $(INTEROP); do $(VENV_INTEROP)-$$name/bin/python -m pytest -m interop tests/interop/test_$$name.py \
 	  $(PYTEST_ARGS) || exit 1; done
@@ -148,6 +148,7 @@ $(VENV_INTEROP)-openenv/.ready: FRAMEWORK = openenv==0.10.0 -e .
 $(VENV_INTEROP)-verifiers/.ready: FRAMEWORK = verifiers==0.4.0 uv -e .
 $(VENV_INTEROP)-inspect_ai/.ready: FRAMEWORK = inspect-ai==0.3.285 openai -e .
 $(VENV_INTEROP)-trl/.ready: FRAMEWORK = trl==1.16.0 -c constraints.txt -e .[train]
+$(VENV_INTEROP)-other_suites/.ready: FRAMEWORK = textarena==0.7.4 gem-llm==0.1.0 -e .
 $(VENV_INTEROP)-%/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(@D)

@@ -15,7 +15,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint docs bench peers ray slurm lm interop clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long versions vllm deepspeed lint docs bench peers ray slurm lm interop clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mage demo
@@ -56,6 +56,10 @@ test: $(VENV)/.develop
 
 test-long: $(VENV)/.develop
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
+
+# A wheel in fresh environments, with the oldest and the newest core dependencies; VERSIONS="--python python3.13" adds more.
+versions: $(VENV)/.develop
+	$(BIN)/python -m dev.versions $(VERSIONS)
 
 # The real vLLM, without a GPU, in an environment of its own (some 2 GB); VENV_VLLM= names another one.
 vllm: $(VENV_VLLM)/.ready

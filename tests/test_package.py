@@ -177,7 +177,7 @@ def test_hints_name_extras_that_exist() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     packages = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
     files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
-    files += [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    files += [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.ipynb")]
     hints = {hint for path in files for hint in re.findall(r"pip install [^`'\n]+", path.read_text())}
     named = {extra for hint in hints for group in re.findall(r"\[([\w,-]+)\]", hint) for extra in group.split(",")}
     assert named <= set(extras)

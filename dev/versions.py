@@ -1,0 +1,167 @@
+"""Test a wheel in fresh environments: oldest and newest core dependencies, several Pythons, and the size of each extra.
+
+    python -m dev.versions                             # oldest and newest core dependencies, on this Python
+    python -m dev.versions --python PATH [PATH ...]    # the newest ones on other Pythons too
+    python -m dev.versions --extras report webshop     # and the installed size and time of extras
+
+Each row of the tables is an environment of its own, made and removed again. The evaluation must have the same root
+digest in all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECK = """
+from mage_envs.testing import check_id
+
+for name in ("KuhnPoker", "LeducPoker", "TicTacToe", "Sokoban", "WebShop"):
+    for kind in ("v0", "Meta-v0"):
+        check_id(f"mage/{name}-{kind}")
+"""
+SMOKE = (
+    (("--version",), ""),
+    (("list",), ""),
+    (("play", "mage/KuhnPoker-v0"), "quit\n"),
+    (("headroom", "Ultimatum"), ""),
+    (("eval", "policy:kuhn/nash", "--panel", "kuhn-paper-16", "--out", "run"), ""),
+    (("validate", "run"), ""),
+)
+"""Commands of the smoke test with their standard input. The last one prints the root digest."""
+
+
+class Failure(RuntimeError):
+    """Error of a command in an environment. The message has the command and the end of its output."""
+
+
+class FreshInstall(NamedTuple):
+    """A fresh virtual environment with the wheel."""
+
+    folder: Path
+    """Folder of the environment."""
+    seconds: float
+    """Wall-clock time of `pip install`, without pip's cache."""
+    megabytes: float
+    """Size of the installed files, without pip."""
+
+    def run(self, *command: str, given: str = "") -> str:
+        """Run a command of the environment's `bin` in its folder and return its output."""
+        return run(str(self.folder / "bin" / command[0]), *command[1:], folder=self.folder, given=given)
+
+    def versions(self, names: Sequence[str]) -> str:
+        """Return the installed versions of Python and of the named distributions."""
+        script = "import platform, sys; from importlib.metadata import version as v; print(platform.python_version()"
+        script += ", *(f'{name} {v(name)}' for name in sys.argv[1:]), sep=', ')"
+        return self.run("python", "-c", script, *names).strip()
+
+
+def run(*command: str, folder: Path, given: str = "") -> str:
+    """Run a command without this checkout on its path and return its standard output.
+
+    Raises:
+        Failure: If the command fails.
+    """
+    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, check=False, env=clean())
+    if done.returncode:
+        raise Failure(f"{' '.join(command)} exited with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}")
+    return done.stdout
+
+
+def clean() -> dict[str, str]:
+    """Return the environment variables without Python's own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def core_dependencies() -> list[str]:
+    """Return the requirements of a core installation, from pyproject.toml."""
+    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    return found
+
+
+def oldest(requirements: Sequence[str]) -> list[str]:
+    """Return the requirements pinned to their lower bounds."""
+    return [re.sub(r">=([\w.]+).*", r"==\1", requirement) for requirement in requirements]
+
+
+def install(python: str, target: str, folder: Path, pins: Sequence[str] = ()) -> FreshInstall:
+    """Make an environment and install a wheel into it.
+
+    Args:
+        python: Interpreter of the environment.
+        target: The wheel, with an extra in brackets if wanted.
+        folder: Folder of the environment.
+        pins: Constraints of other packages. Without them pip takes the newest versions.
+    """
+    run(python, "-m", "venv", str(folder), folder=ROOT)
+    empty = installed_bytes(folder)
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join(pins) + "\n")
+    began = time.monotonic()
+    pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", str(constraints))
+    run(*pip, target, folder=folder)
+    return FreshInstall(folder, time.monotonic() - began, (installed_bytes(folder) - empty) / 1e6)
+
+
+def installed_bytes(folder: Path) -> int:
+    """Return the size of all files in a folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def smoke(environment: FreshInstall) -> str:
+    """Run the smoke test with warnings as errors and return the root digest of its evaluation."""
+    environment.run("python", "-W", "error", "-c", CHECK)
+    for command, given in SMOKE:
+        last = environment.run("mage", *command, given=given)
+    digest = re.search(r"root (\w+): valid", last)
+    if digest is None:
+        raise Failure(f"mage validate printed no root digest: {last}")
+    return digest[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the wheel, test it in each environment and print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m dev.versions", description=__doc__.splitlines()[0])
+    parser.add_argument("--python", nargs="+", default=[], help="more interpreters for the newest dependencies")
+    parser.add_argument("--extras", nargs="+", default=[], help="extras to install and measure, each beside the core")
+    chosen = parser.parse_args(arguments)
+    requirements = core_dependencies()
+    names = [re.split(r"[>=<]", requirement)[0] for requirement in requirements]
+    plans = [("oldest", sys.executable, oldest(requirements)), ("newest", sys.executable, [])]
+    plans += [("newest", python, []) for python in chosen.python]
+    roots = set()
+    with tempfile.TemporaryDirectory() as kept:
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", kept, folder=ROOT)
+        [wheel] = Path(kept).glob("*.whl")
+        print("| core | Python, versions | root of the evaluation |\n|---|---|---|")
+        for row, (kind, python, pins) in enumerate(plans):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = install(python, str(wheel), Path(folder) / str(row), pins)
+                roots.add(root := smoke(environment))
+                print(f"| {kind} | {environment.versions(names)} | {root} |", flush=True)
+        print("\n| extra | size in MB | seconds of pip |\n|---|---|---|")
+        for extra in ("", *chosen.extras):
+            with tempfile.TemporaryDirectory() as folder:
+                target = f"{wheel}[{extra}]" if extra else str(wheel)
+                found = install(sys.executable, target, Path(folder) / "environment")
+                print(f"| {extra or 'core'} | {found.megabytes:.0f} | {found.seconds:.0f} |", flush=True)
+    if len(roots) > 1:
+        print("The evaluations differ between the environments.", file=sys.stderr)
+    return int(len(roots) > 1)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as error:
+        sys.exit(f"dev.versions: {error}")

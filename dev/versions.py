@@ -41,7 +41,7 @@ SMOKE = (
 """Commands of the smoke test with their standard input. The last one prints the root digest."""
 
 
-class Failure(RuntimeError):
+class CommandFailed(RuntimeError):
     """Error of a command in an environment. The message has the command and the end of its output."""
 
 
@@ -70,11 +70,13 @@ def run(*command: str, folder: Path, given: str = "") -> str:
     """Run a command without this checkout on its path and return its standard output.
 
     Raises:
-        Failure: If the command fails.
+        CommandFailed: If the command fails.
     """
     done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, check=False, env=clean())
     if done.returncode:
-        raise Failure(f"{' '.join(command)} exited with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}")
+        raise CommandFailed(
+            f"{' '.join(command)} exited with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}"
+        )
     return done.stdout
 
 
@@ -125,7 +127,7 @@ def smoke(environment: FreshInstall) -> str:
         last = environment.run("mage", *command, given=given)
     digest = re.search(r"root (\w+): valid", last)
     if digest is None:
-        raise Failure(f"mage validate printed no root digest: {last}")
+        raise CommandFailed(f"mage validate printed no root digest: {last}")
     return digest[1]
 
 
@@ -163,5 +165,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except Failure as error:
+    except CommandFailed as error:
         sys.exit(f"dev.versions: {error}")

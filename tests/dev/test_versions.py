@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.versions import Failure, FreshInstall, clean, core_dependencies, installed_bytes, oldest, smoke
+from dev.versions import CommandFailed, FreshInstall, clean, core_dependencies, installed_bytes, oldest, smoke
 
 
 def test_the_oldest_versions_are_the_lower_bounds() -> None:
@@ -37,6 +37,6 @@ def test_the_smoke_test_ends_at_the_first_command_that_fails(tmp_path: Path, mon
     program.chmod(0o755)
     environment = FreshInstall(tmp_path, 0.0, 0.0)
     monkeypatch.setattr("dev.versions.CHECK", "")
-    with pytest.raises(Failure, match="list exited with 3: no games"):
+    with pytest.raises(CommandFailed, match="list exited with 3: no games"):
         smoke(environment)
     assert (tmp_path / "called.txt").read_text() == "--version\nlist\n"

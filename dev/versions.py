@@ -74,9 +74,8 @@ def run(*command: str, folder: Path, given: str = "") -> str:
     """
     done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, check=False, env=clean())
     if done.returncode:
-        raise CommandFailed(
-            f"{' '.join(command)} exited with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}"
-        )
+        output = (done.stderr or done.stdout)[-2000:]
+        raise CommandFailed(f"{' '.join(command)} exited with {done.returncode}: {output}")
     return done.stdout
 
 

@@ -129,8 +129,8 @@ load_dataset("FOLDER", "{DEFAULT}", split="{SPLIT}")  # or the id of the data se
 | table | rows | contents |
 |---|---|---|
 {rows}
-`docs/results-schema.md` of mage-envs explains the columns. `run/` has the files of the run: `mage validate run` checks
-their digests, and `mage replay run --verify` plays the recorded replies again.
+`python -m benchmarks.records.schema` of mage-envs prints the schema. `run/` has the files of the run:
+`mage validate run` checks their digests, and `mage replay run --verify` plays the recorded replies again.
 
 The rows are for evaluation. The license is that of mage-envs: change it if the texts of a game or the replies of a
 model have other terms. This card states no score; `mage report run` computes them with intervals.

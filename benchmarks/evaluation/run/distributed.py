@@ -17,7 +17,7 @@ from mage_envs.processes import WorkerLost
 from trainer.method.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
-_SENT = ("agent", "panel", "env_kwargs", "imports", "fingerprint")
+_SENT = ("agent", "panel", "setting", "env_kwargs", "imports", "fingerprint")
 """Parts of run.json from which a worker creates the setting."""
 
 

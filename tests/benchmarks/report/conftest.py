@@ -43,7 +43,7 @@ class Attacker:
     def _answer(self, prompt):
         self.said += 1
         text = ATTACKS[self.said % len(ATTACKS)]
-        if "This is episode 3" in prompt.messages[0].content and self.said % 4 == 0:
+        if "Episode 3 of 3." in prompt.messages[0].content and self.said % 4 == 0:
             self.failing = prompt.seed[:2]
         if prompt.seed[:2] == self.failing:
             return Completion("", error=ATTACKS[1])

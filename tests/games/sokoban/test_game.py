@@ -258,11 +258,10 @@ def test_task_rewards_and_the_same_level_in_every_episode(level_file, protocol, 
 def test_prompts_speak_of_no_opponent():
     env = gym.make("mage/Sokoban-Meta-v0")
     prompt, info = env.reset(seed=1)
-    assert "each starts from the same task" in prompt
+    assert "each starts in the same state" in prompt
     while info["phase"] == "play":
         prompt, _, _, _, info = env.step("nothing")
-    assert "plays against you" not in prompt
-    assert "whoever you face" not in prompt
+    assert "opponent" not in prompt
     assert "distance" not in prompt
 
 

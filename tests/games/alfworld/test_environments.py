@@ -92,8 +92,8 @@ def test_garbage_spends_turns_and_never_raises():
 
 def test_prompts_speak_of_no_opponent():
     prompt, _ = gym.make("mage/ALFWorld-Meta-v0", size="tiny").reset(seed=1)
-    assert "each starts from the same task" in prompt
-    assert "plays against you" not in prompt
+    assert "each starts in the same state" in prompt
+    assert "opponent" not in prompt
 
 
 def test_pettingzoo_module():

@@ -81,16 +81,18 @@ def _checked_info(info: Any, chat: bool) -> dict[str, Any]:
 def _check_fields(info: Mapping[str, Any], known: Mapping[str, frozenset[type]]) -> None:
     """Check the values of the known keys."""
     for name, value in info.items():
-        if name in known:
-            # This runs for every key of every step, so the usual types skip the full check.
-            kind = type(value)
-            if kind in known[name]:
-                if kind is str:
-                    if value.isascii() and len(value) <= MAX_CHARACTERS:
-                        continue
-                elif kind is not int or -MAX_INTEGER < value < MAX_INTEGER:
+        sound = known.get(name)
+        # This runs for every key of every step, so None and the usual types skip the full check.
+        if sound is None or (value is None and _NONE in sound):
+            continue
+        kind = type(value)
+        if kind in sound:
+            if kind is str:
+                if value.isascii() and len(value) <= MAX_CHARACTERS:
                     continue
-            _FIELDS[name].check(name, value)
+            elif kind is not int or -MAX_INTEGER < value < MAX_INTEGER:
+                continue
+        _FIELDS[name].check(name, value)
 
 
 # -- values --------------------------------------------------------------------------------------------------

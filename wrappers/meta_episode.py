@@ -137,6 +137,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         )
         self._frame = self.env_metadata.frame(num_episodes, self.protocol.early_stop, self._replays)
         self._reveals = reveal_opponent
+        self._hides_actions = not self.env_metadata.spec.shows_legal_actions
         self.observation_space = FreeText()
         self.action_space = FreeText()
         self.records: list[EpisodeRecord] = []
@@ -149,12 +150,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._info: dict[str, Any] = {}
         self._private: Mapping[str, Any] = {}
         """Entries of `_info` that the player must not see."""
-
-    @property
-    def max_steps(self) -> int:
-        """Return the maximum number of steps of a meta-episode, except those that only shorten a prompt."""
-        turns = self.num_episodes * self.env_metadata.hands * self.env_metadata.max_turns
-        return turns + self._calls.max_requests(self.num_episodes, turns)
+        turns = num_episodes * self.env_metadata.hands * self.env_metadata.max_turns
+        self.max_steps = turns + self._calls.max_requests(num_episodes, turns)
+        """Maximum number of steps of a meta-episode, except those that only shorten a prompt."""
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -171,9 +169,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat.clear()
         self._chat_told = 0
         self._start_episode(0)
-        # The options may replace the rule for the seat, which prompts state.
-        if self._frame.seats_change is not None:
-            self._frame = self._frame._replace(seats_change=self.env.get_wrapper_attr("seats_change"))
+        # The options may replace the rule for the seat, which prompts state. The style keeps its text for a frame.
+        known = self._frame.seats_change
+        if known is not None and (changes := self.env.get_wrapper_attr("seats_change")) != known:
+            self._frame = self._frame._replace(seats_change=changes)
         self._run_hooks(BEFORE_EPISODE)
         return self._chat.text, self._make_info(outcome()) | {"max_steps": self.max_steps}
 
@@ -193,7 +192,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat.add_reply(action)
         entries = self._on_action(action) if self._calls.pending is None else self._on_memory_answer(action)
         reward = entries["episode_return"] if entries["episode_end"] else 0.0
-        return self._chat.text, reward, not self._calls.running, False, self._make_info(entries) | self._calls.to_info()
+        entries.update(self._calls.to_info())
+        return self._chat.text, reward, not self._calls.running, False, self._make_info(entries)
 
     def render(self) -> Any:
         """Return the prompt in mode `ansi`, otherwise the environment's picture."""
@@ -330,13 +330,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Store the observation and the `info` of the environment."""
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
         self._private = private_info(info)
-        self._turn = Turn.from_info(info, observation, self._episode.index)
+        self._turn = turn = Turn.from_info(info, observation, self._episode.index)
         # The last `info` of an episode names the opponent in any case.
-        if self._turn.opponent is not None and not self._reveals:
-            self._turn = self._turn._replace(opponent=None)
-        if not self.env_metadata.spec.shows_legal_actions:
-            # Prompts and memories list the legal actions of a turn, and this game hides them.
-            self._turn = self._turn._replace(legal_actions=())
+        if turn.opponent is not None and not self._reveals:
+            self._turn = turn = turn._replace(opponent=None)
+        # Prompts and memories list the legal actions of a turn, unless the game hides them.
+        if self._hides_actions:
+            self._turn = turn._replace(legal_actions=())
 
     # -- prompts --------------------------------------------------------------------------------------------
 
@@ -443,7 +443,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
         private = info.setdefault("private", {})
-        pass_on(private, self._private, playing=playing, running=running)
+        if self._private:
+            pass_on(private, self._private, playing=playing, running=running)
         if self._reveals or not running:
             private["opponent"] = self._private.get("opponent", "")
         return info

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from mage_envs.core import BY_FORFEIT, DRAW, FAILURE, SUCCESS, GameSpec, HandResult
 from mage_envs.text.parser import LENGTH, NO_TEXT
@@ -41,6 +42,7 @@ def _parts(text: str) -> tuple[str, list[int]]:
     return _NO_LETTERS.sub(" ", text.lower()).strip(), [int(number) for number in _NUMBER.findall(text)]
 
 
+@lru_cache(maxsize=4096)
 def amount(value: float, unit: str) -> str:
     """Return a return with its unit in words: `-1 chips`, `1 point per round`, `a score of 0.0833`."""
     # Three digits, and no "-0" for a sum with a rounding error.

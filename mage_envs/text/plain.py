@@ -20,6 +20,7 @@ _FEW_ACTIONS = 6
 MAX_CHARACTERS = 200
 """Characters of an answer that are compared with actions. A long answer would make the comparison slow."""
 _NUMBER = re.compile(r"(?<!\d)-?\d{1,9}")
+_SEAT = re.compile(r"\b([Pp])layer ([01])\b")
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -108,7 +109,8 @@ class Plain(Sentences):
     # -- prompts --------------------------------------------------------------------------------------------
 
     def _rules(self, spec: GameSpec) -> str:
-        return spec.rules
+        # Rules may number the two seats, as OpenSpiel does, but prompts name them.
+        return _SEAT.sub(_seat_name, spec.rules) if spec.players == 2 else spec.rules
 
     def _legal(self, spec: GameSpec, legal_actions: tuple[str, ...]) -> str:
         """Return the line with the legal actions, or an empty string if the style hides them."""
@@ -157,16 +159,22 @@ class Paper(Plain):
     """Style without the list of legal actions in the games whose prompts in the paper have none."""
 
     def _rules(self, spec: GameSpec) -> str:
-        hidden = not spec.lists_actions_in_paper
+        hidden, rules = not spec.lists_actions_in_paper, super()._rules(spec)
         if hidden and spec.actions is not None and len(spec.actions) <= _FEW_ACTIONS:
-            return f"{spec.rules} An action is one of: {', '.join(spec.actions)}."
-        return spec.rules
+            return f"{rules} An action is one of: {', '.join(spec.actions)}."
+        return rules
 
     def _legal(self, spec: GameSpec, legal_actions: tuple[str, ...]) -> str:
         return super()._legal(spec, legal_actions) if spec.lists_actions_in_paper else ""
 
     def _nearest(self, spec: GameSpec, record: TurnRecord) -> str:
         return super()._nearest(spec, record) if spec.lists_actions_in_paper else ""
+
+
+def _seat_name(match: re.Match[str]) -> str:
+    """Return the name of a numbered seat, with a capital letter if the number had one."""
+    name = "he first player" if match[2] == "0" else "he second player"
+    return ("T" if match[1] == "P" else "t") + name
 
 
 def _series(frame: Frame) -> str:

@@ -24,7 +24,7 @@ STATES_THE_END = set(list_memories()) - {"none", "react"}
 RAN_OUT = "Result: a failure, because the answers ran out"
 OLD_WORDS = re.compile(
     r"You ran out of|Status: |neither a success|whoever (plays against|you face)|"
-    r"\+[\d.]+ \(?[a-z]|\d \((?!left|right)[a-z]|player [01]\b"
+    r"\+[\d.]+ \(?[a-z]|\d \((?!left|right)[a-z]|[Pp]layer [01]\b"
 )
 """Words of the style `prose` that no prompt has now: a notice instead of the last state, units in parentheses."""
 
@@ -65,7 +65,6 @@ def seen_prompts(game, **options):
 @pytest.mark.parametrize("game", GAMES)
 def test_every_prompt_states_its_frame_its_place_and_the_end(game, memory, tmp_path):
     game_spec = load_game(game).spec
-    fixed_rules = load_game(game).__module__.startswith("mage_envs.games.openspiel")
     frame = ["episodes against the same opponent", "is drawn anew in each episode"]
     if game_spec.players == 1:
         frame = ["episodes of the same task: each starts in the same state", "nothing else is new"]
@@ -86,8 +85,7 @@ def test_every_prompt_states_its_frame_its_place_and_the_end(game, memory, tmp_p
                 assert chat[-1].count(f"# Now\n{place}") == 1
             if info["phase"] == "play" and answered and info["episode_index"] == 0:
                 assert 'Your last answer was "no such thing", which is not a legal action here.' in chat[-1]
-            # The rules of four games of OpenSpiel number the players. They are part of recorded panels' fingerprints.
-            found = OLD_WORDS.search(text.replace("player 0", "").replace("player 1", "") if fixed_rules else text)
+            found = OLD_WORDS.search(text)
             assert not found, found
             assert text.count("Result: ") <= info["episode_index"], "an end is stated once"
             first_state = first_state or (state if info["episode_index"] == 1 else "")

@@ -49,8 +49,8 @@ def command(
         str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
     ] = None,
     episodes: Annotated[
-        int, typer.Option(metavar="K", help="Number of episodes against one opponent (default: 3)")
-    ] = 3,
+        int | None, typer.Option(metavar="K", help="Number of episodes against one opponent (default: 3)")
+    ] = None,
     hands: Annotated[int, typer.Option(metavar="H", help="Hands per episode (default: 1)")] = 1,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the game; may be repeated")
@@ -95,6 +95,8 @@ def command(
     if all_games:
         if game is not None:
             raise ValueError("--all already includes every game. Remove GAME.")
+        if episodes is not None:
+            raise ValueError("--all has rows with numbers of episodes of their own. Remove --episodes, or name a GAME.")
         rows = solved_rows(partial(_tell, line), executor=place)
         if figure is not None:
             draw_table(figure, [(row.setup.name, row.found) for row in rows if row.found])
@@ -110,6 +112,7 @@ def command(
         raise ValueError("GAME is missing. Name one, as in mage headroom KuhnPoker, or use --all.")
     if not isinstance(place, Local):
         raise ValueError(f"--executor {executor} distributes the rows of --all; one game is solved in one process.")
+    episodes = 3 if episodes is None else episodes
     if episodes < 1 or hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
     if limit < 1 or samples < 0:

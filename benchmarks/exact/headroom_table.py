@@ -35,6 +35,7 @@ class Setup:
     pool: str
     options: Mapping[str, Any] = field(default_factory=dict)
     hands: int = 1
+    episodes: int = 3
     objective: Objective | None = None
     panel: str = ""
     """Panel whose baselines replace the values, for a game that repeats its tasks."""
@@ -48,7 +49,8 @@ class Setup:
     def title(self) -> str:
         """Return the game's name with every setting that is not the default."""
         said = [f"{key} {value}" for key, value in self.options.items()]
-        said += [f"{self.hands} hands"] * (self.hands > 1) + [self.objective or ""]
+        said += [f"{self.hands} hands"] * (self.hands > 1) + [f"{self.episodes} episodes"] * (self.episodes != 3)
+        said += [self.objective or ""]
         return ", ".join([self.game, *filter(None, said)])
 
     @property
@@ -93,6 +95,13 @@ VARIANTS = (
         for split in list_splits().values()
         for pool, options in split.headroom
     ),
+    *(
+        Setup(game="SokobanControls", pool="controls/all", options={"slack": slack}, episodes=episodes)
+        for slack in (2, 0)
+        for episodes in (3, 5)
+    ),
+    Setup(game="Encounters", pool="encounters/all"),
+    Setup(game="Encounters", pool="encounters/all", episodes=5),
 )
 """Rows of games that are shown in more than one variant, or whose default variant requires more than 20 CPU seconds."""
 
@@ -162,6 +171,7 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
         found = headroom(
             game,
             setup.spec,
+            episodes=setup.episodes,
             hands=setup.hands,
             seat=settings_of(setup.game).seat or "alternate",
             objective=objective,
@@ -197,9 +207,10 @@ def blocks(rows: Sequence[SolvedRow], wide: bool = False) -> list[Block]:
 
 
 _NOTES = (
-    "Per hand, in 3 episodes; seats alternate unless they have roles. mage: gt 0.6.",
+    "Per hand, in 3 episodes unless the row names more; seats alternate unless they",
+    "have roles. mage: gt 0.6.",
     "Adaptation: known - blind. Reachable: last - blind, what memory of the earlier",
-    "episodes can add in the third; choose benchmarks by it. a..b: a 95% interval, as",
+    "episodes can add in the last; choose benchmarks by it. a..b: a 95% interval, as",
     "some opponents' moves were sampled. <=: a bound; there is no exact value.",
     "pass@3: success within three episodes.",
 )
@@ -214,7 +225,7 @@ def _narrow(rows: Sequence[SolvedRow]) -> list[Block]:
     return [
         *("What memory of earlier episodes, and exploration across them, is worth at most", ""),
         TextTable(["game: pool", "blind", "known", *HEADROOMS], worth),
-        *("", "What the optimum of each credit earns in episode 3", ""),
+        *("", "What the optimum of each credit earns in the last episode", ""),
         TextTable(["game: pool", *CREDITS], third),
     ]
 

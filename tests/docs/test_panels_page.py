@@ -22,6 +22,7 @@ def recorded(pool: str, success: bool) -> dict[str, Any]:
         if row["pool"] == pool
         and not row["options"]
         and row["hands"] == 1
+        and row.get("episodes", 3) == 3
         and (row["objective"] == "success") == success
     ]
     values: dict[str, Any] = found["headroom"]

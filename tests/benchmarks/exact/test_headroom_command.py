@@ -115,6 +115,7 @@ def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, op
         (["KuhnPoker", "--option", "revael=always"], "KuhnPoker does not take these options"),
         (["KunhPoker"], "Did you mean 'KuhnPoker'?"),
         (["KuhnPoker", "--all"], "--all already includes every game"),
+        (["--all", "--episodes", "5"], "--all has rows with numbers of episodes of their own"),
         (["KuhnPoker", "--wide"], "--wide applies only to the table of --all"),
         ([], "GAME is missing. Name one, as in mage headroom KuhnPoker, or use --all."),
     ],
@@ -134,7 +135,8 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     assert {row.game for row in rows if row.panel} == {
         name for name in list_games() if settings_of(name).references and load_game(name).spec.players == 1
     }
-    few = {"KuhnPoker", "Ultimatum", "ConnectFour"}
+    assert {row.episodes for row in rows if row.game in ("SokobanControls", "Encounters")} == {3, 5}
+    few = {"KuhnPoker", "Ultimatum", "ConnectFour", "Encounters"}
     quick = [row for row in rows if row.game in few and row.hands == 1]
     solved = solved_rows(lambda *_: None, quick)
     paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
@@ -148,6 +150,8 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     assert success[-5:] == ["0.583", "0.583", "0.000", "0.000", "0.000"]
     (demo,) = (line.split() for line in narrow[worth:third] if line.startswith("KuhnPoker: kuhn/demo"))
     assert demo[-5:] == ["0.121", "0.273", "0.152", "0.079", "0.012"]
+    (five,) = (line.split() for line in narrow[worth:third] if line.startswith("Encounters, 5 episodes"))
+    assert five[-5:] == ["0.467", "0.592", "0.125", "0.125", "0.010"]
     (explored,) = (line.split() for line in narrow[third:] if line.startswith("Ultimatum: ultimatum/reserves"))
     assert explored[-4:] == ["0.412", "0.463", "0.487", "0.500"]
     assert ["ConnectFour", *["n/a"] * 5] in [line.split() for line in narrow]

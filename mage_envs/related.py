@@ -28,6 +28,8 @@ class Related(Game):
 
     kinds_of_fact: tuple[str, ...]
     """Values of the hidden fact."""
+    shows_place: ClassVar[bool] = False
+    """True if the first observation also shows a place that depends on the fact, such as the furniture of a house."""
     solver: ClassVar[str] = ""
     """`module:function` that returns an `ExactSolution` for `mage headroom`, or empty if there is none."""
 
@@ -39,7 +41,7 @@ class Related(Game):
     def begin(self, errand: Any, fact: str) -> State:
         """Return the first state of a task under a fact, of one player. Raises ValueError for an unknown fact.
 
-        Its observation, task id and category must not depend on the fact.
+        Its observation, task id and category must not depend on the fact, except for a place (`shows_place`).
         """
 
     @abstractmethod

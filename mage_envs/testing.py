@@ -286,7 +286,7 @@ def _plain(value: Any) -> Any:
 def _check_hidden_fact(env: Env) -> None:
     """Check that the first player sees nothing of a hidden fact (`Related`) before its first answer."""
     game = env.get_wrapper_attr("game") if env.has_wrapper_attr("game") else None
-    if not isinstance(game, Related):
+    if not isinstance(game, Related) or game.shows_place:
         return
     for number in range(3):
         seen = []

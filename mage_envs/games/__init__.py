@@ -27,6 +27,7 @@ def register_games() -> None:
     _register("Breakthrough", "openspiel.registered", settings="")
     _register("OpenSpiel", "openspiel", settings="")
     _register("SokobanControls", "sokoban.controls", controls="games.sokoban_controls")
+    _register("ALFWorldHouse", "alfworld_house", house="games.alfworld_house")
     _register("Sokoban", "sokoban", sokoban="solo")
     _register("WebShop", "webshop", webshop="solo")
     _register("ALFWorld", "alfworld", alfworld="solo")

@@ -173,8 +173,8 @@ class Paper(Plain):
 
 def _seat_name(match: re.Match[str]) -> str:
     """Return the name of a numbered seat, with a capital letter if the number had one."""
-    name = "he first player" if match[2] == "0" else "he second player"
-    return ("T" if match[1] == "P" else "t") + name
+    article, ordinal = "The" if match[1] == "P" else "the", "first" if match[2] == "0" else "second"
+    return f"{article} {ordinal} player"
 
 
 def _series(frame: Frame) -> str:

@@ -70,7 +70,7 @@ def kind_of(name: str) -> str:
     return name.partition(" ")[0]
 
 
-class _Room:
+class KnownRoom:
     """The known part of a room."""
 
     def __init__(self, receptacles: Iterable[str]) -> None:
@@ -104,7 +104,7 @@ class ALFWorldExpert:
     def __init__(self, remembers: bool = True) -> None:
         """Initialize the expert; `remembers` is True if it keeps what it saw in earlier episodes."""
         self._remembers = remembers
-        self._remembered: _Room | None = None
+        self._remembered: KnownRoom | None = None
         """Known part of the room as it is at the beginning of every episode."""
         self._begins = True
 
@@ -133,12 +133,8 @@ class ALFWorldExpert:
         self._begins = False
         self._task = read_task(turn.observation)
         listed = _OBJECT.findall(turn.observation.partition("Your task is to: ")[0])
-        # Nothing is remembered from before episode 0, and another list of receptacles means another room.
-        before = self._remembered if turn.episode > 0 and self._remembers else None
-        if before is None or before.receptacles != tuple(listed):
-            before = _Room(listed)
-        self._remembered = before
-        self._room = _Room(listed)
+        self._remembered = before = self._expected(turn, tuple(listed))
+        self._room = KnownRoom(listed)
         # A copy, because this episode moves objects and the next episode starts from the original positions.
         self._room.contents = {one: set(things) for one, things in before.contents.items()}
         self._room.lamps = before.lamps
@@ -149,6 +145,12 @@ class ALFWorldExpert:
         """Receptacle of the first of two objects, or empty."""
         self._put: set[str] = set()
         """Objects that were put into their final place."""
+
+    def _expected(self, turn: Turn, listed: tuple[str, ...]) -> KnownRoom:
+        """Return the known part of the room with these receptacles at the beginning of an episode."""
+        # Nothing is remembered from before episode 0, and another list of receptacles means another room.
+        before = self._remembered if turn.episode > 0 and self._remembers else None
+        return KnownRoom(listed) if before is None or before.receptacles != listed else before
 
     # -- seeing ---------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,24 @@ ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "stock": Stoc
 ALIASES: Mapping[str, str] = {"valid_seen": "eval_in_distribution", "valid_unseen": "eval_out_of_distribution"}
 
 
+class Household(Protocol):
+    """A game of household tasks on an engine."""
+
+    banner: bool
+
+    def category(self, task_id: str) -> str | None:
+        """Return the class of a task, or None if there are no classes."""
+        ...
+
+    def started(self, task_id: str) -> ALFWorldState:
+        """Return the first state of a task. Raise GameFileError, ImportError."""
+        ...
+
+    def plan(self, task_id: str) -> tuple[str, ...] | None:
+        """Return the commands of a shortest plan for a task, or None if no plan is known."""
+        ...
+
+
 class ALFWorldState(State):
     """A point of a game, on its own engine. A move changes it, and `after` returns the state itself.
 
@@ -34,9 +52,7 @@ class ALFWorldState(State):
     another engine and repeats the commands.
     """
 
-    task_id: str
-
-    def __init__(self, game: ALFWorld, task_id: str, engine: Engine) -> None:
+    def __init__(self, game: Household, task_id: str, engine: Engine) -> None:
         """Start the game that `engine` has loaded.
 
         Args:
@@ -47,9 +63,9 @@ class ALFWorldState(State):
         Raises:
             GameFileError: If the goal holds before the first command.
         """
-        self.task_id = task_id
-        self.category = game.source.category(task_id)
-        self._game = game
+        self.task_id: str | None = task_id
+        self.category = game.category(task_id)
+        self._game, self._id = game, task_id
         self._engine = engine
         # Not at the exit of the process, when no other engine needs the resources.
         weakref.finalize(self, engine.close).atexit = False
@@ -65,6 +81,7 @@ class ALFWorldState(State):
         text = said.feedback.strip("\n")
         self._text = text if self._game.banner else text.removeprefix(BANNER)
         self._admissible = said.admissible_commands
+        self.done = said.won
         self.player: int | None = None if said.won else 0
         self.legal_actions: tuple[str, ...] = ()
         """The admissible commands except `help`, in alphabetical order."""
@@ -75,7 +92,7 @@ class ALFWorldState(State):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        return (float(self.player is None),)
+        return (float(self.done),)
 
     def observation(self, seat: int) -> str:
         return self._text
@@ -102,7 +119,7 @@ class ALFWorldState(State):
         return plain if len(action) <= 1000 and plain in self._admissible else action
 
     def won(self, seat: int) -> bool:
-        return self.player is None
+        return self.done
 
     def metrics(self) -> dict[str, float]:
         """Return `commands` (executed so far) and, if a plan is known, `plan_length` (of a shortest plan)."""
@@ -111,13 +128,13 @@ class ALFWorldState(State):
 
     @cached_property
     def _plan(self) -> tuple[str, ...] | None:
-        return self._game.plan(self.task_id)
+        return self._game.plan(self._id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _replayed, (self._game, self.task_id, tuple(self._commands))
+        return _replayed, (self._game, self._id, tuple(self._commands))
 
 
-def _replayed(game: ALFWorld, task_id: str, commands: tuple[str, ...]) -> ALFWorldState:
+def _replayed(game: Household, task_id: str, commands: tuple[str, ...]) -> ALFWorldState:
     state = game.started(task_id)
     for command in commands:
         state.move(command)
@@ -204,7 +221,7 @@ class ALFWorld(Game):
             raise ValueError(f"engine={engine!r} is unknown; choose one of: {', '.join(ENGINES)}.")
         self.spec = replace(type(self).spec, shows_legal_actions=show_commands)
         self.split = _split(split)
-        self.source = _source(data, self.split, _task_types(task_types), size)
+        self.source = source_of(data, self.split, _task_types(task_types), size)
         """Games to draw from."""
         self.new_engine = ENGINES[engine]
         self.banner = banner
@@ -219,6 +236,10 @@ class ALFWorld(Game):
     def task_state(self, task_id: str, rng: np.random.Generator) -> ALFWorldState:
         self.source.check(task_id)
         return self.started(task_id)
+
+    def category(self, task_id: str) -> str:
+        """Return the task type of a task."""
+        return self.source.category(task_id)
 
     def started(self, task_id: str) -> ALFWorldState:
         """Return the first state of a task. Raise GameFileError, ImportError."""
@@ -254,7 +275,8 @@ def _task_types(types: str | Sequence[str] | None) -> tuple[str, ...]:
     return tuple(one for one in TASK_TYPES if one in wanted)
 
 
-def _source(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...], size: str | None) -> GameSource:
+def source_of(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...], size: str | None) -> GameSource:
+    """Return the games of a split. The arguments are those of `ALFWorld`."""
     if data == "generated":
         return MadeGames(split, task_types, size or "official-like")
     if size is not None:

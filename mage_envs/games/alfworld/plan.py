@@ -199,7 +199,11 @@ def shortest_plan(problem_text: str, grammar: str) -> tuple[str, ...]:
     The plan is the shortest among all choices of objects, appliances and destinations. Two objects are moved one after
     the other.
     """
-    problem, dialect = read_problem(problem_text), Dialect(grammar)
+    return plan_for(read_problem(problem_text), Dialect(grammar))
+
+
+def plan_for(problem: Problem, dialect: Dialect) -> tuple[str, ...]:
+    """Return the commands of `shortest_plan` for a problem that was read. Raise NoPlan if there are none."""
     walks = _lamp_walks(problem, dialect) if problem.goal.lamp_type else _placing_walks(problem, dialect)
     best = min(walks, key=len, default=None)
     if best is None:

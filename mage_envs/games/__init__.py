@@ -27,7 +27,7 @@ def register_games() -> None:
     _register("Breakthrough", "openspiel.registered", settings="")
     _register("OpenSpiel", "openspiel", settings="")
     _register("SokobanControls", "sokoban.controls", controls="games.sokoban_controls")
-    _register("WebShopCustomer", "webshop.customer", customer="games.webshop_customer")
+    _register("WebShopCustomer", "webshop_customer.shopping", customer="games.webshop_customer")
     _register("Sokoban", "sokoban", sokoban="solo")
     _register("WebShop", "webshop", webshop="solo")
     _register("ALFWorld", "alfworld", alfworld="solo")

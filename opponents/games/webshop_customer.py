@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mage_envs.games.webshop.customer.tastes import customers
+from mage_envs.games.webshop_customer.tastes import customers
 from opponents.pools import register_pool
 from opponents.registry import register_opponent
 from opponents.related import register_facts

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from mage_envs.core import NotEnumerable
-from mage_envs.games.webshop.customer.errands import errand_at
-from mage_envs.games.webshop.customer.shopping import WebShopCustomer
-from mage_envs.games.webshop.customer.tastes import KINDS, customers
+from mage_envs.games.webshop_customer.errands import errand_at
+from mage_envs.games.webshop_customer.shopping import WebShopCustomer
+from mage_envs.games.webshop_customer.tastes import KINDS, customers
 from opponents.exact.learner_hands import Floats
 from opponents.exact.tree import Objective
 from opponents.pools import OpponentPool
@@ -89,18 +89,18 @@ class CustomerSolution:
         )
         total = sum(count.values())
         self._game = game
-        self._chances = {tastes: number / total for tastes, number in sorted(count.items())}
+        self.chances = {tastes: number / total for tastes, number in sorted(count.items())}
         self._everybody = frozenset(customers(game.kind).values())
         self.blind = sum(
             chance / len({tuple(customer[taste] for taste in tastes) for customer in self._everybody})
-            for tastes, chance in self._chances.items()
+            for tastes, chance in self.chances.items()
         )
         self.states = 0
         self.note = f"exact for learners that meet every instruction, and for {total} errands, drawn independently."
 
     def per_episode(self, weights: Floats, myopic: bool) -> Iterator[float]:
         """Return the success in each episode of the optimal learner for these weights."""
-        learner = _Learner(self._game, self._chances, weights)
+        learner = _Learner(self._game, self.chances, weights)
         found = learner.before(0, self._everybody)
         self.states += len(learner.known)
         return iter(found)

@@ -8,9 +8,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mage_envs.core import Game, Turn
-from mage_envs.games.webshop.customer.errands import Wish, named_value, wishes_on
-from mage_envs.games.webshop.customer.shopping import INSTRUCTION_UNMET, SCORE, TOO_LARGE, TOO_SMALL, UNMET, WebShopCustomer
-from mage_envs.games.webshop.customer.tastes import KINDS, customers
+from mage_envs.games.webshop_customer.errands import Wish, named_value, wishes_on
+from mage_envs.games.webshop_customer.shopping import (
+    INSTRUCTION_UNMET,
+    SCORE,
+    TOO_LARGE,
+    TOO_SMALL,
+    UNMET,
+    WebShopCustomer,
+)
+from mage_envs.games.webshop_customer.tastes import KINDS, customers
 from opponents.solo.webshop import WebShopRule, instruction_in
 
 _SEPARATOR = " [SEP] "

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.games.webshop.customer.tastes import KINDS, Resolved
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import Product
 from mage_envs.games.webshop.session import PAGE_SIZE
 from mage_envs.games.webshop.shop import Shop
+from mage_envs.games.webshop_customer.tastes import KINDS, Resolved
 
 _PRICE = re.compile(r"\$([\d.]+)")
 

@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from mage_envs.core import GameSpec
-from mage_envs.games.webshop.customer.errands import Errand, Wish, errands
-from mage_envs.games.webshop.customer.tastes import KINDS, customers
 from mage_envs.games.webshop.game import WebShop, WebShopState
 from mage_envs.games.webshop.pages import SEPARATOR
 from mage_envs.games.webshop.products import Product
 from mage_envs.games.webshop.session import DONE, Session
+from mage_envs.games.webshop_customer.errands import Errand, Wish, errands
+from mage_envs.games.webshop_customer.tastes import KINDS, customers
 from mage_envs.loading.options import check_choice
 from mage_envs.related import Related
 from mage_envs.settings import GameSettings, success_reward
@@ -40,7 +40,7 @@ class ErrandSession(Session):
 
     def __init__(self, game: WebShopCustomer, errand: Errand, customer: tuple[int, ...]) -> None:
         super().__init__(game.shop, errand.goal)
-        self._game, self._errand, self._customer = game, errand, customer
+        self._game, self.errand, self._customer = game, errand, customer
         self._said = False
         """True if the purchase meets the instruction."""
         self._unmet: tuple[Wish, ...] = ()
@@ -51,10 +51,10 @@ class ErrandSession(Session):
         assert self.product is not None
         assert self.score is not None
         self._said = self.score.total == 1.0
-        self._unmet = tuple(wish for wish in self._errand.wishes if not self._pleases(self.product, wish))
+        self._unmet = tuple(wish for wish in self.errand.wishes if not self._pleases(self.product, wish))
         failed = {wish.axis for wish in self._unmet}
         # A wish that is met is for the chosen option. One that is not met is for a text that no option equals.
-        wished = [f"({wish.axis})" if wish in self._unmet else self.options[wish.axis] for wish in self._errand.wishes]
+        wished = [f"({wish.axis})" if wish in self._unmet else self.options[wish.axis] for wish in self.errand.wishes]
         goal = self.goal._replace(options=(*self.goal.options, *wished))
         chosen = {axis: value for axis, value in self.options.items() if axis not in failed}
         self.score = self.shop.score(self.product, goal, chosen)
@@ -95,8 +95,9 @@ class ErrandState(WebShopState):
 
 
 def _rules(kind: str) -> str:
-    """Return the sentences about the customers of a kind."""
-    return " ".join(f"It {taste.verb} {', or '.join(taste.characters.values())}." for taste in KINDS[kind])
+    """Return the sentence about the customers of a kind."""
+    parts = [f"{taste.verb} {', or '.join(taste.characters.values())}" for taste in KINDS[kind]]
+    return f"The customer {'; '.join(parts)}."
 
 
 def _spec(kind: str, feedback: str) -> GameSpec:
@@ -109,8 +110,8 @@ def _spec(kind: str, feedback: str) -> GameSpec:
         name="WebShopCustomer",
         rules=(
             f"{WebShop.spec.rules} You shop for a customer, who has wishes that the instruction does not say. "
-            f"{_rules(kind)} A wish counts if the instruction names no such option and the product offers a choice "
-            f"for each kind of customer. You succeed only if the chosen options meet these wishes, too. {last}"
+            f"{_rules(kind)} Such a wish counts if the instruction names no option of its sort and the product has "
+            f"options for every customer. You succeed only if the chosen options meet these wishes, too. {last}"
         ),
         players=2,
         unit="score",

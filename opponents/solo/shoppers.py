@@ -165,17 +165,18 @@ class Wrong(Known):
 
     def on_meta_episode_start(self) -> None:
         super().on_meta_episode_start()
-        self._step: int | None = None
+        self._others: tuple[Customer, ...] = ()
+        """All customers in a random order, in which each is mistaken for the next one."""
 
     def reset(self, rng: np.random.Generator) -> None:
         super().reset(rng)
-        # The first hand draws the other customer, who stays the same.
-        if self._step is None:
-            self._step = int(rng.integers(1, len(self._everybody)))
+        # The first hand draws the order, which stays the same.
+        if not self._others:
+            self._others = tuple(self._everybody[place] for place in rng.permutation(len(self._everybody)))
 
     def _expected(self, turn: Turn) -> tuple[Customer, ...]:
-        place = self._everybody.index(self._revealed(turn)) + (self._step or 1)
-        return (self._everybody[place % len(self._everybody)],)
+        place = self._others.index(self._revealed(turn)) + 1
+        return (self._others[place % len(self._others)],)
 
 
 def _options(turn: Turn) -> Mapping[str, list[str]]:

@@ -93,10 +93,15 @@ def errand_at(shop: Shop, number: int, kind: str, easy: bool) -> Errand | None:
     # A text that names other values than the goal wants could be read in two ways, so it makes no errand.
     if not wishes or sorted(said.values()) != sorted(map(str, goal.options)):
         return None
+    score = shop.score(product, goal, said)
+    # The original's score accepts similar kinds of products, which a person would not buy.
+    right = score.total == 1.0 and score.query_match
+    # The size of a basket is no size of clothes, although its values are the same.
+    apt = all(KINDS[kind][wish.taste].category in ("", product.category) for wish in wishes)
     # A click on a value that two axes have chooses the last of them.
     clicked = {value: axis for axis, values in product.options.items() for value in values}
     plain = all(clicked[value] == wish.axis for wish in wishes for values in wish.resolved for value in values)
-    return Errand(goal, wishes) if plain and shop.score(product, goal, said).total == 1.0 else None
+    return Errand(goal, wishes) if right and apt and plain else None
 
 
 def _own_product(shop: Shop, goal: Goal) -> Product | None:

@@ -110,8 +110,8 @@ def _spec(kind: str, feedback: str) -> GameSpec:
         name="WebShopCustomer",
         rules=(
             f"{WebShop.spec.rules} You shop for a customer, who has wishes that the instruction does not say. "
-            f"{_rules(kind)} Such a wish counts if the instruction names no option of its sort and the product has "
-            f"options for every customer. You succeed only if the chosen options meet these wishes, too. {last}"
+            f"{_rules(kind)} On every errand one or more of these wishes count, but none about an option that the "
+            f"instruction names. You succeed only if the chosen options meet them, too. {last}"
         ),
         players=2,
         unit="score",
@@ -128,8 +128,8 @@ class WebShopCustomer(Related):
     """Errands in WebShop for one customer, who has wishes that no instruction says.
 
     Rules: those of WebShop. The hidden fact says what the customer likes: a size, a group of colours and scents, and
-    small or large packs. On an errand such a wish counts if the instruction names no option of its kind and the product
-    offers options for every customer. Every errand of a meta-episode is for another family of products.
+    small or large packs. On an errand such a wish counts if the instruction names no option of its kind, and the right
+    product has options for every customer. Every errand of a meta-episode is for another family of products.
 
     Actions: those of WebShop.
 

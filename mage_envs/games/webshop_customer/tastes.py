@@ -49,6 +49,8 @@ class Taste(NamedTuple):
     """Name of each character in a fact, and its words after the verb."""
     rules: Sequence[tuple[str, Resolve]]
     """Option axes of the shop that the taste concerns, with their rules. The first one that fits a product counts."""
+    category: str = ""
+    """Category of the products that the taste is about, or empty for all."""
     ladder: Sequence[str] = ()
     """Values in ascending order if a purchase shows that a value is too small or too large."""
 
@@ -60,6 +62,7 @@ TASTES = (
         "wears",
         {"medium": "size medium (8 in shoes)", "large": "size large (10 in shoes)"},
         [("size", one_of(["medium"], ["large"])), ("size", one_of(["8"], ["10"]))],
+        category="fashion",
     ),
     Taste(
         "likes",
@@ -88,6 +91,7 @@ FIT = (
         "wears",
         {size: f"size {size}" for size in SIZES[1:6]},
         [("size", one_of(*([size] for size in SIZES[1:6])))],
+        category="fashion",
         ladder=SIZES,
     ),
 )

@@ -18,5 +18,5 @@ register_facts(
 )
 register_pool(f"{_PREFIX}/fit", {f"{_PREFIX}:{fact}": 1.0 for fact in customers("fit")})
 for _name in ("blind", "memory", "known", "wrong"):
-    _entry = f"opponents.solo.shoppers:{_name.capitalize()}"
+    _entry = f"opponents.solo.shoppers:{_name.capitalize()}Shopper"
     register_opponent(f"{_PREFIX}/{_name}", entry_point=_entry, games=(_GAME,), needs_game=True)

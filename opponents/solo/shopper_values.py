@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from mage_envs.core import NotEnumerable
 from mage_envs.games.webshop_customer.errands import errand_at
 from mage_envs.games.webshop_customer.shopping import WebShopCustomer
 from mage_envs.games.webshop_customer.tastes import KINDS, customers
@@ -109,11 +108,12 @@ class CustomerSolution:
 def solve_customer(game: WebShopCustomer, pool: OpponentPool, episodes: int, objective: Objective) -> CustomerSolution:
     """Return the exact values of the game.
 
-    Raises NotEnumerable unless the pool holds all customers of the game's kind equally often and success counts.
+    Raises ValueError unless the pool has all customers of the game's kind equally often and success counts.
     """
     names = {str(entry).partition(":")[2] for entry in pool.entries}
     if names != set(game.kinds_of_fact) or len(set(pool.weights)) > 1 or objective != "success":
-        raise NotEnumerable(
-            f"WebShopCustomer is solved for success against all customers of kind={game.kind!r}, equally often."
+        raise ValueError(
+            f"WebShopCustomer with kind={game.kind!r} is solved for success against all of its customers, equally "
+            f"often. Use the pool customer/{'all' if game.kind == 'taste' else game.kind}."
         )
     return CustomerSolution(game)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mage_envs.core import Game, Turn
-from mage_envs.games.webshop_customer.errands import Wish, named_value, wishes_on
+from mage_envs.games.webshop_customer.errands import UnsaidWish, named_value, wishes_on
 from mage_envs.games.webshop_customer.shopping import (
     INSTRUCTION_UNMET,
     SCORE,
@@ -43,7 +43,7 @@ def shown(game: WebShopCustomer, tastes: Sequence[int], choice: Customer, custom
     return tuple((gap > 0) - (gap < 0) if ladder else bool(gap) for gap, ladder in zip(gaps, ladders, strict=True))
 
 
-class Memory(WebShopRule):
+class MemoryShopper(WebShopRule):
     """The best player of each errand by itself, given all that the last pages of earlier errands have shown.
 
     It searches for the instruction and buys the first affordable result. It chooses the options that the instruction
@@ -57,7 +57,7 @@ class Memory(WebShopRule):
         super().__init__()
         self._game = game
         self._everybody = tuple(customers(game.kind).values())
-        self._wishes: tuple[Wish, ...] = ()
+        self._wishes: tuple[UnsaidWish, ...] = ()
         """Wishes on the product that is bought."""
         self._choice: Customer = ()
         """Character that is pleased for each of them."""
@@ -136,14 +136,14 @@ class Memory(WebShopRule):
         return tuple(signs[found[wish.axis]] if wish.axis in found else 0 for wish in self._wishes)
 
 
-class Blind(Memory):
+class BlindShopper(MemoryShopper):
     """The best player that remembers nothing of earlier errands."""
 
     def _expected(self, turn: Turn) -> tuple[Customer, ...]:
         return self._everybody
 
 
-class Known(Memory):
+class KnownShopper(MemoryShopper):
     """A player that knows the customer. It needs `reveal_opponent=True`."""
 
     def _expected(self, turn: Turn) -> tuple[Customer, ...]:
@@ -160,7 +160,7 @@ class Known(Memory):
         return known
 
 
-class Wrong(Known):
+class WrongShopper(KnownShopper):
     """A player with the memory of another meta-episode: it expects one other customer."""
 
     def on_meta_episode_start(self) -> None:

@@ -22,7 +22,7 @@ from mage_envs.games.webshop_customer.tastes import KINDS, Resolved
 _PRICE = re.compile(r"\$([\d.]+)")
 
 
-class Wish(NamedTuple):
+class UnsaidWish(NamedTuple):
     """A taste that counts on an errand."""
 
     taste: int
@@ -37,7 +37,7 @@ class Errand(NamedTuple):
     """A purchase for a customer."""
 
     goal: Goal
-    wishes: tuple[Wish, ...]
+    wishes: tuple[UnsaidWish, ...]
     """Wishes that the instruction does not say, on the product that the errand is about."""
 
 
@@ -48,7 +48,7 @@ def named_value(values: Sequence[str], instruction: str) -> str:
     return max(named, key=len, default="")
 
 
-def wishes_on(options: Mapping[str, Sequence[str]], instruction: str, kind: str) -> Iterator[Wish]:
+def wishes_on(options: Mapping[str, Sequence[str]], instruction: str, kind: str) -> Iterator[UnsaidWish]:
     """Yield the wishes that count on a product, at most one for each taste.
 
     Args:
@@ -60,7 +60,7 @@ def wishes_on(options: Mapping[str, Sequence[str]], instruction: str, kind: str)
         for axis, resolve in taste.rules:
             resolved = resolve(options.get(axis, ()))
             if all(resolved) and not named_value(options[axis], instruction):
-                yield Wish(place, axis, resolved)
+                yield UnsaidWish(place, axis, resolved)
                 break
 
 

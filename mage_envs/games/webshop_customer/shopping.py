@@ -14,7 +14,7 @@ from mage_envs.games.webshop.game import WebShop, WebShopState
 from mage_envs.games.webshop.pages import SEPARATOR
 from mage_envs.games.webshop.products import Product
 from mage_envs.games.webshop.session import DONE, Session
-from mage_envs.games.webshop_customer.errands import Errand, Wish, errands
+from mage_envs.games.webshop_customer.errands import Errand, UnsaidWish, errands
 from mage_envs.games.webshop_customer.tastes import KINDS, customers
 from mage_envs.loading.options import check_choice
 from mage_envs.related import Related
@@ -43,7 +43,7 @@ class ErrandSession(Session):
         self._game, self.errand, self._customer = game, errand, customer
         self._said = False
         """True if the purchase meets the instruction."""
-        self._unmet: tuple[Wish, ...] = ()
+        self._unmet: tuple[UnsaidWish, ...] = ()
         """Wishes that the purchase does not meet."""
 
     def _buy(self) -> None:
@@ -59,7 +59,7 @@ class ErrandSession(Session):
         chosen = {axis: value for axis, value in self.options.items() if axis not in failed}
         self.score = self.shop.score(self.product, goal, chosen)
 
-    def _pleases(self, product: Product, wish: Wish) -> bool:
+    def _pleases(self, product: Product, wish: UnsaidWish) -> bool:
         """Return True if the option that is chosen on the wish's axis pleases the customer."""
         values, place = product.options.get(wish.axis, ()), self._customer[wish.taste]
         rules = KINDS[self._game.kind][wish.taste].rules
@@ -73,7 +73,7 @@ class ErrandSession(Session):
         said = INSTRUCTION_MET if self._said else INSTRUCTION_UNMET
         return f"{said} {UNMET}{', '.join(map(self._judged, self._unmet)) or 'none'}"
 
-    def _judged(self, wish: Wish) -> str:
+    def _judged(self, wish: UnsaidWish) -> str:
         """Return the axis of a wish that is not met, and the direction of the mistake if sizes are ordered."""
         taste = KINDS[self._game.kind][wish.taste]
         chosen, wanted = self.options.get(wish.axis), list(taste.characters)[self._customer[wish.taste]]

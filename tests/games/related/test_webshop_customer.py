@@ -212,6 +212,8 @@ def test_exact_values(game: WebShopCustomer) -> None:
     fit = headroom(WebShopCustomer(kind="fit"), "pool:customer/fit", objective="success")
     assert len(FIT[0].characters) == 5
     assert fit.per_episode["last"] == pytest.approx((0.2, 0.6, 1.0))
+    with pytest.raises(ValueError, match="Use the pool customer/all"):
+        headroom(game, "pool:customer/fit", objective="success")
     # A score shows less than the parts do.
     scored = headroom(WebShopCustomer(feedback="score"), "pool:customer/all", objective="success")
     assert scored.blind == found.blind

@@ -90,6 +90,9 @@ VARIANTS = (
     Setup(game="KuhnPoker", pool="kuhn/demo"),
     Setup(game="KuhnPoker", pool="kuhn/demo", options={"reveal": "always"}),
     Setup(game="KuhnPoker", pool="kuhn/demo", options={"reveal": "always"}, hands=3),
+    Setup(game="WebShopCustomer", pool="customer/all"),
+    Setup(game="WebShopCustomer", pool="customer/all", options={"wishes": 2, "size": "medium"}),
+    Setup(game="WebShopCustomer", pool="customer/fit", options={"kind": "fit"}),
     *(
         Setup(game=split.game, pool=pool, options=options)
         for split in list_splits().values()

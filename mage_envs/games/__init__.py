@@ -28,6 +28,7 @@ def register_games() -> None:
     _register("OpenSpiel", "openspiel", settings="")
     _register("SokobanControls", "sokoban.controls", controls="games.sokoban_controls")
     _register("ALFWorldHouse", "alfworld_house", house="games.alfworld_house")
+    _register("WebShopCustomer", "webshop_customer.shopping", customer="games.webshop_customer")
     _register("Sokoban", "sokoban", sokoban="solo")
     _register("WebShop", "webshop", webshop="solo")
     _register("ALFWorld", "alfworld", alfworld="solo")

@@ -21,7 +21,11 @@ from trainer.backends.generation import ScriptedGenerator
 
 GAMES = {name: short_game(name) for name in enumerable_games()}
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
-REVEALED = ("controls/known", "controls/wrong", "house/known", "house/wrong", "house/plan")
+REVEALED = (
+    *(f"controls/{name}" for name in ("known", "wrong")),
+    *(f"customer/{name}" for name in ("known", "wrong")),
+    *(f"house/{name}" for name in ("known", "wrong", "plan")),
+)
 """Players that read `Turn.opponent`, which only an environment with `reveal_opponent=True` sets."""
 SEATED = [
     *((game, name) for game in games_with_opponents() for name in opponents_of(game) if name not in REVEALED),

@@ -66,10 +66,11 @@ ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
     "alfworld": ("ALFWorld", _SMALL, {"max_turns": 10, "split": "train"}),
     "controls": ("SokobanControls", {"max_rollouts": 300}, {"split": "train"}),
     "encounters": ("Encounters", _SMALL, {}),
+    "customer": ("WebShopCustomer", {**_SMALL, "max_prompt_length": 8192}, {"split": "train"}),
     "house": ("ALFWorldHouse", {**_SMALL, "opponents": "pool:house/train"}, {}),
 }
 """Name in presets: game, fields, options of the environment."""
-RELATED = ("controls", "encounters", "house")
+RELATED = ("controls", "encounters", "customer", "house")
 """Environments of related tasks. The protocol `paper` would be the same there, because no task can be replayed."""
 PROTOCOLS: Mapping[str, str] = {"": "adaptive", "-paper": "paper"}
 

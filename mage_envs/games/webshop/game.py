@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -96,14 +97,14 @@ class WebShopState(State):
         """Return the page and the chosen options, because the text may not show the options."""
         return f"{self.observation(seat)}\n{sorted(self.session.options.items())}"
 
-    def after(self, action: str) -> WebShopState:
+    def after(self, action: str) -> Self:
         # A shallow copy is enough, because a session replaces its attributes and never changes their values.
         session = copy(self.session)
         if not session.play(action):
             raise IllegalAction(action, _EXPECTED)
         kept = max(self._game.num_prev_obs, self._game.num_prev_actions)
         past = (*self._past, (self._page, action))[-kept:] if kept else ()
-        return WebShopState(self._game, session, self.category, past)
+        return type(self)(self._game, session, self.category, past)
 
     def canonical(self, action: str) -> str:
         parsed = parse(action, self._game.compat)

@@ -60,9 +60,7 @@ def test_each_help_ends_with_an_example_that_runs(tmp_path, monkeypatch, capsys)
     save_tiny(tmp_path / "runs/demo", tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
     options = {"style": "words", "context": "conversation", "memory": "history"}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save("runs/demo")
-    rows = (
-        (tmp_path / "rows.yaml").read_text().replace("agent: scripted:random", "agent: {kuhn: scripted:random}")
-    )
+    rows = (tmp_path / "rows.yaml").read_text().replace("agent: scripted:random", "agent: {kuhn: scripted:random}")
     (tmp_path / "rows.yaml").write_text(rows)  # one panel of the five
     # These two write the folders that the others read.
     first = ("eval", "suite")

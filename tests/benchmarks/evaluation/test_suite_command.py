@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.scoring.estimates import quantile
-from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
 from benchmarks.evaluation.suites.paper import SUITES, setting_for
+from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
 from benchmarks.evaluation.suites.suite_command import _plan, planned, reported_for, short_names
 from benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
 from benchmarks.evaluation.tables.markup import latex

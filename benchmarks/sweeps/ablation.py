@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -58,6 +58,13 @@ _TINY: Fields = {
     "max_completion_length": 8,
 }
 """Further settings for `tiny`. Its random text is never an action, so every meta-episode has its maximum length."""
+
+
+def trial_fields() -> dict[str, Any]:
+    """Return the fields of a trial of any preset: one rollout of a random model on this CPU."""
+    algorithm = {"advantage", "advantage_norm", "credit"}
+    small = {name: value for name, value in _SMALL.items() if name not in algorithm}
+    return {"model": "tiny", **_ALL, **small, **_TINY, "max_rollouts": 1, "updates_per_rollout": 1}
 
 
 def panels_of(section: str, preset: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, Literal, get_args
 
 from benchmarks.evaluation.suites.panels import full_name, named_panel
+from benchmarks.evaluation.suites.released import RELEASED
 from benchmarks.evaluation.suites.setting import Setting
 from mage_envs.loading.arguments import nearest_name
 
@@ -104,12 +105,10 @@ def reported() -> dict[str, Any]:
     return read
 
 
-def reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
-    """Return the panel whose reported scores may be shown next to a run, or None.
+def released_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
+    """Return the panel of the paper that a run played whole and under the released options, or None.
 
-    A run is comparable if it played all tasks of one of the paper's panels under the released options. Memory and
-    context are free, because they are the method that is measured. Rooms of Sokoban come from another generator than
-    the paper's, so no run on them is comparable.
+    Memory and context are free, because they are the method that is measured.
 
     Args:
         name: Name of the run's panel with its size.
@@ -118,7 +117,7 @@ def reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> st
         context: Context of the run.
     """
     base = name.rpartition("-")[0]
-    if base not in COMPARABLE or name != full_name(base):
+    if base not in RELEASED or name != full_name(base):
         return None
     try:
         released = setting_for(base, memory=memory, context=context)
@@ -126,3 +125,13 @@ def reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> st
     # Data that are absent here, or a memory that copies from another run. Neither can be compared.
     except (ImportError, ValueError, OSError):
         return None
+
+
+def reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
+    """Return the panel whose reported scores may be shown next to a run without a remark, or None.
+
+    The arguments are those of `released_panel`. Rooms of Sokoban come from another generator than the paper's, so only
+    the table of `mage paper`, which marks them, shows both.
+    """
+    found = released_panel(name, fingerprint, memory, context)
+    return found if found in COMPARABLE else None

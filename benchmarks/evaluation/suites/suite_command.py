@@ -61,7 +61,7 @@ from mage_envs.text.visible import one_line
 
 
 @dataclass(frozen=True)
-class _Planned:
+class PlannedRun:
     """A run to be played."""
 
     panel: str
@@ -122,7 +122,7 @@ def planned(
     protocols: Sequence[str] | None = None,
     lengths: Sequence[int] | None = None,
     quick: bool = False,
-) -> list[_Planned]:
+) -> list[PlannedRun]:
     """Return all runs of a suite, setting by setting. Panels whose data are absent have none.
 
     Args:
@@ -136,7 +136,7 @@ def planned(
     Raises:
         ValueError: If a run cannot be played with its options, or if the source of a row does not play a panel.
     """
-    found: list[_Planned] = []
+    found: list[PlannedRun] = []
     shorts = short_names(suite)
     for protocol in protocols or suite.protocols:
         for episodes in lengths or suite.lengths:
@@ -164,7 +164,7 @@ def _sized(panel: str, note: str, size: int | None) -> str:
 
 def _planned(
     panel: str, short: str, row: SuiteRow, protocol: str, episodes: int, reason: str = ""
-) -> Iterator[_Planned]:
+) -> Iterator[PlannedRun]:
     """Yield the run, or nothing if the row is not measured at this panel."""
     spec = row.agent_at(short)
     if spec is None:
@@ -185,7 +185,7 @@ def _planned(
     _ = setting.fingerprint
     notes = [f"other options ({', '.join(sorted(row.env_kwargs))})"] if row.env_kwargs else []
     notes += [f"generated data ({panel}), because {reason}"] if reason else []
-    yield _Planned(
+    yield PlannedRun(
         panel=short,
         protocol=protocol,
         episodes=episodes,
@@ -266,7 +266,7 @@ def command(
         plan = _plan(suite, quick, read, cells)
         with FolderLock(out):
             _begin(out, plan, options.resume)
-            done, statuses = _play(cells, out, options)
+            done, statuses = play_runs(cells, out, options)
             _finish(out, plan, cells)
             names = list(dict.fromkeys(one.model or one.name for one in read))
             models = of_models(done, {one.name: one.model for one in read if one.model})
@@ -292,7 +292,7 @@ def command(
         raise SystemExit(min(status for status in statuses if status))
 
 
-def _print_expectations(cells: Sequence[_Planned], options: PlayOptions) -> None:
+def _print_expectations(cells: Sequence[PlannedRun], options: PlayOptions) -> None:
     """Print the expected size of each run, and their sums."""
     sys.stdout.write(f"{NOTE}\n\n")
     calls, price = 0.0, 0.0
@@ -308,7 +308,7 @@ def _print_expectations(cells: Sequence[_Planned], options: PlayOptions) -> None
     sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")
 
 
-def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
+def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
     """Play all runs in folders below `out`. Return their scores and exit statuses."""
     done, statuses = [], []
     for number, cell in enumerate(cells, start=1):
@@ -338,7 +338,7 @@ def reported_for(setting: Setting) -> str | None:
     return reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
 
 
-def _plan(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[_Planned]) -> dict[str, Any]:
+def _plan(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[PlannedRun]) -> dict[str, Any]:
     """Return the contents of suite.json before anything is played."""
     return {
         "schema": 1,
@@ -384,7 +384,7 @@ def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in plan.items() if key != "root"} | {"rows": rows, "runs": runs}
 
 
-def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:
+def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
     """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]

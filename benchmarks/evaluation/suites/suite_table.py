@@ -159,11 +159,22 @@ def parts(
             warnings=[
                 *(f"{cell.row}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()),
                 *_notes(here),
-                *dict.fromkeys(f"{MARK} {cell.row}, {cell.panel}: {cell.note}" for cell in here if cell.note),
+                *_remarks(here),
             ],
         )
     comparable = {cell.reported for cell in cells}
     yield from _paper(suite, [(panel, short) for panel, short in panels if panel in comparable])
+
+
+def _remarks(cells: Sequence[SuiteCell]) -> Iterator[str]:
+    """Yield one line per panel and note, with the rows that it concerns unless it concerns all of the panel."""
+    noted: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        if cell.note:
+            noted.setdefault((cell.panel, cell.note), []).append(cell.row)
+    for (panel, note), rows in noted.items():
+        every = {cell.row for cell in cells if cell.panel == panel} == set(rows)
+        yield f"{MARK} {panel if every else ', '.join([panel, *rows])}: {note}"
 
 
 def _notes(cells: Sequence[SuiteCell]) -> Iterator[str]:

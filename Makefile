@@ -32,12 +32,12 @@ demo-seeds: $(VENV)/.runtime
 demo-objectives: $(VENV)/.runtime
 	$(BIN)/python -m examples.objectives
 
-# Every suite with scripted columns, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
+# Every suite with scripted rows, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
 tables: $(VENV)/.runtime
 	for suite in paper-table1 paper-ood paper-ablations heldout; do $(BIN)/mage suite $$suite --resume --quick \
-	  --columns benchmarks/results/quick.yaml --out runs/quick/$$suite || exit 1; done
+	  --rows benchmarks/results/quick.yaml --out runs/quick/$$suite || exit 1; done
 	$(BIN)/mage suite demo --resume --protocol adaptive --num-episodes 3 \
-	  --columns benchmarks/results/demo.yaml --out runs/demo-suite
+	  --rows benchmarks/results/demo.yaml --out runs/demo-suite
 
 bench: $(VENV)/.runtime
 	$(BIN)/python -m dev.speed

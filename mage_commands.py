@@ -78,6 +78,11 @@ COMMANDS = {
         "Evaluate",
         "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
     ),
+    "paper": Entry(
+        "benchmarks.paper.paper_command",
+        "Evaluate",
+        "run the trainings and evaluations of the paper's tables, and compare with its figures cell by cell",
+    ),
     "fill": Entry(
         "benchmarks.evaluation.run.fill", "Evaluate", "play a panel to fill the bank of a memory with scope=run"
     ),

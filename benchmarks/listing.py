@@ -145,35 +145,43 @@ def _show_wrapped(title: str, names: Sequence[str]) -> None:
 
 
 def _panels() -> list[dict[str, Any]]:
-    from benchmarks.evaluation.suites.panels import SIZES, base_panels
+    from benchmarks.evaluation.suites.panels import base_panels
 
     return [
         {"name": f"{name}-{size}", **_setting(f"{name}-{size}"), "about": panel.about}
         for name, panel in base_panels().items()
-        for size in SIZES
+        for size in panel.sizes
     ]
 
 
 def _show_panels(panels: Sequence[Mapping[str, Any]]) -> None:
     columns = ["panel", "meta-episodes", "fingerprint", "calls at most", "about"]
     rows = [[panel["name"], *_cells(panel), panel["about"]] for panel in panels]
-    title = "Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection"
-    print_report([title, TextTable(columns, rows, text=(0, 2, 4))])
+    title = [
+        "Panels (--panel NAME; without a number the first size), at K = 3, protocol adaptive, memory reflection;",
+        "those of the paper, paper-..., at K = 10, protocol paper",
+    ]
+    print_report([*title, TextTable(columns, rows, text=(0, 2, 4))])
 
 
 def _suites(settings: bool) -> list[dict[str, Any]]:
-    from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES
+    from benchmarks.evaluation.suites.paper import SUITES
 
     suites: list[dict[str, Any]] = []
     for name, suite in SUITES.items():
-        lengths = {"episodes": list(EPISODES), "protocols": list(PROTOCOLS)}
+        lengths = {"episodes": list(suite.lengths), "protocols": list(suite.protocols)}
         suites.append({"name": name, "about": suite.about, **lengths, "panels": list(suite.panels)})
         if settings:
             suites[-1]["settings"] = [
-                {"panel": panel, "protocol": protocol, "episodes": episodes, **_setting(panel, protocol, episodes)}
+                {
+                    "panel": panel,
+                    "protocol": protocol,
+                    "episodes": episodes,
+                    **_setting(panel, protocol=protocol, num_episodes=episodes),
+                }
                 for panel in suite.panels
-                for protocol in PROTOCOLS
-                for episodes in EPISODES
+                for protocol in suite.protocols
+                for episodes in suite.lengths
             ]
     return suites
 
@@ -189,11 +197,11 @@ def _show_suites(suites: Sequence[Mapping[str, Any]]) -> None:
             print(f"      {one['protocol']:<8}  K = {one['episodes']:>2}  {' '.join(_cells(one))}")
 
 
-def _setting(panel: str, protocol: str = "adaptive", episodes: int = 3) -> dict[str, Any]:
+def _setting(panel: str, **options: Any) -> dict[str, Any]:
     """Return the number of meta-episodes, the fingerprint and the maximum number of calls of a setting."""
     from benchmarks.evaluation.suites.paper import setting_for
 
-    setting = setting_for(panel, protocol=protocol, num_episodes=episodes)
+    setting = setting_for(panel, **options)
     found: tuple[Any, ...] = (None, None, None)
     # The data of some panels are not on every machine: such a panel is listed with dashes, or null in JSON.
     with suppress(ImportError, ValueError, OSError):

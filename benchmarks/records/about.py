@@ -27,11 +27,16 @@ _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
 COMPARED = ("memory",)
 """Options that may differ between runs that are compared."""
+_NOT_RECORDED = ("ids", "sizes", "defaults", "variable", "stand_in")
+"""Fields of a panel that its tasks do not depend on, and the function of its task ids, which no file can hold."""
 
 
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
     """Return the content of run.json as JSON values."""
-    panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name != "ids"}
+    panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name not in _NOT_RECORDED}
+    # Absent unless set, as in older records.
+    if not panel["by_weight"]:
+        del panel["by_weight"]
     if not isinstance(setting.panel.opponents, str):
         # Pairs keep the order of the opponents, which determines the tasks; run.json is written with sorted keys.
         panel["opponents"] = list(setting.panel.opponents.items())

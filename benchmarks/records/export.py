@@ -160,7 +160,7 @@ def command(
 ) -> None:
     """Write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set.
 
-    Example: mage export runs/t1/kuhn/react --to csv --out calls.csv
+    Example: mage export runs/t1/kuhn-k10-paper/react --to csv --out calls.csv
     """
     path = out
     if to == MARKDOWN:

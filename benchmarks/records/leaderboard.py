@@ -118,7 +118,7 @@ def command(
 ) -> None:
     """Compare validated runs of one setting in a table.
 
-    Example: mage leaderboard runs/t1/kuhn/react --format csv
+    Example: mage leaderboard runs/t1/kuhn-k10-paper/react --format csv
     """
     entries = [entry(Path(name), sample) for name in runs]
     prints = {name: one["fingerprint"][:12] for name, one in zip(runs, entries, strict=True)}

@@ -8,7 +8,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from benchmarks.evaluation.scoring.scores import ScoreRow
-from benchmarks.evaluation.suites.paper import is_reported_at, reported
+from benchmarks.evaluation.suites.paper import reported, reported_panel
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from benchmarks.report.charts import Chart, Series, ViewFigures, figures, interval, paired, views
 from benchmarks.report.runs import Played, ReportedRun
@@ -130,10 +130,11 @@ def _exact_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
 
 
 def _paper_column(run: ReportedRun) -> str:
-    """Return the panel's name without its size; empty if the paper measured at another protocol or length."""
+    """Return the panel's name without its size; empty if the paper's scores are of other tasks or options."""
     setting = run.about["setting"]
-    measured = is_reported_at(run.about["env_kwargs"].get("protocol"), setting["options"]["num_episodes"])
-    return str(setting["name"]).rpartition("-")[0] if measured else ""
+    options = setting["options"]
+    named = reported_panel(setting["name"], run.about["fingerprint"], options["memory"], options["context"])
+    return named or ""
 
 
 def _paper_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
@@ -142,7 +143,7 @@ def _paper_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     for table in reported()["tables"]:
         measure = "" if table["measure"] == "success rate" else f" {table['measure']}"
         for method, values in table["rows"].items():
-            for column, p in zip(table["columns"], values, strict=True):
+            for column, p in zip(table["panels"], values, strict=True):
                 cell = ResultCell(f"{p:.3f}", f"± {sqrt(p * (1 - p) / count):.3f}", measure)
                 told.setdefault(method, {})[column] = cell
     columns = [_paper_column(setting.runs[0]) for setting in found]

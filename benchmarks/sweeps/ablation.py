@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,16 +13,35 @@ from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
 from benchmarks.sweeps.sweep import SeedsOption, sweep
 from mage_envs.cli.commands import JsonOption
 from mage_envs.files.atomic import output_path
-from trainer.config.presets import ABLATIONS
+from mage_envs.registry import load_game
+from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS
 
-SECTIONS: Mapping[str, int] = {"4.4.1": 0, "4.4.2": 1, "4.4.3": 2}
-"""Section of arXiv 2603.03680 to index in `ABLATIONS`: returns; opponents, statistics and grouping; anchors."""
+AblationName = Literal[
+    "4.4.1",
+    "4.4.2",
+    "4.4.3",
+    "tictactoe-returns",
+    "tictactoe-anchors",
+    "headroom-returns",
+    "headroom-opponents",
+    "headroom-anchors",
+]
+"""Keys of `ABLATIONS`: sections of arXiv 2603.03680, and the same ablations in other games."""
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "ALFWorld": ("paper-alfworld-seen",),
+    "WebShop": ("paper-webshop",),
+    "TicTacToe": ("paper-tictactoe-mcts100", "paper-tictactoe-mcts1000"),
+    "KuhnPoker": ("paper-kuhn-cfr", "paper-kuhn-cfr-second"),
+    "Inspection": ("inspect-train-128",),
+    "PrisonersDilemma": ("pd-train-128",),
+}
+"""Game to the panels on which its ablations are evaluated, those of the paper where it has any."""
+OWN_PANELS: Mapping[str, tuple[str, ...]] = {"TicTacToe": ("tictactoe-paper-128",)}
+"""The same for ablations that the paper did not run."""
 ROLLOUTS: Mapping[str, int] = {"words": 50, "tiny": 2}
-"""Default rollouts per training of a small model. With them, the twelve settings of 4.4.2 with three seeds take less
-than a quarter of an hour on two cores."""
-PANEL = "tictactoe-paper-128"
-_EVALUATED: Fields = {"eval_panel": PANEL, "eval_every": 10_000}
-_ALL: Fields = {**_EVALUATED, "log_transcripts": 0}
+"""Default rollouts per training of a small model. With them, the ten settings of 4.4.2 with three seeds take less than
+a quarter of an hour on two cores."""
+_ALL: Fields = {"log_transcripts": 0}
 _SMALL: Fields = {
     "advantage": "gigpo",
     "advantage_norm": "mean",
@@ -38,19 +56,39 @@ _TINY: Fields = {
     "groups_per_rollout": 1,
     "num_generations": 4,
     "max_completion_length": 8,
-    "eval_panel": "tictactoe-paper-16",
 }
 """Further settings for `tiny`. Its random text is never an action, so every meta-episode has its maximum length."""
 
 
+def trial_fields() -> dict[str, Any]:
+    """Return the fields of a trial of any preset: one rollout of a random model on this CPU."""
+    algorithm = {"advantage", "advantage_norm", "credit"}
+    small = {name: value for name, value in _SMALL.items() if name not in algorithm}
+    return {"model": "tiny", **_ALL, **small, **_TINY, "max_rollouts": 1, "updates_per_rollout": 1}
+
+
+def panels_of(section: str, preset: str) -> tuple[str, ...]:
+    """Return the panels on which a preset of an ablation is evaluated."""
+    game = _game_of(preset)
+    return PANELS[game] if ABLATIONS[section].suffix else OWN_PANELS.get(game, PANELS[game])
+
+
+def _game_of(preset: str) -> str:
+    env_id: str = PRESETS[preset]["env_id"]
+    return env_id.removeprefix("mage/").removesuffix("-Meta-v0")
+
+
 def ablation_runs(section: str, model: str, seeds: int, rollouts: int | None) -> list[SweepRun]:
-    """Return the trainings of a section: each of its presets once per seed.
+    """Return the trainings of an ablation: each of its presets once per seed.
 
     Args:
-        section: Key of `SECTIONS`.
+        section: Key of `ABLATIONS`.
         model: `words`, `tiny` or the folder of a model.
         seeds: Number of seeds.
         rollouts: Rollouts per training, or None for the default of the model or the preset.
+
+    Raises:
+        ValueError: If the model cannot play a game of the ablation.
     """
     # Later settings take precedence: those for `tiny` replace those for all small models.
     fields = {"model": model, **_ALL, **(_SMALL if model in ROLLOUTS else {}), **(_TINY if model == "tiny" else {})}
@@ -59,16 +97,24 @@ def ablation_runs(section: str, model: str, seeds: int, rollouts: int | None) ->
     if length is not None:
         fields["max_rollouts"] = length
     runs = []
-    for chosen in product(*ABLATIONS[SECTIONS[section]]):
-        name = "-".join(chosen)
-        words = ("--preset", f"ablation-{name}", *flags(fields))
-        runs += [SweepRun(name, seed, words) for seed in seeds_of(seeds)]
+    for name, preset in ABLATION_PRESETS[section].items():
+        if model == "words" and not load_game(_game_of(preset)).spec.actions:
+            raise ValueError(
+                f"--model words plays games with a fixed set of actions, which {_game_of(preset)} has not. Use the "
+                "folder of a language model, --model tiny for a trial, or tictactoe-returns."
+            )
+        words = ("--preset", preset, *flags(fields))
+        panels = panels_of(section, preset)
+        if model == "tiny":
+            panels = tuple(f"{panel.removesuffix('-128')}-16" for panel in panels)
+        runs += [SweepRun(name, seed, words, panels=panels) for seed in seeds_of(seeds)]
     return runs
 
 
 def command(
     section: Annotated[
-        Literal["4.4.1", "4.4.2", "4.4.3"], typer.Argument(help="Section of the paper: returns, opponents, anchors")
+        AblationName,
+        typer.Argument(help="; ".join(f"{name}: {ablation.about}" for name, ablation in ABLATIONS.items())),
     ],
     out: Annotated[
         Path,
@@ -96,7 +142,7 @@ def command(
     executor: ExecutorOption = "local",
     as_json: JsonOption = False,
 ) -> None:
-    """Train and evaluate the ablations of the paper's section 4.4 over seeds, in one table.
+    """Train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds in one table.
 
     Example: mage ablate 4.4.3 --seeds 1 --rollouts 2 --out runs/anchors
     """

@@ -27,6 +27,8 @@ class SweepRun:
     """arguments of mage train without the seed and the folder."""
     file: str | None = None
     """Sweep file that contains the arguments, or None for a built-in study."""
+    panels: tuple[str, ...] = ()
+    """Panels on which the trained model is evaluated."""
 
 
 def read_plan(path: Path, seeds: int) -> list[SweepRun]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.eval_command import measure, setting_from
+from benchmarks.evaluation.run.in_training import score_of
+from benchmarks.evaluation.run.options import EvalOptions
+from benchmarks.evaluation.suites.panels import named_panel
+from benchmarks.records.record_store import RUN
 from benchmarks.sweeps.plan import SweepRun
 from mage_envs.files.atomic import write_atomically
 from mage_envs.loading.imports import names_from
+from wrappers.protocol import as_protocol
 
 RESULT, SHOWN = "result.json", "shown.txt"
 _PART = 5
@@ -49,7 +56,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         if status:
             last = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
             raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (full log: {folder / SHOWN})")
-        measures = measured(folder)
+        measures = measured(folder) | evaluated(folder, run.panels)
         # Written last: the presence of this file marks the run as finished.
         write_atomically(folder / RESULT, json.dumps({"arguments": run.arguments, "measures": measures}) + "\n")
         return measures
@@ -74,6 +81,31 @@ def done(out: Path, run: SweepRun) -> Measures | None:
     return measures
 
 
+def evaluated(folder: Path, panels: Sequence[str]) -> Measures:
+    """Return the headline scores of a saved model on panels, and the draws if there are any.
+
+    A panel whose data are absent has none. The runs are kept below the model's folder.
+    """
+    found: Measures = {}
+    for name in panels:
+        if named_panel(name).missing():
+            continue
+        agent, out = make_agent(str(folder)), folder / "evaluations" / name
+        options = EvalOptions(panel=name, out=out, resume=(out / RUN).exists(), baselines=False)
+        scored = measure(options, agent, setting_from(options, agent), str(folder)).summary
+        found[name] = score_of(scored)
+        if draws := scored.overall.episodes[-1].draws:
+            found[f"{name}, draws"] = draws
+    return found
+
+
+def _stops_early(folder: Path) -> bool:
+    """Return True if the meta-episodes of a saved model's training ended with their first success."""
+    from trainer.backends.play_settings import PlaySettings
+
+    return as_protocol(PlaySettings.load(folder).env_kwargs.get("protocol", "adaptive")).early_stop
+
+
 def measured(folder: Path) -> Measures:
     """Return means over the last fifth of the rollouts, and the best evaluation score if there is one.
 
@@ -84,12 +116,14 @@ def measured(folder: Path) -> Measures:
     rows = metric_rows(folder, "rollout")
     last = means(rows[-max(len(rows) // _PART, 1) :])
     found: Measures = {}
-    for measure in ("success", "value"):
+    for kind in ("success", "value"):
         values: list[float] = []
-        while (key := f"{measure}/episode_{len(values) + 1}") in last:
+        while (key := f"{kind}/episode_{len(values) + 1}") in last:
             values.append(last[key])
         if values:
-            found |= {f"{measure}, first": values[0], f"{measure}, last": values[-1]}
-            found[f"{measure}, gain"] = values[-1] - values[0]
+            found[f"{kind}, first"] = values[0]
+        # After an early stop, only meta-episodes without a success play the last episode.
+        if values and not _stops_early(folder):
+            found |= {f"{kind}, last": values[-1], f"{kind}, gain": values[-1] - values[0]}
     scores = [row["score"] for row in metric_rows(folder, "eval")]
     return found | ({"best evaluation": max(scores)} if scores else {})

@@ -2,49 +2,108 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import benchmarks.__main__
-from benchmarks.sweeps.ablation import SECTIONS, ablation_runs
+from benchmarks import SUITES
+from benchmarks.records.record_store import Records
+from benchmarks.sweeps.ablation import AblationName, ablation_runs, panels_of
+from benchmarks.sweeps.training import evaluated
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.text.words.vocabulary import vocabulary
 from trainer.__main__ import main as train
-from trainer.config.presets import PRESETS
+from trainer.backends.play_settings import PlaySettings
+from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS
 
 
-def test_sections_hold_every_ablation_once() -> None:
-    runs = [run for section in SECTIONS for run in ablation_runs(section, "words", 2, None)]
-    named = [run.arguments[1] for run in runs if run.seed == 0]
-    assert sorted(named) == sorted(name for name in PRESETS if name.startswith("ablation-"))
+def test_every_preset_of_an_ablation_is_one_run_under_one_name() -> None:
+    assert get_args(AblationName) == tuple(ABLATIONS) == tuple(ABLATION_PRESETS)
+    runs = [run for name in ABLATIONS for run in ablation_runs(name, "runs/model", 2, None)]
+    named = {run.arguments[1] for run in runs}
+    assert {name for name in PRESETS if name.startswith("ablation-")} <= named <= set(PRESETS)
     assert [run.seed for run in runs[:4]] == [0, 1, 0, 1]
+    seen: dict[str, str] = {}
+    for name, fields in PRESETS.items():
+        key = json.dumps({one: value for one, value in fields.items() if one != "output_dir"}, sort_keys=True)
+        assert seen.setdefault(key, name) == name, "two presets of one run"
+    # The paper's own choices are the presets of its table.
+    assert ABLATION_PRESETS["4.4.1"]["alfworld-differential"] == "mage-alfworld-paper"
+    assert ABLATION_PRESETS["4.4.1"]["webshop-cumulative"] == "lamer-webshop-paper"
+    assert ABLATION_PRESETS["4.4.2"]["balanced-agent-stationary"] == "mage-tictactoe-paper"
+    assert ABLATION_PRESETS["4.4.3"]["global"] == "mage-kuhn-paper"
+    # The grouping has no effect on a population of one opponent.
+    fixed = [name for name in ABLATION_PRESETS["4.4.2"] if name.startswith("fixed")]
+    assert fixed == ["fixed-agent-stationary", "fixed-pooled-stationary"]
 
 
-@pytest.mark.parametrize(("section", "says"), [("4.4.1", "returns: differential"), ("4.4.3", "anchor: global")])
+def test_the_papers_ablations_are_evaluated_where_the_paper_evaluated_them() -> None:
+    found = {name: {panels_of(name, preset) for preset in ABLATION_PRESETS[name].values()} for name in ABLATIONS}
+    assert found["4.4.1"] == {("paper-alfworld-seen",), ("paper-webshop",)}
+    assert found["4.4.2"] == {("paper-tictactoe-mcts100", "paper-tictactoe-mcts1000")}
+    assert found["4.4.3"] == {("paper-kuhn-cfr", "paper-kuhn-cfr-second")}
+    assert found["tictactoe-anchors"] == {("tictactoe-paper-128",)}
+    assert found["headroom-returns"] == {("inspect-train-128",), ("pd-train-128",)}
+    evaluated = {panel for name in ABLATIONS for panels in found[name] for panel in panels if panel.startswith("paper")}
+    assert evaluated - {"paper-kuhn-cfr-second"} == set(SUITES["paper-ablations"].panels)
+    [trial] = {run.panels for run in ablation_runs("4.4.2", "tiny", 1, None)}
+    assert trial == ("paper-tictactoe-mcts100-16", "paper-tictactoe-mcts1000-16")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("4.4.3", "anchor: global"),
+        ("tictactoe-returns", "returns: differential"),
+        ("headroom-anchors", "anchor: global"),
+    ],
+)
 def test_a_training_is_what_its_preset_says(
-    section: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = ablation_runs(section, "words", 1, 3)[0]
+    first = ablation_runs(name, "words", 1, 3)[0]
     assert train([*first.arguments, "--output_dir", str(tmp_path), "--dry-run"]) == 0
     told = capsys.readouterr().out
-    for line in (
-        says,
-        "advantage: gigpo",
-        "max_rollouts: 3",
-        "eval_panel: tictactoe-paper-128",
-        "learning_rate: 0.001",
-    ):
+    for line in (says, "advantage: gigpo", "max_rollouts: 3", "learning_rate: 0.001"):
         assert line in told
 
 
 def test_a_folder_keeps_the_presets_own_settings() -> None:
     (run,) = ablation_runs("4.4.3", "runs/model", 1, None)[:1]
-    assert run.arguments[:4] == ("--preset", "ablation-global", "--model", "runs/model")
+    assert run.arguments[:4] == ("--preset", "mage-kuhn-paper", "--model", "runs/model")
     assert "--advantage" not in run.arguments
     assert "--max_rollouts" not in run.arguments
 
 
+def test_a_game_of_free_text_is_no_game_of_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.__main__.main(["ablate", "4.4.1", "--out", str(tmp_path / "out")]) == 2
+    assert "--model words plays games with a fixed set of actions, which ALFWorld has not" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_trained_model_is_evaluated_on_panels_whose_data_are_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
+    save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
+    options = {"style": "words", "context": "conversation", "memory": "history", "protocol": "paper"}
+    PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
+    found = evaluated(tmp_path, ["paper-kuhn-cfr-16", "paper-webshop"])
+    records = Records(tmp_path / "evaluations" / "paper-kuhn-cfr-16").trajectories()
+    won = [any(episode.success for episode in one.episodes) for one in records]
+    assert found == {"paper-kuhn-cfr-16": sum(won) / 16}
+    assert {one.num_episodes for one in records} == {10}
+    # A second call reads the records.
+    assert evaluated(tmp_path, ["paper-kuhn-cfr-16"]) == found
+
+
 def test_no_seeds_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmarks.__main__.main(["ablate", "4.4.1", "--seeds", "0", "--out", str(tmp_path / "out")]) == 2
+    assert benchmarks.__main__.main(["ablate", "4.4.3", "--seeds", "0", "--out", str(tmp_path / "out")]) == 2
     assert "--seeds 0 trains nothing" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -60,4 +119,4 @@ def test_the_example_of_the_help_trains_and_prints_one_table(
     )
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == ["global"] * (len(lines) // 2) + ["local"] * (len(lines) // 2)
-    assert any("best evaluation" in line for line in lines)
+    assert any("paper-kuhn-cfr" in line for line in lines)

@@ -55,15 +55,13 @@ def example_of(command, capsys):
 def test_each_help_ends_with_an_example_that_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "tests" / "data" / "columns.yaml", tmp_path)
+    shutil.copy(ROOT / "tests" / "data" / "rows.yaml", tmp_path)
     tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
     save_tiny(tmp_path / "runs/demo", tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
     options = {"style": "words", "context": "conversation", "memory": "history"}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save("runs/demo")
-    columns = (
-        (tmp_path / "columns.yaml").read_text().replace("agent: scripted:random", "agent: {kuhn: scripted:random}")
-    )
-    (tmp_path / "columns.yaml").write_text(columns)  # one panel of the five
+    rows = (tmp_path / "rows.yaml").read_text().replace("agent: scripted:random", "agent: {kuhn: scripted:random}")
+    (tmp_path / "rows.yaml").write_text(rows)  # one panel of the five
     # These two write the folders that the others read.
     first = ("eval", "suite")
     named = [name for name, entry in COMMANDS.items() if entry.panel in PANELS and name not in {*first, *ELSEWHERE}]

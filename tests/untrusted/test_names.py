@@ -84,7 +84,7 @@ def test_paths_of_a_record_are_refused_until_the_user_names_them(tmp_path, monke
     monkeypatch.setattr(imports, "_ALLOWED_PATHS", [])
     with names_from("run.json"), pytest.raises(UntrustedName, match=f"--allow-path '{tmp_path}/a'"):
         check_path(tmp_path / "a", "data")
-    with names_from("columns.yaml", paths=True):
+    with names_from("rows.yaml", paths=True):
         check_path(tmp_path / "a", "data")
     with names_from("run.json"):
         check_path(tmp_path / "a", "data")
@@ -126,9 +126,9 @@ def test_a_model_of_a_stranger(module, tmp_path, fields, message, capsys):
 
 
 def test_a_suite_and_a_config_of_a_stranger(module, tmp_path, capsys):
-    columns = tmp_path / "columns.yaml"
-    columns.write_text(f"- {{name: a, agent: policy:{module}:Bot}}\n")
-    suite = ["suite", "heldout", "--quick", "--columns", str(columns), "--out", str(tmp_path / "out")]
+    rows = tmp_path / "rows.yaml"
+    rows.write_text(f"- {{name: a, agent: policy:{module}:Bot}}\n")
+    suite = ["suite", "heldout", "--quick", "--rows", str(rows), "--out", str(tmp_path / "out")]
     assert main(suite) == 2
     assert f"needs the module '{module}'. Check it, then add --import {module}." in capsys.readouterr().err
     config = tmp_path / "config.yaml"

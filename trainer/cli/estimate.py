@@ -126,7 +126,7 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
         # The final model has no optimiser state.
         checkpoints=kept * checkpoint + (checkpoint - ADAM * trained * each),
         updates=updates,
-        hours=_hours(config, shape, machine, steps, replies),
+        hours=run_hours(config, shape, machine, steps, config.max_prompt_length, config.max_completion_length or 1),
     )
 
 
@@ -165,15 +165,26 @@ def _activations(shape: ModelShape, tokens: int, width: int, checkpointed: bool)
     return tokens * width * (shape.layers * shape.hidden + layers * inside)
 
 
-def _hours(config: RunSettings, shape: ModelShape, machine: Hardware, steps: int, replies: int) -> float:
-    """Return the hours of the run: sampling of all replies, scoring, and one pass of updates."""
+def run_hours(
+    config: RunSettings, shape: ModelShape, machine: Hardware, calls: float, prompt: float, reply: float
+) -> float:
+    """Return the hours of a run: sampling of all replies, scoring, and one pass of updates.
+
+    Args:
+        config: Settings of the run.
+        shape: Shape of the model.
+        machine: Hardware of the run.
+        calls: Model calls of a rollout.
+        prompt: Tokens of a prompt.
+        reply: Tokens of a reply.
+    """
     # The rates of the hardware are those of a model with 4e9 parameters. A forward pass for the old or the reference
     # log-probabilities costs a third of a forward and backward pass.
     scale = shape.parameters / 4e9 / 3600
     passes = 1 + (1 + bool(config.beta)) / 3
-    sampled = steps * (config.max_completion_length or 1) / (machine.generate * machine.processes)
-    trained = steps * replies * passes / (machine.train * machine.processes)
-    rollouts = config.max_rollouts or config.max_steps / config.updates_of(steps)
+    sampled = calls * reply / (machine.generate * machine.processes)
+    trained = calls * (prompt + reply) * passes / (machine.train * machine.processes)
+    rollouts = config.max_rollouts or config.max_steps / config.updates_of(ceil(calls))
     return rollouts * (sampled + trained) * scale
 
 

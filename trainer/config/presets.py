@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
 from typing import Any
@@ -63,7 +64,8 @@ ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
     "kuhn": ("KuhnPoker", {"opponents": "pool:kuhn/paper", "beta": 0.1}, {"max_turns": 6}),
     "sokoban": ("Sokoban", {"max_rollouts": 300}, {"max_turns": 7, "boxes": 2, "size": 6}),
     "webshop": ("WebShop", {**_SMALL, "max_prompt_length": 8192}, {"max_turns": 12, "split": "train"}),
-    "alfworld": ("ALFWorld", _SMALL, {"max_turns": 10, "split": "train"}),
+    # The limit of turns is that of the game's settings for each protocol: 30 under adaptive, 10 under paper.
+    "alfworld": ("ALFWorld", _SMALL, {"split": "train"}),
     "controls": ("SokobanControls", {"max_rollouts": 300}, {"split": "train"}),
     "encounters": ("Encounters", _SMALL, {}),
     "customer": ("WebShopCustomer", {**_SMALL, "max_prompt_length": 8192}, {"split": "train"}),
@@ -73,6 +75,12 @@ ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
 RELATED = ("controls", "encounters", "customer", "house")
 """Environments of related tasks. The protocol `paper` would be the same there, because no task can be replayed."""
 PROTOCOLS: Mapping[str, str] = {"": "adaptive", "-paper": "paper"}
+"""End of a preset's name to its protocol."""
+HEADROOM: Mapping[str, tuple[str, Fields, Fields]] = {
+    "inspection": ("Inspection", {"opponents": "pool:inspect/habits"}, {}),
+    "prisoners": ("PrisonersDilemma", {"opponents": "pool:pd/classic"}, {}),
+}
+"""Environments of ablations alone, in which memory of earlier episodes is worth much (`mage headroom`)."""
 
 _POPULATIONS: Mapping[str, Fields] = {
     "fixed": {"opponents": "mcts:100"},
@@ -88,16 +96,44 @@ _RETURNS: Mapping[str, Fields] = {
     name.replace("_", "-"): {"returns": name} for name in ("differential", "cumulative", "single_episode")
 }
 _ANCHORS: Mapping[str, Fields] = {name: {"anchor": name} for name in ("global", "local")}
-ABLATIONS: tuple[tuple[Mapping[str, Fields], ...], ...] = (
-    (_RETURNS,),
-    (_POPULATIONS, _STATISTICS, _GROUPING),
-    (_ANCHORS,),
-)
-"""Ablations of sections 4.4.1, 4.4.2 and 4.4.3 on Tic-Tac-Toe: MAGE with one choice of each mapping."""
+_INSPECTORS: Mapping[str, Fields] = {
+    "fixed": {"opponents": "inspect/avoid-last"},
+    "mixed": {"opponents": "pool:inspect/habits"},
+}
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Trainings of MAGE that differ in the choices of one part of the method."""
+
+    about: str
+    environments: tuple[str, ...]
+    """Names in `ENVIRONMENTS` or `HEADROOM`."""
+    axes: tuple[Mapping[str, Fields], ...]
+    """Choices of each axis by name, the paper's own first, except that of the population."""
+    suffix: str = ""
+    """Key of `PROTOCOLS`."""
+
+
+ABLATIONS: Mapping[str, Ablation] = {
+    "4.4.1": Ablation("returns", ("alfworld", "webshop"), (_RETURNS,), "-paper"),
+    "4.4.2": Ablation(
+        "opponents, statistics and grouping", ("tictactoe",), (_POPULATIONS, _STATISTICS, _GROUPING), "-paper"
+    ),
+    "4.4.3": Ablation("anchors against CFR", ("kuhn",), (_ANCHORS,), "-paper"),
+    "tictactoe-returns": Ablation("the returns of 4.4.1 in Tic-Tac-Toe", ("tictactoe",), (_RETURNS,)),
+    "tictactoe-anchors": Ablation("the anchors of 4.4.3 in Tic-Tac-Toe", ("tictactoe",), (_ANCHORS,)),
+    "headroom-returns": Ablation("the returns of 4.4.1 where memory is worth much", tuple(HEADROOM), (_RETURNS,)),
+    "headroom-opponents": Ablation(
+        "the choices of 4.4.2 where memory is worth much", ("inspection",), (_INSPECTORS, _STATISTICS, _GROUPING)
+    ),
+    "headroom-anchors": Ablation("the anchors of 4.4.3 where memory is worth much", tuple(HEADROOM), (_ANCHORS,)),
+}
+"""Ablations by name. Those with a number are sections of the paper, where the paper ran them."""
 
 
 def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: Any) -> dict[str, Any]:
-    game, fields, options = ENVIRONMENTS[environment]
+    game, fields, options = {**ENVIRONMENTS, **HEADROOM}[environment]
     return {
         **COMMON,
         **fields,
@@ -106,6 +142,8 @@ def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: 
         # Text, as a user would pass it: `RunSettings` parses it.
         "env_kwargs": json.dumps({**options, "invalid_penalty": 0.5}),
         "protocol": protocol,
+        # The released code lists no legal actions in some games, and this style neither.
+        **({"prompt_style": "paper"} if protocol == "paper" else {}),
         "output_dir": f"runs/{name}",
         **changes,
     }
@@ -117,15 +155,45 @@ def _table() -> dict[str, dict[str, Any]]:
         name = f"{algorithm}-{environment}{suffix}"
         if not suffix or environment not in RELATED:
             found[name] = _run(name, algorithm, environment, protocol)
-    for axes in ABLATIONS:
-        for chosen in product(*(axis.items() for axis in axes)):
-            name = "-".join(("ablation", *(choice for choice, _ in chosen)))
+    return found
+
+
+def _ablations(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Add the presets of the ablations to `found`, and return the presets of each ablation by their choices.
+
+    A choice that is a preset already, such as the paper's own, is that preset.
+    """
+    named: dict[str, dict[str, str]] = {}
+    known = {_identity(fields): name for name, fields in found.items()}
+    for ablation_name, ablation in ABLATIONS.items():
+        named[ablation_name] = {}
+        axes = product(*(axis.items() for axis in ablation.axes))
+        for environment, chosen in product(ablation.environments, axes):
+            choices = "-".join(choice for choice, _ in chosen)
             changes = {key: value for _, fields in chosen for key, value in fields.items()}
-            found[name] = _run(name, "mage", "tictactoe", "adaptive", **changes)
-    return dict(sorted(found.items()))
+            name = f"ablation-{environment}-{choices}{ablation.suffix}"
+            fields = _run(name, "mage", environment, PROTOCOLS[ablation.suffix], **changes)
+            name = known.setdefault(_identity(fields), name)
+            found.setdefault(name, fields)
+            label = choices if len(ablation.environments) == 1 else f"{environment}-{choices}"
+            if name not in named[ablation_name].values():
+                named[ablation_name][label] = name
+    return named
 
 
-PRESETS: Mapping[str, Fields] = _table()
+def _identity(fields: Fields) -> str:
+    """Return a key that is equal for presets of the same run."""
+    # The first two choices are the defaults of a run. With a single opponent, the grouping changes nothing.
+    whole = {"statistics": "agent", "grouping": "stationary", **fields}
+    if "opponents" in whole and not whole["opponents"].startswith("pool:"):
+        whole["grouping"] = "stationary"
+    return json.dumps({key: value for key, value in whole.items() if key != "output_dir"}, sort_keys=True)
+
+
+_FOUND = _table()
+ABLATION_PRESETS: Mapping[str, Mapping[str, str]] = _ablations(_FOUND)
+"""Ablation to its choices and their presets."""
+PRESETS: Mapping[str, Fields] = dict(sorted(_FOUND.items()))
 WORDS: Fields = {
     "use_cpu": True,
     "prompt_style": "words",
@@ -187,6 +255,7 @@ def listing() -> str:
         f"({'|'.join(ALGORITHMS)})-({'|'.join(repeated)}), each also with -paper",
         f"({'|'.join(ALGORITHMS)})-({'|'.join(RELATED)})",
     ]
-    for axes in ABLATIONS:
-        lines.append("-".join(["ablation", *(f"({'|'.join(axis)})" for axis in axes)]))
+    for ablation in ABLATIONS.values():
+        parts = [f"({'|'.join(part)})" for part in (ablation.environments, *ablation.axes)]
+        lines.append("-".join(["ablation", *parts]) + ablation.suffix)
     return "; ".join(lines)

@@ -37,13 +37,14 @@ class _Counted:
         return -(-characters // CHARACTERS_PER_TOKEN), self._limit
 
 
-def dry_run(agent: Agent, setting: Setting, price: Price | None) -> Expectation | None:
+def dry_run(agent: Agent, setting: Setting, price: Price | None, count: int = PREFLIGHT) -> Expectation | None:
     """Return the expectation of a model's run without calling the model; None if the agent is no model.
 
     Args:
         agent: Agent to evaluate.
         setting: Panel and options.
         price: Price of tokens, or None.
+        count: Number of meta-episodes to play.
 
     Raises:
         RuntimeError: If every meta-episode of random play failed.
@@ -54,6 +55,6 @@ def dry_run(agent: Agent, setting: Setting, price: Price | None) -> Expectation 
     limit = int(request.get("max_tokens") or request["max_completion_tokens"])
     random = make_agent("scripted:random").generator(game_of(setting.panel.env_id, setting.options))
     counted = GeneratorAgent(_Counted(random, limit), f"dry run of {agent.name}")
-    played = evaluate(counted, setting.tasks[:PREFLIGHT], setting.options, reduce=without_texts)
+    played = evaluate(counted, setting.tasks[:count], setting.options, reduce=without_texts)
     whole = [trajectory for trajectory in played if trajectory.failure is None]
     return expectation(whole, price)._replace(seconds=None)

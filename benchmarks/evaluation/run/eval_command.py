@@ -369,8 +369,7 @@ def setting_from(options: PanelOptions, agent: Agent) -> Setting:
         if env_id != named.env_id:
             raise ValueError(f"Panel {options.panel!r} is played in {named.env_id}, not in {env_id}.")
         # The panel's options win over those of the model's training. The user's own ones are checked by `Setting`.
-        kept = {key: value for key, value in own.items() if key not in named.env_kwargs}
-        return Setting(named, full_name(options.panel), {**kept, **chosen})
+        return Setting(named, full_name(options.panel), {**named.kept_of(own), **chosen})
     return _own_setting(options, agent, {**own, **chosen})
 
 

@@ -2,12 +2,14 @@
 
 Every panel has a size of 512 (the default: `kuhn-paper` is `kuhn-paper-512`) and one of 128, which is a prefix of the
 larger one. Each opponent is met equally often from each seat, so the number of meta-episodes is rounded up to a whole
-number of rows. If the data hold fewer tasks, the panel contains all of them.
+number of rows. If the data hold fewer tasks, the panel contains all of them. The panels `paper-...` copy the paper's
+released evaluation: 128 tasks, one seat, and K = 10 under the protocol `paper` unless the user sets other options.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +18,7 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 
 from benchmarks.evaluation.run.environments import seats_of
+from benchmarks.evaluation.suites.released import RELEASED
 from mage_envs.core import Task
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import seed_of
@@ -110,6 +113,30 @@ class Panel:
     """Options of the environment that belong to the panel."""
     ids: TaskIds | None = None
     """Function that returns the game's own task ids, one per row; None if the seeds draw the tasks."""
+    sizes: Sequence[int] = SIZES
+    """Sizes that have a name, the default first."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the environment that the panel sets if the user does not."""
+    by_weight: bool = False
+    """True if the number of tasks of an opponent follows its weight. Each task then has a seed of its own."""
+    variable: str = ""
+    """Environment variable with the folder of the data; empty if the data are generated."""
+    stand_in: str = ""
+    """Panel of generated data for trials on machines without the folder."""
+
+    def missing(self) -> str | None:
+        """Return the reason why the data are not on this machine, or None."""
+        return f"{self.variable} is not set" if self.variable and not os.environ.get(self.variable) else None
+
+    def default_options(self) -> dict[str, Any]:
+        """Return the options that apply if the user sets none of these names, with the folder of the data."""
+        folder = os.environ.get(self.variable) if self.variable and "data" not in self.env_kwargs else None
+        return {**self.defaults, **({"data": folder} if folder else {})}
+
+    def kept_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a saved model that the panel does not set. A model keeps its own style of prompts."""
+        set_here = {*self.env_kwargs, *self.default_options()} - {"style"}
+        return {key: value for key, value in options.items() if key not in set_here}
 
     def weights(self) -> dict[str, float]:
         """Return the weight of each opponent."""
@@ -120,6 +147,14 @@ class Panel:
         opponents = tuple(self.weights()) or (None,)
         seats: Sequence[int | None] = self.seats if self.opponents else (None,)
         rows = self.rows_per_cell or -(-self.size // (len(opponents) * len(seats)))
+        if (reason := self.missing()) and "data" not in (env_kwargs or {}):
+            raise ValueError(f"This panel requires the original data, but {reason}. Set it to their folder.")
+        if self.by_weight:
+            drawn = panel(self.env_id, (None,), self.size, self.seed, self.seats)
+            return tuple(
+                replace(task, opponent=name)
+                for task, name in zip(drawn, shared_out(self.weights(), self.size), strict=True)
+            )
         if self.ids is None:
             rotations = _rotations(self.env_id, {**self.env_kwargs, **(env_kwargs or {})})
             return panel(self.env_id, opponents, rows, self.seed, seats, rotations)
@@ -136,6 +171,15 @@ def _rotations(env_id: str, options: Mapping[str, Any]) -> int:
         return 1
     count: int = options.get("num_episodes", inspect.signature(MetaEpisode).parameters["num_episodes"].default)
     return count
+
+
+def shared_out(weights: Mapping[str, float], count: int) -> list[str]:
+    """Return `count` names, so that the share of each name in every prefix is as near to its weight as possible."""
+    found: list[str] = []
+    for place in range(1, count + 1):
+        # max returns the first of equal values, so that the order does not depend on anything else.
+        found.append(max(weights, key=lambda name: round(weights[name] * place - found.count(name), 9)))
+    return found
 
 
 def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
@@ -243,12 +287,10 @@ _OFFICIAL = "the official {} games, from the folder that ALFWORLD_DATA names"
 PANELS: Mapping[str, Panel] = {
     "kuhn-train": _kuhn("pool:kuhn/demo", 1, "the four soft archetypes that the demo meets"),
     "kuhn-heldout": _kuhn(dict.fromkeys(_HELD_OUT, 1.0), 2, "six that no preset and no demo meets"),
-    "kuhn-paper": _kuhn("pool:kuhn/paper", 3, "the paper's archetypes, weighted .3/.3/.4"),
-    "kuhn-paper-unseen": _kuhn({"cfr-argmax": 1.0, "cfr": 1.0}, 4, "CFR as the paper plays it, and its average policy"),
+    "kuhn-paper": _kuhn("pool:kuhn/paper", 3, "the paper's archetypes, weighted .3/.3/.4, from both seats"),
     "tictactoe-paper": _tictactoe("pool:tictactoe/balanced", 5, "the paper's balanced opponents, weighted as trained"),
     "tictactoe-skewed": _tictactoe("pool:tictactoe/skewed", 50, "the paper's skewed opponents, weighted as trained"),
-    "tictactoe-mcts100": _tictactoe({"mcts:100": 1.0}, 51, "the opponent of the paper's table"),
-    "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep"),
+    "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep, from both seats"),
     "tictactoe-heldout": _tictactoe({"minimax": 1.0, "mcts:10": 1.0}, 52, "two that no preset trains on"),
     "connectfour-search": _repeated(
         "ConnectFour", _even("mcts:100 uniform"), 53, "a game that no preset trains on", (0, 1)
@@ -273,6 +315,10 @@ PANELS: Mapping[str, Panel] = {
         env_kwargs={"split": "test", "compat": True},
         ids=_own_webshop_ids,
     ),
+    **{
+        name: Panel(**{**fields, "ids": {"ALFWorld": _alfworld_ids, "WebShop": _own_webshop_ids}.get(game)})
+        for name, (game, fields) in RELEASED.items()
+    },
 }
 """Name without the size to its panel. `base_panels` adds those of the games' splits."""
 
@@ -306,16 +352,17 @@ def list_panels() -> tuple[str, ...]:
 
 def panel_names() -> tuple[str, ...]:
     """Return all names with their sizes."""
-    return tuple(f"{name}-{size}" for name in base_panels() for size in SIZES)
+    return tuple(f"{name}-{size}" for name, panel in base_panels().items() for size in panel.sizes)
 
 
 def named_panel(name: str) -> Panel:
     """Return a panel by its name, with or without a size. Raise ValueError with the nearest name if it is unknown."""
     base, _, size = name.rpartition("-")
     found = _base_panel(name)
-    if found is None and size in map(str, (*SIZES, QUICK)):
+    if found is None and size.isdecimal():
         found = _base_panel(base)
-        found = None if found is None else replace(found, size=int(size))
+        if found is not None:
+            found = replace(found, size=int(size)) if int(size) in (*found.sizes, QUICK) else None
     if found is None:
         names = base_panels()
         hint = nearest_name(name, [*names, *panel_names()])
@@ -325,4 +372,5 @@ def named_panel(name: str) -> Panel:
 
 def full_name(name: str) -> str:
     """Return a panel's name with its size."""
-    return name if _base_panel(name) is None else f"{name}-{SIZES[0]}"
+    found = _base_panel(name)
+    return name if found is None else f"{name}-{found.sizes[0]}"

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, Literal, get_args
 
 from benchmarks.evaluation.suites.panels import full_name, named_panel
+from benchmarks.evaluation.suites.released import RELEASED
 from benchmarks.evaluation.suites.setting import Setting
 from mage_envs.loading.arguments import nearest_name
 
@@ -20,11 +21,24 @@ PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Panels that are each played at K = 3 and K = 10 under both protocols."""
+    """Panels that are each played at every length under every protocol."""
 
     about: str
     panels: tuple[str, ...]
     """Names without a size."""
+    protocols: tuple[ProtocolName, ...] = PROTOCOLS
+    lengths: tuple[Length, ...] = EPISODES
+
+
+COMPARABLE = (
+    "paper-tictactoe-mcts100",
+    "paper-tictactoe-mcts1000",
+    "paper-kuhn",
+    "paper-kuhn-cfr-second",
+    "paper-alfworld-seen",
+    "paper-webshop",
+)
+"""Panels with the paper's own opponents, or with its data."""
 
 
 def setting_for(panel: str, **options: Any) -> Setting:
@@ -32,27 +46,39 @@ def setting_for(panel: str, **options: Any) -> Setting:
     return Setting(named_panel(panel), full_name(panel), options)
 
 
+def _released(about: str, *panels: str) -> Suite:
+    """Return a suite that is played as the paper evaluates: K = 10 under its protocol."""
+    return Suite(about=about, panels=panels, protocols=("paper",), lengths=(10,))
+
+
 SUITES: Mapping[str, Suite] = {
-    "paper-table1": Suite(
-        about="the five environments of the paper's main table",
-        panels=("kuhn-paper", "tictactoe-mcts100", "alfworld-eval-in", "sokoban-eval-2box", "webshop-val"),
+    "paper-table1": _released(
+        "the five environments of the paper's main table",
+        "paper-kuhn",
+        "paper-tictactoe-mcts100",
+        "paper-alfworld-seen",
+        "paper-sokoban-2box",
+        "paper-webshop",
     ),
-    "paper-ood": Suite(
-        about="opponents and tasks that training never shows",
-        panels=(
-            "tictactoe-paper-unseen",
-            "kuhn-paper-unseen",
-            "sokoban-eval-1box",
-            "sokoban-eval-3box",
-            "alfworld-eval-out",
-            "webshop-ood-type",
-            "webshop-ood-phrase",
-            "webshop-ood-catalogue",
-        ),
+    "paper-ood": _released(
+        "opponents and tasks that training never shows",
+        "paper-tictactoe-mcts1000",
+        "paper-kuhn-cfr",
+        "paper-kuhn-cfr-second",
+        "paper-sokoban-1box",
+        "paper-sokoban-3box",
+        "paper-alfworld-unseen",
+        "webshop-ood-type",
+        "webshop-ood-phrase",
+        "webshop-ood-catalogue",
     ),
-    "paper-ablations": Suite(
-        about="the populations of the paper's ablations: fixed, balanced, skewed; the anchor is the trained model's",
-        panels=("tictactoe-mcts100", "tictactoe-paper", "tictactoe-skewed"),
+    "paper-ablations": _released(
+        "the panels on which the paper evaluates its ablations: 4.4.1, 4.4.2 and 4.4.3",
+        "paper-alfworld-seen",
+        "paper-webshop",
+        "paper-tictactoe-mcts100",
+        "paper-tictactoe-mcts1000",
+        "paper-kuhn-cfr",
     ),
     "heldout": Suite(
         about="opponents and games that no preset trains on",
@@ -79,10 +105,33 @@ def reported() -> dict[str, Any]:
     return read
 
 
-def is_reported_at(protocol: Any, episodes: int) -> bool:
-    """Return True if the paper measured at this protocol and this number of episodes.
+def released_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
+    """Return the panel of the paper that a run played whole and under the released options, or None.
 
-    Scores of another protocol or length would look comparable next to a run, but they are not.
+    Memory and context are free, because they are the method that is measured.
+
+    Args:
+        name: Name of the run's panel with its size.
+        fingerprint: Fingerprint of the run's setting.
+        memory: Memory of the run.
+        context: Context of the run.
     """
-    told = reported()
-    return bool(protocol == told["protocol"] and episodes == told["episodes"])
+    base = name.rpartition("-")[0]
+    if base not in RELEASED or name != full_name(base):
+        return None
+    try:
+        released = setting_for(base, memory=memory, context=context)
+        return base if released.fingerprint == fingerprint else None
+    # Data that are absent here, or a memory that copies from another run. Neither can be compared.
+    except (ImportError, ValueError, OSError):
+        return None
+
+
+def reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
+    """Return the panel whose reported scores may be shown next to a run without a remark, or None.
+
+    The arguments are those of `released_panel`. Rooms of Sokoban come from another generator than the paper's, so only
+    the table of `mage paper`, which marks them, shows both.
+    """
+    found = released_panel(name, fingerprint, memory, context)
+    return found if found in COMPARABLE else None

@@ -40,6 +40,8 @@ class Setting:
     on."""
 
     def __post_init__(self) -> None:
+        if defaults := self.panel.default_options():
+            object.__setattr__(self, "env_kwargs", {**defaults, **self.env_kwargs})
         fixed = self.panel.env_kwargs
         if overruled := sorted(key for key in fixed if self.env_kwargs.get(key, fixed[key]) != fixed[key]):
             told = ", ".join(f"{key}={fixed[key]!r}" for key in overruled)

@@ -1,8 +1,8 @@
-"""`mage suite`: runs of every column at every setting of a suite, in one folder.
+"""`mage suite`: runs of every row at every setting of a suite, in one folder.
 
-F/suite.json                 suite, size, columns, and the roots of all runs after they were played
-F/PANEL/COLUMN/              a run, as `mage eval --out` stores it, at K = 3 and protocol adaptive
-F/PANEL-k10-paper/COLUMN/    the same at other settings
+F/suite.json                 suite, size, rows, and the roots of all runs after they were played
+F/PANEL/ROW/                 a run, as `mage eval --out` stores it, at K = 3 and protocol adaptive
+F/PANEL-k10-paper/ROW/       the same at other settings
 F/table.txt, F/table.tsv     tables computed from the runs, as is F/report.html
 """
 
@@ -23,9 +23,18 @@ from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
 from benchmarks.evaluation.run.eval_command import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
-from benchmarks.evaluation.suites.columns import Column, read_columns
-from benchmarks.evaluation.suites.panels import QUICK, SIZES, Size, named_panel
-from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Length, ProtocolName, Suite, named_suite
+from benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
+from benchmarks.evaluation.suites.paper import (
+    EPISODES,
+    PROTOCOLS,
+    SUITES,
+    Length,
+    ProtocolName,
+    Suite,
+    named_suite,
+    reported_panel,
+)
+from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_table import (
     SuiteCell,
@@ -52,19 +61,21 @@ from mage_envs.text.visible import one_line
 
 
 @dataclass(frozen=True)
-class _Planned:
+class PlannedRun:
     """A run to be played."""
 
     panel: str
     """Short name."""
     protocol: str
     episodes: int
-    column: Column
+    row: SuiteRow
     spec: str
     """Specification of the agent."""
     agent: Agent
     setting: Setting
     """Setting before the control `other`, which requires that its source run was played."""
+    note: str = ""
+    """Remark on the tasks of the run; empty if they are those of the panel."""
 
     @property
     def block(self) -> str:
@@ -74,84 +85,115 @@ class _Planned:
 
     @property
     def folder(self) -> str:
-        return f"{self.block}/{self.column.name}"
+        return f"{self.block}/{self.row.name}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of suite.json. The fingerprint is None if it depends on another run."""
-        return {"folder": self.folder, "fingerprint": None if self.column.source else self.setting.fingerprint}
+        return {"folder": self.folder, "fingerprint": None if self.row.source else self.setting.fingerprint}
 
     def played_in(self, out: Path) -> Setting:
         """Return the setting to play. A run that it copies memories from must already be below `out`."""
-        if self.column.source is None:
+        if self.row.source is None:
             return self.setting
-        return controlled(self.setting, "other", str(out / self.block / self.column.source))
+        return controlled(self.setting, "other", str(out / self.block / self.row.source))
 
 
 def short_names(suite: Suite) -> dict[str, str]:
-    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite."""
+    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite.
+
+    A first word `paper` does not count, because all panels of a suite of the paper have it.
+    """
     found = {}
-    for panel in suite.panels:
-        words = panel.split("-")
+    names = {panel: panel.removeprefix("paper-") for panel in suite.panels}
+    for panel, name in names.items():
+        words = name.split("-")
         heads = ("-".join(words[:count]) for count in range(1, len(words) + 1))
-        others = [other for other in suite.panels if other != panel]
-        found[panel] = next(h for h in heads if not any(o == h or o.startswith(f"{h}-") for o in others))
+        others = [other for other in names.values() if other != name]
+        unique = (h for h in heads if not any(o == h or o.startswith(f"{h}-") for o in others))
+        # A name that begins another one, such as kuhn-cfr and kuhn-cfr-second, has no unique prefix.
+        found[panel] = next(unique, name)
     return found
 
 
 def planned(
     suite: Suite,
-    columns: Sequence[Column],
-    size: int,
-    protocols: Sequence[str] = PROTOCOLS,
-    lengths: Sequence[int] = EPISODES,
-) -> list[_Planned]:
-    """Return all runs of a suite, setting by setting.
+    rows: Sequence[SuiteRow],
+    size: int | None = None,
+    protocols: Sequence[str] | None = None,
+    lengths: Sequence[int] | None = None,
+    quick: bool = False,
+) -> list[PlannedRun]:
+    """Return all runs of a suite, setting by setting. Panels whose data are absent have none.
 
     Args:
         suite: Suite to play.
-        columns: Columns to measure.
-        size: Meta-episodes per panel.
-        protocols: Protocols to play.
-        lengths: Numbers of episodes to play.
+        rows: Rows to measure.
+        size: Meta-episodes per panel (default: those of each panel).
+        protocols: Protocols to play (default: those of the suite).
+        lengths: Numbers of episodes to play (default: those of the suite).
+        quick: True for a trial, in which generated data replace absent ones.
 
     Raises:
-        ValueError: If a run cannot be played with its options, or if the source of a column does not play a panel.
+        ValueError: If a run cannot be played with its options, or if the source of a row does not play a panel.
     """
-    found: list[_Planned] = []
-    for protocol in protocols:
-        for episodes in lengths:
-            for panel, short in short_names(suite).items():
-                for column in columns:
-                    for cell in _planned(f"{panel}-{size}", short, column, protocol, episodes):
-                        if column.source and f"{cell.block}/{column.source}" not in {one.folder for one in found}:
-                            raise ValueError(
-                                f"Column {column.name} copies from {column.source}, which does not play {short}."
-                            )
+    found: list[PlannedRun] = []
+    shorts = short_names(suite)
+    for protocol in protocols or suite.protocols:
+        for episodes in lengths or suite.lengths:
+            for panel, note in _present(suite, quick).items():
+                short = shorts[panel]
+                for row in rows:
+                    for cell in _planned(_sized(panel, note, size), short, row, protocol, episodes, note):
+                        if row.source and f"{cell.block}/{row.source}" not in {one.folder for one in found}:
+                            raise ValueError(f"Row {row.name} copies from {row.source}, which does not play {short}.")
                         found.append(cell)
     return found
 
 
-def _planned(panel: str, short: str, column: Column, protocol: str, episodes: int) -> Iterator[_Planned]:
-    """Yield the run, or nothing if the column is not measured at this panel."""
-    spec = column.agent_at(short)
+def _present(suite: Suite, quick: bool) -> dict[str, str]:
+    """Return the panels that can be played here, each with the reason for a stand-in, or an empty text."""
+    reasons = {panel: named_panel(panel).missing() or "" for panel in suite.panels}
+    return {panel: reason for panel, reason in reasons.items() if quick or not reason}
+
+
+def _sized(panel: str, note: str, size: int | None) -> str:
+    """Return the name of the panel to play with its size: a stand-in if there is a reason for one."""
+    played = named_panel(panel).stand_in if note else panel
+    return full_name(played) if size is None else f"{played}-{size}"
+
+
+def _planned(
+    panel: str, short: str, row: SuiteRow, protocol: str, episodes: int, reason: str = ""
+) -> Iterator[PlannedRun]:
+    """Yield the run, or nothing if the row is not measured at this panel."""
+    spec = row.agent_at(short)
     if spec is None:
         return
-    agent, named = make_agent(spec, column.sampling), named_panel(panel)
+    agent, named = make_agent(spec, row.sampling), named_panel(panel)
     own: dict[str, Any] = {}
     if isinstance(agent, SavedModelAgent):
         if agent.settings.env_id != named.env_id:
             return
-        own = {key: value for key, value in agent.settings.env_kwargs.items() if key not in named.env_kwargs}
-    options = {**own, **column.env_kwargs, "protocol": protocol, "num_episodes": episodes}
-    if column.memory is not None:
-        options["memory"] = column.memory
+        own = named.kept_of(agent.settings.env_kwargs)
+    options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+    if row.memory is not None:
+        options["memory"] = row.memory
     setting = Setting(named, panel, options)
-    if column.control not in (None, "other"):
-        setting = controlled(setting, column.control, None)
+    if row.control not in (None, "other"):
+        setting = controlled(setting, row.control, None)
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint
-    yield _Planned(
-        panel=short, protocol=protocol, episodes=episodes, column=column, spec=spec, agent=agent, setting=setting
+    notes = [f"other options ({', '.join(sorted(row.env_kwargs))})"] if row.env_kwargs else []
+    notes += [f"generated data ({panel}), because {reason}"] if reason else []
+    yield PlannedRun(
+        panel=short,
+        protocol=protocol,
+        episodes=episodes,
+        row=row,
+        spec=spec,
+        agent=agent,
+        setting=setting,
+        note="; ".join(notes),
     )
 
 
@@ -160,8 +202,11 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
 
 def command(
     suite: Annotated[str, typer.Argument(metavar="NAME", help=", ".join(SUITES))],
-    columns: Annotated[
-        Path, typer.Option(metavar="FILE", help="YAML file of the columns: name, agent, memory, and so on")
+    rows: Annotated[
+        Path,
+        typer.Option(
+            "--rows", "--columns", metavar="FILE", help="YAML file of the rows: name, agent, memory, and so on"
+        ),
     ],
     options: PlayOptions,
     out: Annotated[
@@ -172,11 +217,17 @@ def command(
     ] = False,
     quick: Annotated[
         bool,
-        typer.Option(help=f"Play a trial: {QUICK} tasks per panel, K = 3, adaptive; its scores are not results"),
+        typer.Option(
+            help=f"Play a trial: {QUICK} tasks per panel at the suite's first setting; its scores are not results"
+        ),
     ] = False,
-    protocol: Annotated[ProtocolName | None, typer.Option(help="Play one protocol (default: both)")] = None,
-    num_episodes: Annotated[Length | None, typer.Option(help="Play one length (default: both)")] = None,
-    size: Annotated[Size, typer.Option(help="Meta-episodes per panel (default: 512)")] = SIZES[0],
+    protocol: Annotated[
+        ProtocolName | None, typer.Option(help="Play one protocol (default: those of the suite)")
+    ] = None,
+    num_episodes: Annotated[Length | None, typer.Option(help="Play one length (default: those of the suite)")] = None,
+    size: Annotated[
+        Size | None, typer.Option(help="Meta-episodes per panel (default: 128 in the paper's suites, else 512)")
+    ] = None,
     table_format: Annotated[
         Literal["text", "markdown", "latex"], typer.Option("--format", help="Format of the table (default: text)")
     ] = "text",
@@ -187,22 +238,26 @@ def command(
 
     The exit status is the most severe one of mage eval.
 
-    Example: mage suite paper-table1 --columns columns.yaml --quick --out runs/t1
+    Example: mage suite paper-table1 --rows rows.yaml --quick --out runs/t1
     """
     # The author of a suite file may not be the user. It may name files, but no module that the user did not import.
-    with names_from(columns, paths=True):
+    with names_from(rows, paths=True):
         found = named_suite(suite)
         shorts = short_names(found)
-        read = read_columns(columns, tuple(shorts.values()))
+        read = read_rows(rows, tuple(shorts.values()))
         cells = planned(
             found,
             read,
             QUICK if quick else size,
-            [protocol] if protocol else PROTOCOLS[: 1 if quick else None],
-            [num_episodes] if num_episodes else EPISODES[: 1 if quick else None],
+            [protocol] if protocol else found.protocols[: 1 if quick else None],
+            [num_episodes] if num_episodes else found.lengths[: 1 if quick else None],
+            quick,
         )
+        absent = [f"{shorts[panel]}: {reason}" for panel in found.panels if (reason := named_panel(panel).missing())]
+        if absent and not quick:
+            sys.stderr.write(f"Not played, because the original data are absent: {'; '.join(absent)}\n")
         if not cells:
-            raise ValueError(f"{columns}: no column plays any panel of {suite}.")
+            raise ValueError(f"{rows}: no row plays any panel of {suite}.")
         if dry_run:
             _print_expectations(cells, options)
             return
@@ -211,11 +266,11 @@ def command(
         plan = _plan(suite, quick, read, cells)
         with FolderLock(out):
             _begin(out, plan, options.resume)
-            done, statuses = _play(cells, out, options)
+            done, statuses = play_runs(cells, out, options)
             _finish(out, plan, cells)
-            rows = list(dict.fromkeys(one.model or one.name for one in read))
+            names = list(dict.fromkeys(one.model or one.name for one in read))
             models = of_models(done, {one.name: one.model for one in read if one.model})
-            tables = list(parts(suite, models, rows, list(shorts.items())))
+            tables = list(parts(suite, models, names, list(shorts.items())))
             # The files with all numbers have the row of each run, then those of the models.
             every = done + [one for one in models if one not in done]
             write_atomically(out / "table.txt", as_text(text_blocks(tables)))
@@ -237,7 +292,7 @@ def command(
         raise SystemExit(min(status for status in statuses if status))
 
 
-def _print_expectations(cells: Sequence[_Planned], options: PlayOptions) -> None:
+def _print_expectations(cells: Sequence[PlannedRun], options: PlayOptions) -> None:
     """Print the expected size of each run, and their sums."""
     sys.stdout.write(f"{NOTE}\n\n")
     calls, price = 0.0, 0.0
@@ -253,7 +308,7 @@ def _print_expectations(cells: Sequence[_Planned], options: PlayOptions) -> None
     sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")
 
 
-def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
+def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
     """Play all runs in folders below `out`. Return their scores and exit statuses."""
     done, statuses = [], []
     for number, cell in enumerate(cells, start=1):
@@ -268,30 +323,38 @@ def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[l
                 panel=cell.panel,
                 protocol=cell.protocol,
                 episodes=cell.episodes,
-                column=cell.column.name,
+                row=cell.row.name,
                 summary=measured.summary,
+                note=cell.note,
+                reported=reported_for(setting),
             )
         )
     return done, statuses
 
 
-def _plan(suite: str, quick: bool, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
+def reported_for(setting: Setting) -> str | None:
+    """Return the panel whose reported scores may be shown next to a run of the setting, or None."""
+    options = setting.resolved
+    return reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
+
+
+def _plan(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[PlannedRun]) -> dict[str, Any]:
     """Return the contents of suite.json before anything is played."""
     return {
         "schema": 1,
         "suite": suite,
         "quick": quick,
-        "columns": [_portable(asdict(column)) for column in columns],
+        "rows": [_portable(asdict(row)) for row in rows],
         "runs": [cell.to_json() for cell in cells],
     }
 
 
-def _portable(column: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a column without the addresses of models, so that a suite resumes with other servers."""
-    agent = column["agent"]
+def _portable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row without the addresses of models, so that a suite resumes with other servers."""
+    agent = row["agent"]
     named = portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(one) for key, one in agent.items()}
     # Absent unless set, as in the plans of older suites.
-    return {key: value for key, value in column.items() if key != "model" or value} | {"agent": named}
+    return {key: value for key, value in row.items() if key != "model" or value} | {"agent": named}
 
 
 def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
@@ -317,11 +380,11 @@ def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
 def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan without the roots of its runs."""
     runs = [{key: one[key] for key in ("folder", "fingerprint")} for one in plan["runs"]]
-    columns = [_portable(column) for column in plan["columns"]]
-    return {key: value for key, value in plan.items() if key != "root"} | {"columns": columns, "runs": runs}
+    rows = [_portable(row) for row in plan["rows"]]
+    return {key: value for key, value in plan.items() if key != "root"} | {"rows": rows, "runs": runs}
 
 
-def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:
+def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
     """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]

@@ -1,4 +1,4 @@
-"""A suite's table: columns by panels, with baselines, exact values, and the paper's scores in a separate block."""
+"""A suite's table: rows by panels, with baselines, exact values, and the paper's scores in a separate block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.runs import across_runs
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
-from benchmarks.evaluation.suites.paper import is_reported_at, reported
+from benchmarks.evaluation.suites.paper import reported
 from benchmarks.evaluation.tables.layout import spread
 from benchmarks.evaluation.tables.markup import latex, markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited
@@ -21,13 +21,16 @@ from opponents.exact import Objective
 
 WIDTH = 80
 """Maximum number of columns of a table, unless names are longer."""
+MARK = "*"
+"""Mark of a row's cell that has a note."""
 EXACT = ("= best without memory", "= optimal learner", "= best response")
 """Rows of exact values: of the best policy without information, of the learner that knows the pool and maximises the
 sum of the episodes, and of the best response."""
 FIELDS = (
-    *("panel", "protocol", "episodes", "column", "agent", "pass_at_k", "low", "high", "measure"),
+    *("panel", "protocol", "episodes", "row", "agent", "pass_at_k", "low", "high", "measure"),
     *("first", "first_low", "first_high", "last", "last_low", "last_high", "gain", "gain_low", "gain_high"),
-    *("best_without_memory", "optimal_learner", "best_response", "n", "failed", *REPLY_PROBLEMS),
+    *("best_without_memory", "optimal_learner", "best_response", "draws", "n", "failed", *REPLY_PROBLEMS),
+    "note",
 )
 Shown = tuple[ScoreRow, Objective] | str
 """Content of a cell: scores, or text."""
@@ -35,15 +38,19 @@ Shown = tuple[ScoreRow, Objective] | str
 
 @dataclass(frozen=True)
 class SuiteCell:
-    """Scores of one column at one setting."""
+    """Scores of one row at one setting."""
 
     panel: str
     """Short name."""
     protocol: str
     episodes: int
-    column: str
-    """Name of the column, or of the model if several columns are its runs."""
+    row: str
+    """Name of the row, or of the model if several rows are its runs."""
     summary: Summary
+    note: str = ""
+    """Remark on options of the row's own, or on other tasks than those of the panel; empty without them."""
+    reported: str | None = None
+    """Panel whose reported scores may be shown next to this run, or None."""
     runs: int = 1
     """Number of runs, over which the intervals are if there are several."""
     equal_runs: int = 0
@@ -51,12 +58,12 @@ class SuiteCell:
 
 
 def of_models(cells: Sequence[SuiteCell], models: Mapping[str, str]) -> list[SuiteCell]:
-    """Return the cells with those of one model, at one setting, as one. `models` has the model of some columns."""
+    """Return the cells with those of one model, at one setting, as one. `models` has the model of some rows."""
     found: dict[tuple[str, str, int, str], list[SuiteCell]] = {}
     for cell in cells:
-        row = models.get(cell.column, cell.column)
-        found.setdefault((cell.panel, cell.protocol, cell.episodes, row), []).append(cell)
-    return [_of_model(key[-1], each) if each[0].column in models else each[0] for key, each in found.items()]
+        name = models.get(cell.row, cell.row)
+        found.setdefault((cell.panel, cell.protocol, cell.episodes, name), []).append(cell)
+    return [_of_model(key[-1], each) if each[0].row in models else each[0] for key, each in found.items()]
 
 
 def _of_model(model: str, cells: Sequence[SuiteCell]) -> SuiteCell:
@@ -66,7 +73,7 @@ def _of_model(model: str, cells: Sequence[SuiteCell]) -> SuiteCell:
     merged = replace(summary, agent=runs, overall=across_runs([cell.summary.overall for cell in cells]), rows=())
     return replace(
         cells[0],
-        column=model,
+        row=model,
         summary=merged,
         runs=len(cells),
         equal_runs=sum(one in scores[:number] for number, one in enumerate(scores)),
@@ -105,14 +112,14 @@ class SuitePart(NamedTuple):
 
 
 def parts(
-    suite: str, cells: Sequence[SuiteCell], columns: Sequence[str], panels: Sequence[tuple[str, str]]
+    suite: str, cells: Sequence[SuiteCell], names: Sequence[str], panels: Sequence[tuple[str, str]]
 ) -> Iterator[SuitePart]:
     """Yield the tables of all settings, then the paper's scores.
 
     Args:
         suite: Name of the suite.
         cells: Scores of all runs.
-        columns: Names of the columns in their order.
+        names: Names of the rows in their order.
         panels: Full and short name of each panel in their order.
     """
     shorts = [short for _, short in panels]
@@ -120,15 +127,19 @@ def parts(
         here = [cell for cell in cells if (cell.protocol, cell.episodes) == (protocol, episodes)]
         sizes = sorted({round(cell.summary.overall.meta_episodes / cell.runs) for cell in here})
         played = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        rows = _rows(here, columns)
+        rows = _rows(here, names)
+        noted = {(cell.row, cell.panel) for cell in here if cell.note}
         solved = f"Success within {episodes} episodes (pass@{episodes}), 95% intervals, in percent"
         tables = [(solved, rows, _solved)]
+        if any(cell.summary.overall.episodes and cell.summary.overall.episodes[-1].draws for cell in here):
+            drawn = f"Draws in episode {episodes}, in percent of the meta-episodes that played it"
+            tables.append((drawn, rows, _draws))
         if not any(cell.summary.early_stop for cell in here):
             last = f"Episode {episodes}: chips and the like per hand, ± half of the interval; else success"
             tables.append((last, {**rows, **_exact(here)}, _last))
             gain = f"Gain from episode 1 to {episodes}, likewise; success in percent"
             if episodes > 1:
-                tables.append((gain, {name: rows[name] for name in columns}, _gain))
+                tables.append((gain, {name: rows[name] for name in names}, _gain))
         yield SuitePart(
             title=[f"{suite}: K = {episodes}, protocol {protocol}, {played} meta-episodes a panel"],
             blocks=[
@@ -136,27 +147,41 @@ def parts(
                     title,
                     shorts,
                     {
-                        name: {panel: _cell(found, shown) for panel, found in row.items()}
+                        name: {
+                            panel: _cell(found, shown) + MARK * ((name, panel) in noted) for panel, found in row.items()
+                        }
                         for name, row in all_of.items()
                     },
-                    columns,
+                    names,
                 )
                 for title, all_of, shown in tables
             ],
             warnings=[
-                *(f"{cell.column}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()),
+                *(f"{cell.row}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()),
                 *_notes(here),
+                *_remarks(here),
             ],
         )
-    if any(is_reported_at(cell.protocol, cell.episodes) for cell in cells):
-        yield from _paper(suite, panels)
+    comparable = {cell.reported for cell in cells}
+    yield from _paper(suite, [(panel, short) for panel, short in panels if panel in comparable])
+
+
+def _remarks(cells: Sequence[SuiteCell]) -> Iterator[str]:
+    """Yield one line per panel and note, with the rows that it concerns unless it concerns all of the panel."""
+    noted: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        if cell.note:
+            noted.setdefault((cell.panel, cell.note), []).append(cell.row)
+    for (panel, note), rows in noted.items():
+        every = {cell.row for cell in cells if cell.panel == panel} == set(rows)
+        yield f"{MARK} {panel if every else ', '.join([panel, *rows])}: {note}"
 
 
 def _notes(cells: Sequence[SuiteCell]) -> Iterator[str]:
     """Yield one line per model with several runs."""
     counts: dict[str, set[int]] = {}
     for cell in cells:
-        counts.setdefault(cell.column, set()).add(cell.runs)
+        counts.setdefault(cell.row, set()).add(cell.runs)
     for name, found in counts.items():
         if max(found) > 1:
             shown = " or ".join(map(str, sorted(found)))
@@ -164,7 +189,7 @@ def _notes(cells: Sequence[SuiteCell]) -> Iterator[str]:
     for cell in cells:
         if cell.equal_runs:
             yield (
-                f"{cell.column}, {cell.panel}: {cell.equal_runs} of its runs repeat the scores of another one, as with "
+                f"{cell.row}, {cell.panel}: {cell.equal_runs} of its runs repeat the scores of another one, as with "
                 "the same sampling seed. Such runs show no variation."
             )
 
@@ -200,12 +225,12 @@ def latex_table(found: Iterable[SuitePart]) -> str:
     return "\n".join(texts)
 
 
-def _rows(here: Sequence[SuiteCell], columns: Sequence[str]) -> dict[str, dict[str, Shown]]:
-    """Return the rows by name and panel: first the columns, then the baselines."""
-    rows: dict[str, dict[str, Shown]] = {name: {} for name in columns}
+def _rows(here: Sequence[SuiteCell], names: Sequence[str]) -> dict[str, dict[str, Shown]]:
+    """Return the rows by name and panel: first those of the suite, then the baselines."""
+    rows: dict[str, dict[str, Shown]] = {name: {} for name in names}
     for cell in here:
-        rows[cell.column][cell.panel] = cell.summary.overall, cell.summary.objective
-        # All columns of a panel have the same baselines, so a later one overwrites equal values.
+        rows[cell.row][cell.panel] = cell.summary.overall, cell.summary.objective
+        # All rows of a panel have the same baselines, so a later one overwrites equal values.
         for floor in cell.summary.floors:
             rows.setdefault(floor.opponent, {})[cell.panel] = floor, cell.summary.objective
     return rows
@@ -214,7 +239,7 @@ def _rows(here: Sequence[SuiteCell], columns: Sequence[str]) -> dict[str, dict[s
 def _exact(here: Sequence[SuiteCell]) -> dict[str, dict[str, Shown]]:
     """Return the exact values of the last episode, by name and panel.
 
-    Columns with options of their own may have different values. The text table then shows `varies`; the TSV file has
+    Rows with options of their own may have different values. The text table then shows `varies`; the TSV file has
     each.
     """
     rows: dict[str, dict[str, Shown]] = {}
@@ -222,7 +247,7 @@ def _exact(here: Sequence[SuiteCell]) -> dict[str, dict[str, Shown]]:
         known = [_known(cell.summary) for cell in here if cell.panel == short]
         wins = any(cell.summary.objective == "success" for cell in here if cell.panel == short)
         for name, values in zip(EXACT, zip(*known, strict=True), strict=True):
-            # Rounding ignores differences of floating-point arithmetic between the columns.
+            # Rounding ignores differences of floating-point arithmetic between the rows.
             found = {None if value is None else round(value, 9) for value in values}
             if found != {None}:
                 value = found.pop()
@@ -266,6 +291,10 @@ def _solved(row: ScoreRow, objective: Objective) -> str:
     return spread(row.pass_at[-1], True) if row.pass_at else NOT_KNOWN
 
 
+def _draws(row: ScoreRow, objective: Objective) -> str:
+    return f"{100 * row.episodes[-1].draws:.0f}" if row.episodes else NOT_KNOWN
+
+
 def _last(row: ScoreRow, objective: Objective) -> str:
     if len(row.episodes) < len(row.pass_at) or not row.episodes:
         return NOT_KNOWN
@@ -295,13 +324,13 @@ def table_rows(cells: Sequence[SuiteCell]) -> list[dict[str, object]]:
     lines = []
     for cell in cells:
         summary = cell.summary
-        lines.append(_line(cell, cell.column, summary.agent, summary.overall, *_known(summary)))
+        lines.append(_line(cell, cell.row, summary.agent, summary.overall, *_known(summary)))
     floors = {(c.panel, c.protocol, c.episodes, row.opponent): (c, row) for c in cells for row in c.summary.floors}
     lines += [_line(cell, row.opponent, "", row, *[None] * len(EXACT)) for cell, row in floors.values()]
     return [dict(zip(FIELDS, line, strict=True)) for line in lines]
 
 
-def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float | None) -> list[object]:
+def _line(cell: SuiteCell, name: str, agent: str, row: ScoreRow, *exact: float | None) -> list[object]:
     """Return the fields of one line."""
     objective = cell.summary.objective
     means = [episode.measure(objective).estimate for episode in row.episodes]
@@ -313,37 +342,41 @@ def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float
         row.success_gain if objective == "success" else row.gain,
     ]
     spread = [value for e in estimates for value in ((None,) * 3 if e is None else (e.mean, e.low, e.high))]
-    where = [cell.panel, cell.protocol, cell.episodes, column, agent]
+    where = [cell.panel, cell.protocol, cell.episodes, name, agent]
     return [
         *where,
         *spread[:3],
         objective,
         *spread[3:],
         *exact,
+        row.episodes[-1].draws if row.episodes else None,
         row.meta_episodes,
         row.failures,
         *row.reply_problems().values(),
+        cell.note if name == cell.row else "",
     ]
 
 
 def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> Iterator[SuitePart]:
-    """Yield the paper's scores with their standard errors; nothing if the paper has none for the suite."""
+    """Yield the paper's scores on these panels with their standard errors; nothing if the paper has none for them."""
     told = reported()
     shorts, count = dict(panels), told["meta_episodes"]
     blocks = []
     for one in told["tables"]:
-        if one["suite"] != suite:
+        shown = [place for place, panel in enumerate(one["panels"]) if panel in shorts]
+        if one["suite"] != suite or not shown:
             continue
-        names = [shorts.get(panel, panel) for panel in one["columns"]]
         cells = {
             method: {
-                name: f"{100 * p:.0f} ({100 * sqrt(p * (1 - p) / count):.0f})"
-                for name, p in zip(names, shares, strict=True)
+                shorts[one["panels"][place]]: f"{100 * p:.0f} ({100 * sqrt(p * (1 - p) / count):.0f})"
+                for place in shown
+                for p in [shares[place]]
             }
             for method, shares in one["rows"].items()
         }
+        names = [shorts[one["panels"][place]] for place in shown]
         blocks.append(SuiteBlock(f"{one['measure']}, {one['section']}", names, cells, tuple(cells)))
     if blocks:
         title = f"As reported in {told['source']} (K = {told['episodes']}), not measured here:"
-        note = f"one run of {count} each with Qwen3-4B, percent with the standard error"
+        note = f"one run of {count} each with Qwen3-4B, percent with the standard error; panels of the same tasks alone"
         yield SuitePart([title, note], blocks, [])

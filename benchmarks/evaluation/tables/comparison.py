@@ -294,7 +294,7 @@ def command(
 
     Only agents and memories may differ.
 
-    Example: mage compare runs/t1/kuhn/reflexion runs/t1/kuhn/react
+    Example: mage compare runs/t1/kuhn-k10-paper/reflexion runs/t1/kuhn-k10-paper/react
     """
     if len(runs) < 2:
         raise ValueError("mage compare requires two runs or more: mage compare runs/a runs/b.")

@@ -84,8 +84,8 @@ def test_default_opponents_and_pools_are_weighed(capfd):
 
 
 def test_named_panel_and_list(capfd):
-    assert main(["eval", "scripted:first", "--panel", "kuhn-paper-unseen"]) == 0
-    assert "\nkuhn-paper-unseen-512, 512 meta-episodes, sha256 " in capfd.readouterr().out
+    assert main(["eval", "scripted:first", "--panel", "paper-kuhn-cfr"]) == 0
+    assert "\npaper-kuhn-cfr-128, 128 meta-episodes, sha256 " in capfd.readouterr().out
     assert main(["list", "agents"]) == 0
     assert "policy:NAME" in capfd.readouterr().out
 

@@ -42,11 +42,11 @@ def eval_options(*words):
 
 def test_the_flags_have_the_defaults_of_the_fields():
     assert eval_options("scripted:first") == EvalOptions(agents=("scripted:first",))
-    suite = parsed(suite_command, "demo", "--columns", "c.yaml", "--out", "s")
+    suite = parsed(suite_command, "demo", "--rows", "c.yaml", "--out", "s")
     assert suite.pop("options") == PlayOptions()
-    assert (suite.pop("columns"), suite.pop("out")) == (Path("c.yaml"), Path("s").absolute())
+    assert (suite.pop("rows"), suite.pop("out")) == (Path("c.yaml"), Path("s").absolute())
     switches = dict.fromkeys(("quick", "dry_run", "print_tsv", "as_json"), False)
-    chosen = {"suite": "demo", "protocol": None, "num_episodes": None, "size": 512, "table_format": "text"}
+    chosen = {"suite": "demo", "protocol": None, "num_episodes": None, "size": None, "table_format": "text"}
     assert suite == {**chosen, **switches}
     needed = ("scripted:first", "--panel", "p", "--memory", "m", "--out", "b.json")
     filled = {"agent": "scripted:first", "panel": "p", "memory": "m", "out": Path("b.json").absolute()}

@@ -1,4 +1,4 @@
-"""`mage suite`: columns from a file, runs below one folder, and the table beside the paper's figures."""
+"""`mage suite`: rows from a file, runs below one folder, and the table beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.scoring.estimates import quantile
-from benchmarks.evaluation.suites.columns import Column, read_columns
-from benchmarks.evaluation.suites.paper import SUITES, reported
-from benchmarks.evaluation.suites.suite_command import _plan, planned, short_names
+from benchmarks.evaluation.suites.paper import SUITES, setting_for
+from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
+from benchmarks.evaluation.suites.suite_command import _plan, planned, reported_for, short_names
 from benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
 from benchmarks.evaluation.tables.markup import latex
 from benchmarks.evaluation.tables.summary_table import load
@@ -27,13 +27,13 @@ from benchmarks.report.runs import folders_of
 from mage_envs.cli.tables import as_text
 from tests.interruptions import forked
 
-COLUMNS = Path(__file__).parents[2] / "data" / "columns.yaml"
+ROWS = Path(__file__).parents[2] / "data" / "rows.yaml"
 SMALL = """
-- {name: react, agent: {kuhn: "scripted:random"}, memory: react}
-- {name: nash, agent: {kuhn: "policy:kuhn/nash"}, memory: reflexion, env_kwargs: {reveal: always}}
-- {name: none, agent: {kuhn: "policy:kuhn/nash"}, control: none}
+- {name: react, agent: {kuhn-train: "scripted:random"}, memory: react}
+- {name: nash, agent: {kuhn-train: "policy:kuhn/nash"}, memory: reflexion, env_kwargs: {reveal: always}}
+- {name: none, agent: {kuhn-train: "policy:kuhn/nash"}, control: none}
 - name: others
-  agent: {kuhn: "policy:kuhn/nash"}
+  agent: {kuhn-train: "policy:kuhn/nash"}
   memory: reflexion
   env_kwargs: {reveal: always}
   control: other
@@ -43,9 +43,7 @@ PLAYED = ("react", "nash", "none", "others")
 
 
 def suite(folder, *more):
-    return main(
-        ["suite", "paper-table1", "--columns", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s"), *more]
-    )
+    return main(["suite", "demo", "--rows", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s"), *more])
 
 
 @pytest.fixture(scope="module")
@@ -66,40 +64,65 @@ def test_json_has_the_rows_of_the_tabbed_table(played, capsys):
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == tabbed
 
 
-@pytest.mark.parametrize(("protocol", "episodes"), [("adaptive", 10), ("paper", 3), ("paper", 10)])
-def test_the_papers_figures_stand_beside_its_own_protocol_and_length(played, protocol, episodes):
+RELEASED = {"protocol": "paper", "num_episodes": 10, "style": "paper"}
+
+
+@pytest.mark.parametrize(
+    ("panel", "changed"),
+    [
+        ("paper-kuhn", {}),
+        ("paper-kuhn-128", {"memory": "history", "context": "conversation"}),
+        ("paper-kuhn-16", {}),
+        ("paper-kuhn", {"protocol": "adaptive"}),
+        ("paper-kuhn", {"num_episodes": 3}),
+        ("paper-kuhn", {"style": "plain"}),
+        ("paper-kuhn", {"reveal": "always"}),
+        ("paper-kuhn-cfr", {}),
+        ("kuhn-paper-128", RELEASED),
+        ("paper-sokoban-2box", {}),
+    ],
+)
+def test_the_papers_figures_stand_beside_its_own_setting_alone(played, panel, changed):
     summary = load(next((played / "s").rglob("nash/summary.json")).parent)
-    cell = SuiteCell(panel="kuhn", protocol=protocol, episodes=episodes, column="nash", summary=summary)
-    panels = [("kuhn-paper", "kuhn"), ("tictactoe-mcts100", "tictactoe")]
+    named = reported_for(setting_for(panel, **changed))
+    same = (
+        panel.startswith("paper-kuhn")
+        and not panel.endswith(("16", "cfr"))
+        and not set(changed) & {*RELEASED, "reveal"}
+    )
+    assert named == ("paper-kuhn" if same else None)
+    cell = SuiteCell(panel="kuhn", protocol="paper", episodes=10, row="nash", summary=summary, reported=named)
+    panels = [("paper-kuhn", "kuhn"), ("paper-tictactoe-mcts100", "tictactoe")]
     text = as_text(text_blocks(parts("paper-table1", [cell], ["nash"], panels)))
     ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
-    assert bool(title) == ((protocol, episodes) == ("paper", 10))
+    assert bool(title) == same
     assert "MAGE" not in ours
     if title:
         assert "nash" not in theirs
-        assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split()[1:3] == ["65", "(4)"]
+        # Tic-Tac-Toe was not played, so the paper's figures of it are not shown either.
+        assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split() == ["ReAct", "65", "(4)"]
 
 
-def test_each_column_is_a_run(played, capsys):
+def test_each_row_is_a_run(played, capsys):
     out = (played / "s" / "table.txt").read_text()
     assert max(map(len, out.splitlines())) <= 80
     ours = out
     assert "As reported" not in out, "the paper did not measure at K = 3 under the protocol adaptive"
-    three, rows = len(PLAYED) * 3, 3  # columns in three blocks, exact values in one of them
-    assert ours.count("n/a") == 4 * (three + rows)  # panels that nobody plays
+    three, rows = len(PLAYED) * 3, 3  # rows in three blocks, exact values in one of them
+    assert ours.count("n/a") == three + rows  # the panel that nobody plays
     assert "= best response" in ours
     runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
-    assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 18)
+    assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 16)
     memories = [runs[name].about["setting"]["options"]["memory"] for name in PLAYED]
     assert memories[:3] == ["react", "reflexion", "none"]
     assert memories[3].startswith("other@")
     assert memories[3].endswith("/reflexion")
     rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
-    assert [(row["panel"], row["column"], row["n"]) for row in rows] == [("kuhn", name, "18") for name in PLAYED]
+    assert [(row["panel"], row["row"], row["n"]) for row in rows] == [("kuhn-train", name, "16") for name in PLAYED]
     for row in rows:
-        assert float(row["best_without_memory"]) == pytest.approx(0.125)
-        assert 0.125 < float(row["optimal_learner"]) < float(row["best_response"])
-        assert float(row["best_response"]) == pytest.approx(0.275)
+        assert float(row["best_without_memory"]) == pytest.approx(0.121, abs=5e-4)
+        assert 0.12 < float(row["optimal_learner"]) < float(row["best_response"])
+        assert float(row["best_response"]) == pytest.approx(0.273, abs=5e-4)
         assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
     assert "<!doctype html>" in (played / "s" / "report.html").read_text()
     assert [folder.name for folder in folders_of(played / "s")] == list(PLAYED)
@@ -115,44 +138,44 @@ def test_each_column_is_a_run(played, capsys):
     replays = json.loads(capsys.readouterr().out)
     assert [run["folder"] for run in replays] == [run["folder"] for run in valid]
     assert {(run["meta_episodes"], run["damaged_lines"], *run["differences"]) for run in replays} == {(2, 0)}
-    assert main(["compare", str(played / "s/kuhn/nash"), str(played / "s/kuhn/react")]) == 2
+    assert main(["compare", str(played / "s/kuhn-train/nash"), str(played / "s/kuhn-train/react")]) == 2
     assert "options.game.reveal is" in capsys.readouterr().err
 
 
 RUNS = """
-- {name: seed-0, agent: {kuhn: "scripted:first"}, model: words}
-- {name: other, agent: {kuhn: "scripted:random"}}
-- {name: seed-1, agent: {kuhn: "scripted:last"}, model: words}
-- {name: seed-2, agent: {kuhn: "scripted:last"}, model: words}
+- {name: seed-0, agent: {kuhn-train: "scripted:first"}, model: words}
+- {name: other, agent: {kuhn-train: "scripted:random"}}
+- {name: seed-1, agent: {kuhn-train: "scripted:last"}, model: words}
+- {name: seed-2, agent: {kuhn-train: "scripted:last"}, model: words}
 """
 
 
-def test_columns_of_one_model_are_one_row_with_intervals_across_runs(tmp_path, capsys):
+def test_rows_of_one_model_share_a_line_with_intervals_across_runs(tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(RUNS)
     assert suite(tmp_path, "--format", "markdown") == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert [row[0] for row in rows[:4]] == ["", "---", "words", "other"]
     with (tmp_path / "s" / "table.tsv").open() as file:
-        told = {row["column"]: row for row in csv.DictReader(file, delimiter="\t")}
+        told = {row["row"]: row for row in csv.DictReader(file, delimiter="\t")}
     assert list(told) == ["seed-0", "other", "seed-1", "seed-2", "words"]
     lasts = [float(told[name]["last"]) for name in ("seed-0", "seed-1", "seed-2")]
     mean, half = np.mean(lasts), quantile(2) * np.std(lasts, ddof=1) / 3**0.5
     assert lasts[0] != lasts[1] == lasts[2]
     row = told["words"]
-    assert (float(row["last"]), row["n"], row["agent"]) == (pytest.approx(mean), "54", "3 runs of words")
+    assert (float(row["last"]), row["n"], row["agent"]) == (pytest.approx(mean), "48", "3 runs of words")
     assert float(row["last_low"]) == pytest.approx(mean - half)
     assert float(row["last_high"]) == pytest.approx(mean + half)
-    assert float(row["best_response"]) == pytest.approx(0.275)
+    assert float(row["best_response"]) == pytest.approx(0.273, abs=5e-4)
     assert f"{mean:+.2f}±{half:.2f}" in [row[1] for row in rows if row[0] == "words"]
     notes = [line for line in lines if line.startswith("* words")]
     assert notes[0] == "* words: mean of 3 runs of the same tasks, and intervals across these runs"
-    assert notes[1].startswith("* words, kuhn: 1 of its runs repeat the scores of another one")
-    assert "18 meta-episodes a panel" in lines[0]
+    assert notes[1].startswith("* words, kuhn-train: 1 of its runs repeat the scores of another one")
+    assert "16 meta-episodes a panel" in lines[0]
     assert suite(tmp_path, "--format", "latex", "--resume") == 0
     text = capsys.readouterr().out
-    assert text.count(r"\begin{tabular}{lrrrrr}") == text.count(r"\bottomrule") == 3
-    assert f"words & {mean:+.2f}$\\pm${half:.2f} & n/a & n/a & n/a & n/a \\\\" in text
+    assert text.count(r"\begin{tabular}{lrr}") == text.count(r"\bottomrule") == 3
+    assert f"words & {mean:+.2f}$\\pm${half:.2f} & n/a \\\\" in text
 
 
 def test_names_are_escaped_in_latex():
@@ -164,7 +187,7 @@ def test_names_are_escaped_in_latex():
 def test_a_dry_run_prints_what_to_expect_and_plays_nothing(tmp_path, capsys):
     model = "llm:m@http://127.0.0.1:9/v1,max_tokens=50"
     (tmp_path / "c.yaml").write_text(f'- {{name: m, agent: "{model}"}}\n- {{name: r, agent: "scripted:last"}}\n')
-    words = ["suite", "demo", "--columns", str(tmp_path / "c.yaml"), "--num-episodes", "3", "--protocol", "adaptive"]
+    words = ["suite", "demo", "--rows", str(tmp_path / "c.yaml"), "--num-episodes", "3", "--protocol", "adaptive"]
     assert main([*words, "--dry-run", "--price", "0,1000000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 1 + 4 + 1 + 1
@@ -187,12 +210,12 @@ def test_a_dry_run_prints_what_to_expect_and_plays_nothing(tmp_path, capsys):
 def test_the_plan_of_a_suite_has_no_address(tmp_path):
     cells = []
     for port in (1, 2):
-        text = f'- {{name: m, agent: {{kuhn: "llm:m@http://h:{port}/v1,concurrency={port}"}}}}'
+        text = f'- {{name: m, agent: {{kuhn-train: "llm:m@http://h:{port}/v1,concurrency={port}"}}}}'
         (tmp_path / "c.yaml").write_text(text)
-        columns = read_columns(tmp_path / "c.yaml", ("kuhn",))
-        cells.append(_plan("demo", False, columns, []))
+        rows = read_rows(tmp_path / "c.yaml", ("kuhn-train",))
+        cells.append(_plan("demo", False, rows, []))
     assert cells[0] == cells[1]
-    assert cells[0]["columns"][0]["agent"] == {"kuhn": "llm:m"}
+    assert cells[0]["rows"][0]["agent"] == {"kuhn-train": "llm:m"}
 
 
 def killed_after(folder, count):
@@ -213,15 +236,15 @@ def killed_after(folder, count):
 def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
     whole = json.loads((played / "s" / "suite.json").read_text())
     (tmp_path / "c.yaml").write_text(SMALL)
-    assert forked(partial(killed_after, tmp_path, 18 + 11)) == -signal.SIGKILL
+    assert forked(partial(killed_after, tmp_path, 16 + 11)) == -signal.SIGKILL
     kept = {path.parent.name: len(Records(path.parent).lines) for path in (tmp_path / "s").rglob("run.json")}
-    assert kept == {"react": 18, "nash": 8}
-    (tmp_path / "s/kuhn/react/episodes/00002.jsonl.gz").unlink()
+    assert kept == {"react": 16, "nash": 8}
+    (tmp_path / "s/kuhn-train/react/episodes/00002.jsonl.gz").unlink()
     capsys.readouterr()
     with pytest.raises(SystemExit, match="1"):
         main(["validate", str(tmp_path / "s")])
     out = capsys.readouterr().out
-    assert "suite.json: there is no run kuhn/others" in out
+    assert "suite.json: there is no run kuhn-train/others" in out
     assert "suite.json: it is not complete; resume it with mage suite … --resume" in out
     assert suite(tmp_path) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
@@ -231,19 +254,19 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
     (tmp_path / "s" / "suite.json").write_text(json.dumps(whole))
     with pytest.raises(SystemExit, match="1"):
         main(["validate", str(tmp_path / "s")])
-    assert "suite.json: the root of kuhn/react is 000000000000" in capsys.readouterr().out
+    assert "suite.json: the root of kuhn-train/react is 000000000000" in capsys.readouterr().out
     (tmp_path / "c.yaml").write_text(SMALL.replace("memory: react", "memory: none"))
     assert suite(tmp_path, "--resume") == 2
-    assert "holds another suite: columns, runs differ" in capsys.readouterr().err
+    assert "holds another suite: rows, runs differ" in capsys.readouterr().err
 
 
 def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
-    columns = [Column("random", "scripted:random", "none")]
-    assert [cell.folder for cell in planned(SUITES["demo"], columns, 128, ["paper"], [10])] == [
+    rows = [SuiteRow("random", "scripted:random", "none")]
+    assert [cell.folder for cell in planned(SUITES["demo"], rows, 128, ["paper"], [10])] == [
         "kuhn-train-k10-paper/random",
         "kuhn-heldout-k10-paper/random",
     ]
-    cells = planned(SUITES["heldout"], columns, size=128)
+    cells = planned(SUITES["heldout"], rows, size=128)
     assert len(cells) == 4 * 2 * 2
     folders = [cell.folder for cell in cells]
     assert folders[0] == "kuhn/random"
@@ -252,31 +275,31 @@ def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
     assert {cell.setting.resolved["num_episodes"] for cell in cells} == {3, 10}
     for suite_of in SUITES.values():
         assert len(set(short_names(suite_of).values())) == len(suite_of.panels)
-    assert list(short_names(SUITES["paper-ood"]).values())[:3] == ["tictactoe", "kuhn", "sokoban-eval-1box"]
-
-
-def test_the_papers_figures_are_of_whole_meta_episodes():
-    told = reported()
-    for one in told["tables"]:
-        assert set(one["columns"]) <= set(SUITES[one["suite"]].panels)
-        for shares in one["rows"].values():
-            assert all(abs(share * 128 - round(share * 128)) < 0.07 for share in shares)
+    assert list(short_names(SUITES["paper-ood"]).values())[:4] == [
+        "tictactoe",
+        "kuhn-cfr",
+        "kuhn-cfr-second",
+        "sokoban-1box",
+    ]
+    # The paper's suites are played as it evaluates.
+    folders = [cell.folder for cell in planned(SUITES["paper-table1"], rows)]
+    assert folders[:2] == ["kuhn-k10-paper/random", "tictactoe-k10-paper/random"]
 
 
 def test_the_file_of_the_docs_is_read():
-    columns = read_columns(COLUMNS, ("kuhn",))
-    assert [column.memory for column in columns] == ["react", "reflexion:window=2", "amem", "memento"]
+    rows = read_rows(ROWS, ("kuhn",))
+    assert [row.memory for row in rows] == ["react", "reflexion:window=2", "amem", "memento"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {name: a, agnt: x}", "column 1: unknown key 'agnt'. Did you mean 'agent'?"),
-        ("- {name: a, agent: x}\n- {name: a, agent: y}", "has two columns named 'a'"),
-        ("- {name: a/b, agent: x}", "column 1: name must consist of letters"),
+        ("- {name: a, agnt: x}", "row 1: unknown key 'agnt'. Did you mean 'agent'?"),
+        ("- {name: a, agent: x}\n- {name: a, agent: y}", "has two rows named 'a'"),
+        ("- {name: a/b, agent: x}", "row 1: name must consist of letters"),
         ("- {agent: x}", "name must consist of letters"),
         ("- {name: a}", "agent must name an agent"),
-        ("- {name: a, agent: {kun: x}}", "unknown panel 'kun'. Did you mean 'kuhn'?"),
+        ("- {name: a, agent: {kuhn-tran: x}}", "unknown panel 'kuhn-tran'. Did you mean 'kuhn-train'?"),
         ("- {name: a, agent: x, env_kwargs: {protocol: paper}}", "env_kwargs must not set protocol"),
         ("- {name: a, agent: x, env_kwargs: 3}", "env_kwargs must be a mapping"),
         ("- {name: a, agent: x, memory: [b]}", "memory must be a name"),
@@ -289,22 +312,23 @@ def test_the_file_of_the_docs_is_read():
         ("- {name: a, agent: 'scripted:random', control: frosen}", "unknown control 'frosen'. Did you mean 'frozen'?"),
         ("- {name: a, agent: 'scripted:random', control: other}", "control other requires from"),
         ("- {name: a, agent: 'scripted:random', from: a}", "control other requires from"),
-        ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which must be a column above it."),
+        ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which must be a row above it."),
         (
-            "- {name: a, agent: {kuhn: 'scripted:last'}}\n- {name: b, agent: 'scripted:last', control: other, from: a}",
-            "Column b copies from a, which does not play tictactoe.",
+            "- {name: a, agent: {kuhn-train: 'scripted:last'}}\n"
+            "- {name: b, agent: 'scripted:last', control: other, from: a}",
+            "Row b copies from a, which does not play kuhn-heldout.",
         ),
         ("- {name: a, agent: 'scripted:last', model: [b]}", "model must be a name"),
-        ("- {name: a, agent: 'scripted:last', model: a}", "model 'a' of a is the name of a column"),
+        ("- {name: a, agent: 'scripted:last', model: a}", "model 'a' of a is the name of a row"),
         (
             "- {name: a, agent: x, model: m}\n- {name: b, agent: x, model: m, memory: none}",
             "a and b are runs of one model, but their memory differ",
         ),
-        ("name: a", "must be a list of columns"),
+        ("name: a", "must be a list of rows"),
         ("- [", "is not YAML"),
     ],
 )
-def test_bad_columns_are_one_line_and_nothing_is_written(tmp_path, capsys, text, message):
+def test_bad_rows_are_one_line_and_nothing_is_written(tmp_path, capsys, text, message):
     (tmp_path / "c.yaml").write_text(text)
     assert suite(tmp_path) == 2
     error = capsys.readouterr().err
@@ -316,16 +340,16 @@ def test_bad_columns_are_one_line_and_nothing_is_written(tmp_path, capsys, text,
 
 def test_an_unknown_suite_suggests_the_nearest(tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(SMALL)
-    words = ["suite", "paper-tabel1", "--columns", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "s")]
+    words = ["suite", "paper-tabel1", "--rows", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "s")]
     assert main(words) == 2
     assert "Did you mean 'paper-table1'?" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_the_quick_suite_of_the_papers_table(tmp_path, capsys):
-    words = ["suite", "paper-table1", "--columns", str(COLUMNS), "--quick", "--out", str(tmp_path / "t1")]
+    words = ["suite", "paper-table1", "--rows", str(ROWS), "--quick", "--out", str(tmp_path / "t1")]
     assert main(words) == 0
-    names = {column.name for column in read_columns(COLUMNS, tuple(short_names(SUITES["paper-table1"]).values()))}
+    names = {row.name for row in read_rows(ROWS, tuple(short_names(SUITES["paper-table1"]).values()))}
     measured = [line for line in capsys.readouterr().out.splitlines() if line.partition("  ")[0] in names]
     assert len(measured) >= len(names)
     assert not [line for line in measured if "n/a" in line]  # floors are of games with tasks alone

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import SUITES, Panel, Setting, named_panel, panel
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run.environments import game_of, seats_of
-from benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
+from benchmarks.evaluation.suites.panels import base_panels, full_name, panel_names
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
 from mage_envs.games.alfworld.scenes import is_installed
 from mage_envs.text.styles import FIRST_DEFAULT
@@ -25,7 +25,7 @@ GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
 """Panel with its size to protocol and K to fingerprint, in the style of the first panels; a change of any needs a new
 name."""
 PANELS = base_panels()
-DRAWN = [name for name in PANELS if "official" not in name]
+DRAWN = [name for name, found in PANELS.items() if "official" not in name and not found.variable]
 """Panels that need no data of the user's own."""
 
 
@@ -38,7 +38,7 @@ def settings_of_panel(base):
             for protocol in PROTOCOLS
             for episodes in EPISODES
         }
-        for size in SIZES
+        for size in PANELS[base].sizes
     }
 
 
@@ -69,19 +69,20 @@ def test_longer_panels_continue_shorter_ones_and_seeds_differ():
 
 @pytest.mark.parametrize("base", marked(DRAWN))
 def test_the_smaller_size_begins_the_larger_and_cells_are_equal(base):
-    small, large = (named_panel(f"{base}-{size}").tasks() for size in sorted(SIZES))
+    sizes = PANELS[base].sizes
+    small, large = (named_panel(f"{base}-{size}").tasks() for size in (min(sizes), max(sizes)))
     assert large[: len(small)] == small
     assert len(set(large)) == len(large) >= len(small) >= 128
-    assert len(large) >= 512 or named_panel(base).ids is not None
-    for tasks in (small, large):
+    assert len(large) >= max(sizes) or named_panel(base).ids is not None
+    for tasks in (small, large) if not PANELS[base].by_weight else ():
         assert len(set(Counter((t.opponent, t.seat) for t in tasks).values())) == 1
-    assert named_panel(base) == named_panel(f"{base}-512")
-    assert full_name(base) == f"{base}-512"
+    assert named_panel(base) == named_panel(f"{base}-{max(sizes)}")
+    assert full_name(base) == f"{base}-{max(sizes)}"
 
 
 @pytest.mark.parametrize("base", marked(DRAWN))
 def test_fingerprints_never_change(base):
-    assert settings_of_panel(base) == {name: GOLDEN[name] for name in (f"{base}-{size}" for size in SIZES)}
+    assert settings_of_panel(base) == {f"{base}-{size}": GOLDEN[f"{base}-{size}"] for size in PANELS[base].sizes}
 
 
 def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
@@ -163,6 +164,49 @@ def test_every_panel_has_the_seats_that_its_game_lets_the_learner_take(base):
     assert tuple(seats_of(PANELS[base].env_id, PANELS[base].env_kwargs)) == tuple(PANELS[base].seats)
 
 
+def test_the_papers_panels_copy_the_released_evaluation():
+    counts = {
+        name: Counter((t.opponent, t.seat) for t in PANELS[name].tasks()) for name in DRAWN if "paper-" in name[:6]
+    }
+    assert {name: dict(found) for name, found in counts.items()} == {
+        "paper-tictactoe-mcts100": {("mcts:100", 0): 128},
+        "paper-tictactoe-mcts1000": {("mcts:1000", 0): 128},
+        "paper-kuhn": {("kuhn/conservative", 0): 38, ("kuhn/aggressive", 0): 38, ("kuhn/intermediate", 0): 52},
+        "paper-kuhn-cfr": {("cfr-argmax", 0): 128},
+        "paper-kuhn-cfr-second": {("cfr-argmax", 1): 128},
+        **{f"paper-sokoban-{boxes}box": {(None, None): 128} for boxes in (1, 2, 3)},
+    }
+    for name in counts:
+        setting = setting_for(name)
+        assert (setting.resolved["num_episodes"], setting.resolved["style"]) == (10, "paper")
+        assert setting.resolved["protocol"]["early_stop"]
+        # The cards of a task are those of no other task, and come again in every episode.
+        assert len({task.seed for task in setting.tasks}) == 128
+        assert setting.resolved["deal"] == "replay"
+        with pytest.raises(ValueError, match="Unknown panel"):
+            named_panel(f"{name}-512")
+    assert setting_for("paper-kuhn", num_episodes=3).resolved["num_episodes"] == 3
+    # A prefix is as near to the shares as it can be.
+    assert Counter(t.opponent for t in named_panel("paper-kuhn-16").tasks()) == {
+        "kuhn/conservative": 5,
+        "kuhn/aggressive": 5,
+        "kuhn/intermediate": 6,
+    }
+
+
+def test_a_panel_of_original_data_names_the_variable_of_their_folder(monkeypatch, tmp_path):
+    for name, found in PANELS.items():
+        if found.variable:
+            monkeypatch.delenv(found.variable, raising=False)
+            assert found.missing() == f"{found.variable} is not set"
+            with pytest.raises(ValueError, match=f"but {found.variable} is not set. Set it to their folder"):
+                found.tasks()
+            assert named_panel(found.stand_in).env_id == found.env_id, name
+    monkeypatch.setenv("WEBSHOP_DATA", str(tmp_path))
+    assert PANELS["paper-webshop"].missing() is None
+    assert setting_for("paper-webshop").options["data"] == str(tmp_path)
+
+
 def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
     for name, suite in SUITES.items():
         assert {f"{panel}-128" for panel in suite.panels} <= set(panel_names())
@@ -170,9 +214,9 @@ def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
     told = reported()
     assert told["meta_episodes"] == 128
     for table in told["tables"]:
-        assert set(table["columns"]) <= set(SUITES[table["suite"]].panels)
+        assert set(table["panels"]) <= set(SUITES[table["suite"]].panels)
         for row in table["rows"].values():
-            assert len(row) == len(table["columns"])
+            assert len(row) == len(table["panels"])
             assert all(abs(128 * share - round(128 * share)) < 0.07 for share in row)  # every value is k/128
     main_table = told["tables"][0]["rows"]
     assert len(main_table) == 8

@@ -118,7 +118,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_anything_is_played(own,
 
 def suite_in(folder):
     """Two runs of 16 meta-episodes."""
-    return ["suite", "demo", "--columns", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s")]
+    return ["suite", "demo", "--rows", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s")]
 
 
 def last_line(capsys):

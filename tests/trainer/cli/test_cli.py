@@ -19,7 +19,7 @@ from tests.trainer.tiny_runs import TINY, flags
 from trainer.__main__ import main
 from trainer.backends.play_settings import PlaySettings, load_generator
 from trainer.backends.tiny import general_tiny
-from trainer.config.presets import PRESETS
+from trainer.config.presets import ABLATION_PRESETS, PRESETS
 
 KUHN_POOL = {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
 TICTACTOE_POOL = {
@@ -84,7 +84,7 @@ GAMES = {
         "groups_per_rollout": 8,
         "max_completion_length": 1024,
         "beta": 0.0,
-        "env_kwargs": {"max_turns": 10, "invalid_penalty": 0.5, "split": "train"},
+        "env_kwargs": {"invalid_penalty": 0.5, "split": "train"},
     },
 }
 TITLES = {
@@ -132,24 +132,18 @@ def steps_done(folder: Path) -> int:
 
 
 def test_the_presets_are_these() -> None:
-    ablations = [f"ablation-{name}" for name in ("differential", "cumulative", "single-episode", "global", "local")]
-    ablations += [
-        f"ablation-{population}-{statistics}-{grouping}"
-        for population in ("fixed", "balanced", "skewed")
-        for statistics in ("agent", "pooled")
-        for grouping in ("stationary", "non-stationary")
-    ]
+    ablations = {name for named in ABLATION_PRESETS.values() for name in named.values() if name.startswith("ablation-")}
     assert list(PRESETS) == sorted([*NAMES, *RELATED, *ablations])
 
 
 def test_an_ablation_differs_from_the_method_by_its_name_alone() -> None:
-    whole = PRESETS["mage-tictactoe"]
     for name, fields in PRESETS.items():
-        if name.startswith("ablation-"):
+        whole = PRESETS.get(f"mage-{name.split('-')[1]}{'-paper' * name.endswith('-paper')}")
+        if name.startswith("ablation-") and whole is not None:
             changed = {key: value for key, value in fields.items() if whole.get(key) != value}
             assert set(changed) <= {"output_dir", "returns", "opponents", "statistics", "grouping", "anchor"}, name
-    assert PRESETS["ablation-skewed-pooled-non-stationary"]["grouping"] == "non_stationary"
-    assert PRESETS["ablation-single-episode"]["returns"] == "single_episode"
+    assert PRESETS["ablation-tictactoe-skewed-pooled-non-stationary-paper"]["grouping"] == "non_stationary"
+    assert PRESETS["ablation-tictactoe-single-episode"]["returns"] == "single_episode"
 
 
 def test_a_file_changes_a_preset_and_flags_change_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +168,9 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
     expected["per_device_train_batch_size"] = expected["groups_per_rollout"] * expected["num_generations"]
     assert {key: printed["settings"][key] for key in expected} == expected
     assert printed["environment"]["length_penalty"] == C_LEN[game]
-    assert printed["environment"]["max_turns"] == GAMES[game]["env_kwargs"]["max_turns"]
+    # ALFWorld's limit depends on the protocol alone, in presets as in suites.
+    limit = (10 if paper else 30) if game == "alfworld" else GAMES[game]["env_kwargs"]["max_turns"]
+    assert printed["environment"]["max_turns"] == limit
     assert (printed["opponents"] or {}) == pytest.approx(POOLS.get(game, {}))
     kinds = ["first play", "reflect", "later play"] if expected["num_episodes"] == 3 else ["first play"]
     assert [prompt.split(" prompt ---")[0] for prompt in prompts] == kinds
@@ -248,7 +244,9 @@ def test_help_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(mage|lamer|gigpo|grpo)-(tictactoe|kuhn|sokoban|webshop|alfworld),eachalsowith-paper" in "".join(
         text.split()
     )
-    assert "ablation-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)" in "".join(text.split())
+    assert "ablation-(tictactoe)-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)-paper" in "".join(
+        text.split()
+    )
 
 
 DRY = ("--preset", "mage-kuhn", "--dry-run")

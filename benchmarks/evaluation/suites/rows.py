@@ -1,4 +1,4 @@
-"""Columns of a suite from a YAML file. Each column has a name, an agent and a memory.
+"""Rows of a suite from a YAML file. Each row has a name, an agent and a memory.
 
 - name: reflexion
   agent: llm:qwen3:4b@http://localhost:11434/v1
@@ -7,7 +7,7 @@
 - name: MAGE
   agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # one model per panel; other panels are skipped
 - {name: MAGE-other, agent: {kuhn: runs/mage-kuhn}, control: other, from: MAGE}
-- {name: seed-0, agent: {kuhn: runs/kuhn-0}, model: words}       # the columns of one model are one row of the table
+- {name: seed-0, agent: {kuhn: runs/kuhn-0}, model: words}       # the rows of one model share a line of the table
 - {name: seed-1, agent: {kuhn: runs/kuhn-1}, model: words}
 """
 
@@ -27,15 +27,15 @@ KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", 
 _SHARED = ("memory", "env_kwargs", "sampling", "control")
 """Keys that all runs of one model share."""
 SET = ("protocol", "num_episodes", "memory")
-"""Options that `env_kwargs` of a column must not set: the suite sets two of them, and the memory has its own key."""
+"""Options that `env_kwargs` of a row must not set: the suite sets two of them, and the memory has its own key."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """Agent, memory and options of one column."""
+class SuiteRow:
+    """Agent, memory and options of one row."""
 
     name: str
-    """Name of the column and of its folder."""
+    """Name of the row and of its folder."""
     agent: str | Mapping[str, str]
     """Agent for all panels, or short name of a panel to its agent. Other panels are skipped."""
     memory: str | None = None
@@ -45,55 +45,55 @@ class Column:
     control: str | None = None
     """`none`, one of `CONTROLS`, or None for no control."""
     source: str | None = None
-    """Value of the key `from`: the earlier column from whose runs the control `other` copies memories."""
+    """Value of the key `from`: the earlier row from whose runs the control `other` copies memories."""
     model: str | None = None
-    """Name of the row that shows the columns of one model together, such as those of its training seeds."""
+    """Name of the line that shows the rows of one model together, such as those of its training seeds."""
 
     def agent_at(self, panel: str) -> str | None:
-        """Return the agent for a panel, or None if the column skips the panel."""
+        """Return the agent for a panel, or None if the row skips the panel."""
         return self.agent if isinstance(self.agent, str) else self.agent.get(panel)
 
 
-def read_columns(path: Path, panels: tuple[str, ...]) -> tuple[Column, ...]:
-    """Return the columns in their order. `panels` holds the short names of the suite's panels.
+def read_rows(path: Path, panels: tuple[str, ...]) -> tuple[SuiteRow, ...]:
+    """Return the rows in their order. `panels` holds the short names of the suite's panels.
 
     Raises:
         OSError: If the file cannot be read.
         ImportError: If PyYAML is not installed.
-        ValueError: If the file is not YAML or a column is malformed. The message names the place and the remedy.
+        ValueError: If the file is not YAML or a row is malformed. The message names the place and the remedy.
     """
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise ImportError('--columns requires PyYAML. Install it with: pip install "mage-envs[records]"') from error
+        raise ImportError('--rows requires PyYAML. Install it with: pip install "mage-envs[records]"') from error
     try:
         told = yaml.safe_load(path.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(told, list) or not told:
-        raise ValueError(f"{path} must be a list of columns, each with the keys {', '.join(KEYS)}.")
-    columns = tuple(_column(f"{path}, column {number}", one, panels) for number, one in enumerate(told, start=1))
-    names = [column.name for column in columns]
+        raise ValueError(f"{path} must be a list of rows, each with the keys {', '.join(KEYS)}.")
+    rows = tuple(_row(f"{path}, row {number}", one, panels) for number, one in enumerate(told, start=1))
+    names = [row.name for row in rows]
     if doubled := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{path} has two columns named {doubled!r}. Names must differ.")
-    for place, column in enumerate(columns):
-        # Columns are played in their order, so the source must be played first.
-        if column.source is not None and column.source not in names[:place]:
-            hint = nearest_name(column.source, names[:place])
-            raise ValueError(f"{path}: {column.name} is from {column.source!r}, which must be a column above it.{hint}")
-        if column.model in names:
-            raise ValueError(f"{path}: model {column.model!r} of {column.name} is the name of a column. Rename one.")
-        first = next(one for one in columns if one.model == column.model)
-        told = [key for key in _SHARED if column.model and vars(column)[key] != vars(first)[key]]
+        raise ValueError(f"{path} has two rows named {doubled!r}. Names must differ.")
+    for place, row in enumerate(rows):
+        # Rows are played in their order, so the source must be played first.
+        if row.source is not None and row.source not in names[:place]:
+            hint = nearest_name(row.source, names[:place])
+            raise ValueError(f"{path}: {row.name} is from {row.source!r}, which must be a row above it.{hint}")
+        if row.model in names:
+            raise ValueError(f"{path}: model {row.model!r} of {row.name} is the name of a row. Rename one.")
+        first = next(one for one in rows if one.model == row.model)
+        told = [key for key in _SHARED if row.model and vars(row)[key] != vars(first)[key]]
         if told:
             raise ValueError(
-                f"{path}: {first.name} and {column.name} are runs of one model, but their {', '.join(told)} differ."
+                f"{path}: {first.name} and {row.name} are runs of one model, but their {', '.join(told)} differ."
             )
-    return columns
+    return rows
 
 
-def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
-    """Return a column from its YAML value. Raise ValueError if it is malformed."""
+def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
+    """Return a row from its YAML value. Raise ValueError if it is malformed."""
     if not isinstance(told, dict):
         raise ValueError(f"{where}: it must have the keys {', '.join(KEYS)}, got {told!r}.")
     for key in told:
@@ -127,9 +127,9 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
         raise ValueError(f"{where}: unknown control {control!r}.{hint} Use none, {', '.join(CONTROLS)}.")
     if (control == "other") != isinstance(source, str):
         raise ValueError(
-            f"{where}: control other requires from, the name of a column above it; other controls do not accept it."
+            f"{where}: control other requires from, the name of a row above it; other controls do not accept it."
         )
-    return Column(
+    return SuiteRow(
         name=name,
         agent=agent,
         memory=memory,
@@ -142,7 +142,7 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
 
 
 def _sampling(where: str, told: Mapping[str, Any]) -> dict[str, float] | None:
-    """Return the sampling of a column, or None. Raise ValueError if it is malformed."""
+    """Return the sampling of a row, or None. Raise ValueError if it is malformed."""
     given = told.get("sampling")
     if given is None:
         return None

@@ -1,0 +1,234 @@
+"""`mage paper`: the stages of one of the paper's tables, their costs, and the table of their results.
+
+F/train/PRESET/                    a training
+F/evaluate/PANEL-k10-paper/ROW/    an evaluation, as `mage suite` stores it
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.evaluation.run.options import PlayOptions
+from benchmarks.evaluation.suites.suite_command import play_runs
+from benchmarks.paper.costs import MEAN_REPLY, Bound, Cost, cost_of
+from benchmarks.paper.results import EVALUATIONS, cells_of, text_blocks
+from benchmarks.paper.stages import MODEL, NAMES, PROMPTED, TRIAL, Stage, check_name, stages_of, suite_of
+from benchmarks.records.record_store import RUN
+from benchmarks.sweeps.ablation import trial_fields
+from benchmarks.sweeps.plan import flags
+from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.tables import Block, TextTable, print_report
+from mage_envs.files.atomic import output_path
+from trainer.cli.estimate import format_bytes
+from trainer.cli.train import main as train
+from trainer.config.hardware import Hardware, hardware, hardware_names
+from trainer.config.presets import COMMON, PRESETS
+
+SAMPLE, QUICK_SAMPLE = 16, 1
+"""Meta-episodes of random play per setting in a dry run, and in a trial of one."""
+SERVED = "Qwen/Qwen3-4B"
+PORT = 8000
+
+
+def command(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help=", ".join(NAMES))],
+    options: PlayOptions,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", parser=output_path, help="Folder of all stages; required to run one"),
+    ] = None,
+    stage: Annotated[int | None, typer.Option(metavar="N", help="Run this stage of the dry run's list")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Print all stages with their costs, and call no model")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(help="Trial: tiny trainings on this CPU, scripted replies, few tasks; its scores are not results"),
+    ] = False,
+    hardware_name: Annotated[
+        str,
+        typer.Option("--hardware", metavar="NAME", help=f"Machine: {', '.join(hardware_names())} (default: 8x80gb)"),
+    ] = "8x80gb",
+    agent: Annotated[
+        str, typer.Option(metavar="AGENT", help=f"Agent of the prompted methods (default: {MODEL})")
+    ] = MODEL,
+    mean_reply: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help=f"Mean tokens of a reply, for the typical costs (default: {MEAN_REPLY})"),
+    ] = MEAN_REPLY,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the trainings and evaluations of one of the paper's tables, stage by stage, and print the table.
+
+    Without --dry-run and --stage it prints the table of the stages that are done.
+
+    Example: mage paper ablation-4.4.3 --dry-run --quick
+    """
+    check_name(table)
+    found = stages_of(table)
+    if dry_run:
+        _print_plan(table, found, options, out, hardware(hardware_name), mean_reply, quick, as_json)
+        return
+    if stage is not None:
+        if not 1 <= stage <= len(found):
+            raise ValueError(
+                f"--stage {stage} is none of the stages 1 to {len(found)} of {table}; --dry-run lists them."
+            )
+        if out is None:
+            raise ValueError("Name the folder of the stages with --out, or list them with --dry-run.")
+        run_stage(table, found[stage - 1], out, options, None if quick else hardware_name, TRIAL if quick else agent)
+        return
+    if as_json:
+        print_json([vars(cell) for cell in cells_of(table, out)])
+    else:
+        print_report(text_blocks(table, out))
+
+
+def run_stage(table: str, stage: Stage, out: Path, options: PlayOptions, machine: str | None, agent: str) -> None:
+    """Run one stage, or continue it.
+
+    Args:
+        table: Name of the table.
+        stage: Stage to run.
+        out: Folder of all stages.
+        options: Options of an evaluation.
+        machine: Name of the hardware, or None for a trial on this CPU.
+        agent: Agent of the prompted methods.
+
+    Raises:
+        RuntimeError: If a training failed.
+        ValueError: If the panel's data are absent.
+        FileNotFoundError: If the model of an evaluation was not trained yet.
+    """
+    if not stage.panel:
+        words = training_words(stage, out, machine)
+        if status := train(words) if machine is None else subprocess.run(words, check=False).returncode:
+            raise RuntimeError(f"Training {stage.preset} ended with status {status}: {shlex.join(words)}")
+        return
+    run = stage.run(suite_of(table), out, agent, quick=machine is None)
+    if run is None:
+        raise ValueError(f"{stage.panel} needs the original data, which are absent; mage list panels names the folder.")
+    # The same stage resumes.
+    resumed = (out / EVALUATIONS / run.folder / RUN).exists()
+    _, statuses = play_runs([run], out / EVALUATIONS, replace(options, resume=resumed))
+    if statuses[0]:
+        raise SystemExit(statuses[0])
+
+
+def training_words(stage: Stage, out: Path, machine: str | None) -> list[str]:
+    """Return the command of a training on a machine, or the arguments of a trial in this process."""
+    arguments = ["--preset", stage.preset, "--output_dir", str(stage.folder(out)), "--resume-if-any"]
+    if machine is None:
+        return [*arguments, *flags(trial_fields())]
+    started = hardware(machine).launch()
+    if "command" not in started:
+        raise ValueError(f"--hardware {machine} has several nodes, so only Slurm starts it; see --dry-run.")
+    return [*shlex.split(started["command"]), *arguments]
+
+
+# -- the plan --------------------------------------------------------------------------------------------------
+
+
+def _print_plan(
+    table: str,
+    found: Sequence[Stage],
+    options: PlayOptions,
+    out: Path | None,
+    machine: Hardware,
+    mean_reply: int,
+    quick: bool,
+    as_json: bool,
+) -> None:
+    """Print the stages with their costs, the Slurm chain and the command of the server."""
+    suite, sample = suite_of(table), QUICK_SAMPLE if quick else SAMPLE
+    costs = [cost_of(stage, suite, machine, mean_reply, sample) for stage in found]
+    if as_json:
+        print_json([_row_json(stage, cost) for stage, cost in zip(found, costs, strict=True)])
+        return
+    head = ["stage", "name", "after", "hours", "at most", "GPU hours", "at most", "disk", "calls", "tokens", "price"]
+    rows = [
+        [str(stage.number), stage.name, ",".join(map(str, stage.after)), *_texts(cost, options)]
+        for stage, cost in zip(found, costs, strict=True)
+    ]
+    trained = [stage for stage in found if not stage.panel]
+    note = (
+        f"Typical values: calls and prompts of random play (meta-episodes per setting: {sample}), replies of "
+        f"{mean_reply} tokens. At most: every call, prompts and replies at their limits. The rates of the hardware are "
+        "assumptions."
+    )
+    blocks: list[Block] = [
+        f"{table}: {len(trained)} trainings and {len(found) - len(trained)} evaluations on {machine.name}",
+        note,
+        "",
+        TextTable(head, rows, text=(1, 2)),
+        f"Sum: {_sum_text(costs, options)}",
+    ]
+    print_report(blocks)
+    # Not part of the report, which would wrap long commands.
+    folder = out or Path("runs") / table
+    print(f"\nServer of the prompted methods:\n{serve_line()}\n\nSlurm chain:")
+    print("\n".join(slurm_chain(table, found, folder, machine)))
+
+
+def _row_json(stage: Stage, cost: Cost) -> dict[str, Any]:
+    bounds = {name: value._asdict() if isinstance(value, Bound) else value for name, value in vars(cost).items()}
+    return {"stage": stage.number, "name": stage.name, "after": list(stage.after), **bounds}
+
+
+def _texts(cost: Cost, options: PlayOptions) -> list[str]:
+    price = "" if options.price is None else f"{cost.price(options.price).typical:,.2f}"
+    hours = [f"{value:.1f}" for value in cost.hours]
+    gpu_hours = [f"{value * cost.devices:,.0f}" for value in cost.hours]
+    tokens = cost.prompt_tokens.typical + cost.reply_tokens.typical
+    disk = format_bytes(cost.disk) if cost.disk else ""
+    return [*hours, *gpu_hours, disk, f"{cost.calls.typical:,.0f}", f"{tokens / 1e6:,.0f} M", price]
+
+
+def _sum_text(costs: Sequence[Cost], options: PlayOptions) -> str:
+    typical, most = (sum(cost.hours[place] * cost.devices for cost in costs) for place in (0, 1))
+    calls = sum(cost.calls.typical for cost in costs)
+    tokens = sum(cost.prompt_tokens.typical + cost.reply_tokens.typical for cost in costs)
+    text = f"{typical:,.0f} GPU hours, at most {most:,.0f}; disk {format_bytes(sum(cost.disk for cost in costs))}; "
+    text += f"{calls:,.0f} calls, {tokens / 1e6:,.0f} M tokens"
+    if options.price is not None:
+        text += f", price {sum(cost.price(options.price).typical for cost in costs):,.2f}"
+    return text
+
+
+def serve_line(port: int = PORT) -> str:
+    """Return the command that serves the paper's model with room for the longest prompt and reply of a preset."""
+    longest = max(
+        fields.get("max_prompt_length", COMMON["max_prompt_length"]) + fields["max_completion_length"]
+        for name, fields in PRESETS.items()
+        if name.endswith("-paper")
+    )
+    return f"vllm serve {SERVED} --port {port} --max-model-len {longest}"
+
+
+def slurm_chain(table: str, found: Sequence[Stage], out: Path, machine: Hardware) -> list[str]:
+    """Return a shell script that submits all stages, each after those that it needs."""
+    lines = ["#!/bin/bash", "set -euo pipefail"]
+    submit = machine.launch()["slurm"].replace("sbatch ", "sbatch --parsable ", 1)
+    for stage in found:
+        name = f"s{stage.number}"
+        if not stage.panel:
+            words = shlex.join(["--preset", stage.preset, "--output_dir", str(stage.folder(out))])
+            lines.append(f"{name}=$({submit} {words})")
+            continue
+        after = "".join(f":${{s{number}}}" for number in stage.after)
+        needs = f" --dependency=afterok{after}" if after else ""
+        run = f"mage paper {table} --stage {stage.number} --out {shlex.quote(str(out))}"
+        if stage.method in PROMPTED:
+            # Two jobs of one node need two ports. A server needs minutes to load the model.
+            port = PORT + stage.number
+            waits = f"until curl -sf http://localhost:{port}/v1/models; do sleep 5; done"
+            run = f"{serve_line(port)} & {waits}; {run} --agent {MODEL.replace(str(PORT), str(port))}"
+        lines.append(
+            f"{name}=$(sbatch --parsable{needs} --gpus-per-node=1 --cpus-per-task=8 --wrap {shlex.quote(run)})"
+        )
+    return lines

@@ -1,0 +1,211 @@
+"""docs/paper.md: the paper's figures beside ours. `python -m dev.paper` rewrites the page from data.
+
+The data are `benchmarks/evaluation/suites/reported.json` (the paper's figures), `benchmarks/paper/references.json`
+(ceilings and baselines) and `benchmarks/results/paper.json` (our runs, and the costs of all stages). `--measure` plays
+the references again, of all panels or of the named ones, and `--costs` computes the costs. `--runs FOLDER` reads our
+runs from the folder of `mage paper table1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.suites import Setting, named_panel
+from benchmarks.evaluation.suites.paper import setting_for
+from benchmarks.evaluation.suites.released import RELEASED, SIZE
+from benchmarks.evaluation.tables.markup import markdown
+from benchmarks.paper.costs import MEAN_REPLY, cost_of
+from benchmarks.paper.results import DRAWS, MARKS, SUCCESS, UNKNOWN, PaperCell, cells_of
+from benchmarks.paper.stages import stages_of, suite_of
+from trainer.config.hardware import hardware
+from trainer.method.trajectory import Trajectory
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "paper.md"
+REFERENCES = ROOT / "benchmarks" / "paper" / "references.json"
+RESULTS = ROOT / "benchmarks" / "results" / "paper.json"
+HARDWARE = "8x80gb"
+TABLES = ("table1", "ood")
+AGENTS = {
+    "TicTacToe": ("policy:minimax", "scripted:random"),
+    "KuhnPoker": ("policy:kuhn/maniac", "scripted:random"),
+    "Sokoban": ("policy:sokoban/expert", "scripted:random"),
+    "ALFWorld": ("policy:alfworld/expert", "scripted:random"),
+    "WebShop": ("policy:webshop/oracle", "policy:webshop/next"),
+}
+"""Game to the agents of ceiling and baseline: perfect play, and the best play that reads no text."""
+
+
+def reference_setting(panel: str) -> Setting:
+    """Return the setting of the references: the panel's own tasks, or generated ones if the data are absent."""
+    found = named_panel(panel)
+    options = {**found.defaults, "memory": "none"}
+    return setting_for(f"{found.stand_in or panel}-{SIZE}", **options)
+
+
+def outcome_counts(played: Sequence[Trajectory]) -> dict[str, int]:
+    """Return the meta-episodes with a success, and those with a draw in their last planned episode."""
+    last = [one.episodes[-1] for one in played if len(one.episodes) == one.num_episodes]
+    return {
+        SUCCESS: sum(any(episode.success for episode in one.episodes) for one in played),
+        DRAWS: sum(episode.is_draw for episode in last),
+        "whole": len(last),
+    }
+
+
+def measure_references(panels: Sequence[str]) -> dict[str, Any]:
+    """Play the reference agents on panels of the paper and return their results."""
+    found: dict[str, Any] = {}
+    for panel in panels:
+        game, _ = RELEASED[panel]
+        setting = reference_setting(panel)
+        found[panel] = {"played": setting.name, "fingerprint": setting.fingerprint, SUCCESS: {}, DRAWS: {}}
+        for kind, agent in zip(("ceiling", "baseline"), AGENTS[game], strict=True):
+            counts = outcome_counts(evaluate(make_agent(agent), setting.tasks, setting.options))
+            found[panel][SUCCESS][kind] = {"agent": agent, "count": counts[SUCCESS], "of": len(setting.tasks)}
+            if panel == "paper-tictactoe-mcts1000":
+                found[panel][DRAWS][kind] = {"agent": agent, "count": counts[DRAWS], "of": counts["whole"]}
+        found[panel] = {key: value for key, value in found[panel].items() if value}
+    return found
+
+
+def measure_costs() -> list[dict[str, Any]]:
+    """Return the costs of the stages of the main table, from 16 meta-episodes of random play each."""
+    suite, machine = suite_of("table1"), hardware(HARDWARE)
+    rows = []
+    for stage in stages_of("table1"):
+        cost = cost_of(stage, suite, machine, MEAN_REPLY, 16)
+        rows.append({"stage": stage.number, "name": stage.name, "training": not stage.panel, **asdict(cost)})
+    return rows
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+def with_ours(cells: Sequence[PaperCell], ours: dict[str, Any]) -> Iterator[PaperCell]:
+    """Yield the cells with our stored runs."""
+    for cell in cells:
+        stored = ours.get(f"{cell.panel}/{cell.method}/{cell.measure}")
+        yield PaperCell(**{**vars(cell), "ours": None if stored is None else Estimate(**stored)})
+
+
+def _tables(results: dict[str, Any]) -> str:
+    parts = []
+    for name, title in (("table1", "The main table"), ("ood", "Opponents and tasks that training never shows")):
+        cells = list(with_ours(cells_of(name, None), results["ours"]))
+        parts.append(f"## {title}\n")
+        for panel in dict.fromkeys(cell.panel for cell in cells):
+            here = [cell for cell in cells if cell.panel == panel]
+            for measure in dict.fromkeys(cell.measure for cell in here):
+                rows = [[cell.method, *cell.texts()] for cell in here if cell.measure == measure]
+                head = ["", "ours", "paper", "ceiling", "baseline", "mark"]
+                parts.append(f"### `{panel}`: {measure}\n\n{markdown([head, *rows])}")
+    return "\n".join(parts)
+
+
+def _cost_table(rows: Sequence[dict[str, Any]]) -> str:
+    head = ["stages", "hours, typical", "hours, at most", "GPU hours, typical", "GPU hours, at most", "disk", "calls"]
+    lines = []
+    for title, training in (("trainings", True), ("evaluations", False)):
+        here = [row for row in rows if row["training"] == training]
+        typical, most = (sum(row["hours"][place] for row in here) for place in (0, 1))
+        gpus = [sum(row["hours"][place] * row["devices"] for row in here) for place in (0, 1)]
+        disk = sum(row["disk"] for row in here) / 2**40
+        calls = sum(row["calls"][0] for row in here)
+        numbers = [f"{value:,.0f}" for value in (typical, most, *gpus)]
+        lines.append([f"{len(here)} {title}", *numbers, f"{disk:.1f} TiB" if disk else "", f"{calls:,.0f}"])
+    return markdown([head, *lines])
+
+
+def page() -> str:
+    """Return the text of the page."""
+    results = json.loads(RESULTS.read_text("utf-8"))
+    marks = "\n".join(f"* **{mark}**: {meaning}." for mark, meaning in MARKS.items())
+    unknown = "\n".join(f"* {text}" for text in UNKNOWN)
+    return f"""\
+# The paper's tables, cell by cell
+
+This page is generated: `python -m dev.paper` writes it from data, and a test compares it with them. The paper is
+arXiv 2603.03680. Its figures are those of Qwen3-4B, one run of 128 meta-episodes each.
+
+The panels `paper-...` copy the released evaluation: the learner in one seat, 128 tasks, K = 10, and prompts without a
+list of legal actions in those games whose prompts in the paper have none. A meta-episode ends with its first success.
+The success rate counts meta-episodes with a success. The draw rate counts draws in episode 10 among the meta-episodes
+that played it, without an interval. *Ours* is n/a where no run of the paper's model is stored here; an interval is 95%,
+clustered by seed.
+
+*Ceiling* is perfect play: minimax, betting in Kuhn Poker (no other play wins more of these deals), the experts of the
+other games. *Baseline* is random play, in WebShop the policy that buys the next result of one search. ALFWorld and
+WebShop need the original data in the folders that `ALFWORLD_DATA` and `WEBSHOP_DATA` name. Without them *ours* is
+empty, and ceiling and baseline are those of generated tasks.
+
+{marks}
+
+{_tables(results)}
+## What remains unknown
+
+{unknown}
+
+## How to make the table
+
+```sh
+mage paper table1 --dry-run --quick
+mage paper table1 --stage 1 --quick --out runs/table1
+mage paper table1 --stage 25 --quick --out runs/table1
+mage paper table1 --stage 53 --quick --out runs/table1
+mage paper table1 --out runs/table1
+mage paper ood --stage 21 --quick --out runs/ood
+mage paper ood --out runs/ood
+mage paper ablation-4.4.3 --dry-run --quick
+mage eval policy:minimax --panel paper-tictactoe-mcts100 --memory none
+```
+
+`--dry-run` lists all stages in order: each training and each evaluation with the stages before it, its hours, GPU
+hours, disk, calls, tokens and, with `--price`, its price. It ends with the `vllm serve` line for the prompted methods
+and a chain of Slurm jobs. `--stage N` runs one stage, and continues it if it was stopped. Without both, the command
+prints the table of the stages that are done. `--quick` is a trial: a tiny random model, scripted replies, and 16 tasks
+a panel, generated ones if the data are absent.
+
+The costs on `--hardware {HARDWARE}` are sums over the stages of `table1`. A typical run has the calls and prompts of
+random play, and replies of {MEAN_REPLY} tokens (`--mean-reply`). At most, every call is made, with prompts and replies
+at their limits. The rates of the hardware are assumptions ([hardware.md](hardware.md)).
+
+{_cost_table(results["costs"])}
+The ablations are `mage paper ablation-NAME`, with the names of [`mage ablate`](benchmarks.md#ablations).
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, and the data first if an option asks for it."""
+    parser = argparse.ArgumentParser(prog="python -m dev.paper", description=__doc__)
+    parser.add_argument("--measure", nargs="*", choices=list(RELEASED), help="play the references again")
+    parser.add_argument("--costs", action="store_true", help="compute the costs again")
+    parser.add_argument("--runs", type=Path, help="folder of `mage paper`, to read our runs from")
+    chosen = parser.parse_args(arguments)
+    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {"ours": {}, "costs": []}
+    if chosen.measure is not None:
+        kept = json.loads(REFERENCES.read_text("utf-8")) | measure_references(chosen.measure or list(RELEASED))
+        REFERENCES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    if chosen.costs:
+        results["costs"] = measure_costs()
+    if chosen.runs is not None:
+        for name in TABLES:
+            for cell in cells_of(name, chosen.runs):
+                if cell.ours is not None and cell.mark != "trial":
+                    results["ours"][f"{cell.panel}/{cell.method}/{cell.measure}"] = asdict(cell.ours)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -78,6 +78,11 @@ COMMANDS = {
         "Evaluate",
         "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
     ),
+    "adapt": Entry(
+        "benchmarks.exact.adapt_command",
+        "Evaluate",
+        "measure adaptation in one number: the share of what memory of earlier episodes is worth",
+    ),
     "fill": Entry(
         "benchmarks.evaluation.run.fill", "Evaluate", "play a panel to fill the bank of a memory with scope=run"
     ),

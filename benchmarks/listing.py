@@ -162,18 +162,18 @@ def _show_panels(panels: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _suites(settings: bool) -> list[dict[str, Any]]:
-    from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES
+    from benchmarks.evaluation.suites.paper import SUITES
 
     suites: list[dict[str, Any]] = []
     for name, suite in SUITES.items():
-        lengths = {"episodes": list(EPISODES), "protocols": list(PROTOCOLS)}
+        lengths = {"episodes": list(suite.lengths), "protocols": list(suite.protocols)}
         suites.append({"name": name, "about": suite.about, **lengths, "panels": list(suite.panels)})
         if settings:
             suites[-1]["settings"] = [
                 {"panel": panel, "protocol": protocol, "episodes": episodes, **_setting(panel, protocol, episodes)}
                 for panel in suite.panels
-                for protocol in PROTOCOLS
-                for episodes in EPISODES
+                for protocol in suite.protocols
+                for episodes in suite.lengths
             ]
     return suites
 

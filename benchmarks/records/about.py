@@ -32,6 +32,9 @@ COMPARED = ("memory",)
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
     """Return the content of run.json as JSON values."""
     panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name != "ids"}
+    if not setting.panel.own_seeds:
+        # Absent unless set, as in the runs of older versions, which can then read this one.
+        del panel["own_seeds"]
     if not isinstance(setting.panel.opponents, str):
         # Pairs keep the order of the opponents, which determines the tasks; run.json is written with sorted keys.
         panel["opponents"] = list(setting.panel.opponents.items())

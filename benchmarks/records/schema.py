@@ -89,6 +89,7 @@ class PanelRecord(StrictRecord):
     opponents: str | Annotated[list[Weighted], Field(max_length=MAX_OPPONENTS)]
     seats: Annotated[list[Seat], Field(max_length=MAX_SEAT)]
     env_kwargs: Options
+    own_seeds: bool = False
 
 
 class RunRecord(StrictRecord):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
+from benchmarks.evaluation.suites.adapt import ADAPT, CELLS, MINI, MINI_ADAPT
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.setting import Setting
 from mage_envs.loading.arguments import nearest_name
@@ -20,11 +21,16 @@ PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Panels that are each played at K = 3 and K = 10 under both protocols."""
+    """Panels that are each played at every length under every protocol."""
 
     about: str
     panels: tuple[str, ...]
     """Names without a size."""
+    protocols: tuple[ProtocolName, ...] = PROTOCOLS
+    lengths: tuple[Length, ...] = EPISODES
+    """Numbers of episodes K."""
+    sized: bool = True
+    """False if the panels have sizes of their own."""
 
 
 def setting_for(panel: str, **options: Any) -> Setting:
@@ -61,6 +67,20 @@ SUITES: Mapping[str, Suite] = {
     "demo": Suite(
         about="what the demo's model trains against, and what it never meets",
         panels=("kuhn-train", "kuhn-heldout"),
+    ),
+    "adapt": Suite(
+        about="the share of what memory of earlier episodes is worth, exact in every cell; and negative controls",
+        panels=tuple(f"{ADAPT}{name}" for name in CELLS),
+        protocols=PROTOCOLS[:1],
+        lengths=EPISODES[:1],
+        sized=False,
+    ),
+    "adapt-mini": Suite(
+        about="the same in four small cells",
+        panels=tuple(f"{MINI_ADAPT}{name}" for name in MINI),
+        protocols=PROTOCOLS[:1],
+        lengths=EPISODES[:1],
+        sized=False,
     ),
 }
 

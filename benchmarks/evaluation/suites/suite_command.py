@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -23,9 +23,12 @@ from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
 from benchmarks.evaluation.run.eval_command import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
+from benchmarks.evaluation.run.preflight import Price
+from benchmarks.evaluation.suites.adapt import cell_of
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.panels import QUICK, SIZES, Size, named_panel
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Length, ProtocolName, Suite, named_suite
+from benchmarks.evaluation.suites.pool_texts import has_description
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_table import (
     SuiteCell,
@@ -52,7 +55,7 @@ from mage_envs.text.visible import one_line
 
 
 @dataclass(frozen=True)
-class _Planned:
+class PlannedRun:
     """A run to be played."""
 
     panel: str
@@ -88,7 +91,12 @@ class _Planned:
 
 
 def short_names(suite: Suite) -> dict[str, str]:
-    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite."""
+    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite.
+
+    Panels with sizes of their own are named by their last word.
+    """
+    if not suite.sized:
+        return {panel: panel.rpartition("-")[2] for panel in suite.panels}
     found = {}
     for panel in suite.panels:
         words = panel.split("-")
@@ -101,28 +109,28 @@ def short_names(suite: Suite) -> dict[str, str]:
 def planned(
     suite: Suite,
     columns: Sequence[Column],
-    size: int,
+    size: int | None,
     protocols: Sequence[str] = PROTOCOLS,
     lengths: Sequence[int] = EPISODES,
-) -> list[_Planned]:
+) -> list[PlannedRun]:
     """Return all runs of a suite, setting by setting.
 
     Args:
         suite: Suite to play.
         columns: Columns to measure.
-        size: Meta-episodes per panel.
+        size: Meta-episodes per panel, or None for the panels' own sizes.
         protocols: Protocols to play.
         lengths: Numbers of episodes to play.
 
     Raises:
         ValueError: If a run cannot be played with its options, or if the source of a column does not play a panel.
     """
-    found: list[_Planned] = []
+    found: list[PlannedRun] = []
     for protocol in protocols:
         for episodes in lengths:
             for panel, short in short_names(suite).items():
                 for column in columns:
-                    for cell in _planned(f"{panel}-{size}", short, column, protocol, episodes):
+                    for cell in _planned(f"{panel}-{size}" if size else panel, short, column, protocol, episodes):
                         if column.source and f"{cell.block}/{column.source}" not in {one.folder for one in found}:
                             raise ValueError(
                                 f"Column {column.name} copies from {column.source}, which does not play {short}."
@@ -131,7 +139,7 @@ def planned(
     return found
 
 
-def _planned(panel: str, short: str, column: Column, protocol: str, episodes: int) -> Iterator[_Planned]:
+def _planned(panel: str, short: str, column: Column, protocol: str, episodes: int) -> Iterator[PlannedRun]:
     """Yield the run, or nothing if the column is not measured at this panel."""
     spec = column.agent_at(short)
     if spec is None:
@@ -143,6 +151,14 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
             return
         own = {key: value for key, value in agent.settings.env_kwargs.items() if key not in named.env_kwargs}
     options = {**own, **column.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+    if column.pool is not None:
+        cell = cell_of(panel)
+        # A negative control without a description has no such run.
+        if cell is not None and not has_description(cell.pool):
+            return
+        if cell is None:
+            raise ValueError(f"Column {column.name}: pool: {column.pool} requires a panel of the suite adapt.")
+        options["rules"] = cell.rules()
     if column.memory is not None:
         options["memory"] = column.memory
     setting = Setting(named, panel, options)
@@ -150,7 +166,7 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
         setting = controlled(setting, column.control, None)
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint
-    yield _Planned(
+    yield PlannedRun(
         panel=short, protocol=protocol, episodes=episodes, column=column, spec=spec, agent=agent, setting=setting
     )
 
@@ -176,7 +192,7 @@ def command(
     ] = False,
     protocol: Annotated[ProtocolName | None, typer.Option(help="Play one protocol (default: both)")] = None,
     num_episodes: Annotated[Length | None, typer.Option(help="Play one length (default: both)")] = None,
-    size: Annotated[Size, typer.Option(help="Meta-episodes per panel (default: 512)")] = SIZES[0],
+    size: Annotated[Size | None, typer.Option(help="Meta-episodes per panel (default: 512)")] = None,
     table_format: Annotated[
         Literal["text", "markdown", "latex"], typer.Option("--format", help="Format of the table (default: text)")
     ] = "text",
@@ -194,12 +210,15 @@ def command(
         found = named_suite(suite)
         shorts = short_names(found)
         read = read_columns(columns, tuple(shorts.values()))
+        if size is not None and not found.sized:
+            raise ValueError(f"The panels of {suite} have sizes of their own. Remove --size.")
+        chosen = (size or SIZES[0]) if found.sized else None
         cells = planned(
             found,
             read,
-            QUICK if quick else size,
-            [protocol] if protocol else PROTOCOLS[: 1 if quick else None],
-            [num_episodes] if num_episodes else EPISODES[: 1 if quick else None],
+            QUICK if quick else chosen,
+            [protocol] if protocol else found.protocols[: 1 if quick else None],
+            [num_episodes] if num_episodes else found.lengths[: 1 if quick else None],
         )
         if not cells:
             raise ValueError(f"{columns}: no column plays any panel of {suite}.")
@@ -208,11 +227,11 @@ def command(
             return
         if out is None:
             raise ValueError("Name the folder for the runs with --out, or print what to expect with --dry-run.")
-        plan = _plan(suite, quick, read, cells)
+        plan = plan_of(suite, quick, read, cells)
         with FolderLock(out):
-            _begin(out, plan, options.resume)
-            done, statuses = _play(cells, out, options)
-            _finish(out, plan, cells)
+            begin(out, plan, options.resume)
+            done, statuses = play(cells, out, options)
+            finish(out, plan, cells)
             rows = list(dict.fromkeys(one.model or one.name for one in read))
             models = of_models(done, {one.name: one.model for one in read if one.model})
             tables = list(parts(suite, models, rows, list(shorts.items())))
@@ -237,23 +256,48 @@ def command(
         raise SystemExit(min(status for status in statuses if status))
 
 
-def _print_expectations(cells: Sequence[_Planned], options: PlayOptions) -> None:
+class Expected(NamedTuple):
+    """Expected size of several runs: sums of means, without an interval."""
+
+    calls: float
+    prompt_tokens: float
+    reply_tokens: float
+    price: float | None
+
+
+def expected_size(cells: Sequence[PlannedRun], price: Price | None, write: Callable[[str], object]) -> Expected | None:
+    """Return the expected size of runs from random play, without a call of a model; None if no agent is a model.
+
+    Args:
+        cells: Runs.
+        price: Price of tokens, or None.
+        write: Function that receives one line per run.
+    """
+    found = []
+    for cell in cells:
+        expected, count = expect(cell.agent, cell.setting, price), len(cell.setting.tasks)
+        name = f"{cell.folder}, {one_line(cell.agent.name)}"
+        if expected is None:
+            write(f"{name}: {count:,} meta-episodes, no model\n")
+            continue
+        write(f"{name}: {expected.text(count, 1)}\n")
+        parts = (expected.calls, expected.prompt_tokens, expected.reply_tokens, expected.price)
+        found.append([count * part.mean if part else 0.0 for part in parts])
+    if not found:
+        return None
+    calls, prompts, replies, cost = map(sum, zip(*found, strict=True))
+    return Expected(calls, prompts, replies, None if price is None else cost)
+
+
+def _print_expectations(cells: Sequence[PlannedRun], options: PlayOptions) -> None:
     """Print the expected size of each run, and their sums."""
     sys.stdout.write(f"{NOTE}\n\n")
-    calls, price = 0.0, 0.0
-    for cell in cells:
-        expected, count = expect(cell.agent, cell.setting, options.price), len(cell.setting.tasks)
-        if expected is None:
-            sys.stdout.write(f"{cell.folder}, {one_line(cell.agent.name)}: {count:,} meta-episodes, no model\n")
-            continue
-        sys.stdout.write(f"{cell.folder}, {one_line(cell.agent.name)}: {expected.text(count, 1)}\n")
-        calls += count * expected.calls.mean
-        price += 0 if expected.price is None else count * expected.price.mean
-    cost = "" if options.price is None else f", price {price:,.2f}"
-    sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")
+    expected = expected_size(cells, options.price, sys.stdout.write) or Expected(0, 0, 0, None)
+    cost = "" if options.price is None else f", price {expected.price or 0:,.2f}"
+    sys.stdout.write(f"\nSum of the means, without an interval: {expected.calls:,.0f} calls{cost}\n")
 
 
-def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
+def play(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
     """Play all runs in folders below `out`. Return their scores and exit statuses."""
     done, statuses = [], []
     for number, cell in enumerate(cells, start=1):
@@ -275,7 +319,7 @@ def _play(cells: Sequence[_Planned], out: Path, options: PlayOptions) -> tuple[l
     return done, statuses
 
 
-def _plan(suite: str, quick: bool, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
+def plan_of(suite: str, quick: bool, columns: Sequence[Column], cells: Sequence[PlannedRun]) -> dict[str, Any]:
     """Return the contents of suite.json before anything is played."""
     return {
         "schema": 1,
@@ -291,10 +335,10 @@ def _portable(column: Mapping[str, Any]) -> dict[str, Any]:
     agent = column["agent"]
     named = portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(one) for key, one in agent.items()}
     # Absent unless set, as in the plans of older suites.
-    return {key: value for key, value in column.items() if key != "model" or value} | {"agent": named}
+    return {key: value for key, value in column.items() if key not in ("model", "pool") or value} | {"agent": named}
 
 
-def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
+def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     """Write the plan, or compare it with an existing one. Raise OtherRun if the folder holds anything else."""
     path = out / SUITE
     if path.exists() and next(out.rglob(RUN), None) is None:
@@ -321,7 +365,7 @@ def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in plan.items() if key != "root"} | {"columns": columns, "runs": runs}
 
 
-def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:
+def finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
     """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]

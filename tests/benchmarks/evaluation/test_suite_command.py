@@ -17,7 +17,7 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.scoring.estimates import quantile
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
-from benchmarks.evaluation.suites.suite_command import _plan, planned, short_names
+from benchmarks.evaluation.suites.suite_command import plan_of, planned, short_names
 from benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
 from benchmarks.evaluation.tables.markup import latex
 from benchmarks.evaluation.tables.summary_table import load
@@ -190,7 +190,7 @@ def test_the_plan_of_a_suite_has_no_address(tmp_path):
         text = f'- {{name: m, agent: {{kuhn: "llm:m@http://h:{port}/v1,concurrency={port}"}}}}'
         (tmp_path / "c.yaml").write_text(text)
         columns = read_columns(tmp_path / "c.yaml", ("kuhn",))
-        cells.append(_plan("demo", False, columns, []))
+        cells.append(plan_of("demo", False, columns, []))
     assert cells[0] == cells[1]
     assert cells[0]["columns"][0]["agent"] == {"kuhn": "llm:m"}
 

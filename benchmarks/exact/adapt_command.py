@@ -117,7 +117,7 @@ def command(
             write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
             if out is not None and can_write_reports():
                 known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
-                write_report(folder / REPORT, read_runs(list(known), known=known))
+                write_report(folder / REPORT, read_runs(list(known), known=known), head=f"{result.sentence()}.")
     if as_json:
         sys.stdout.write(json.dumps(result.to_json()) + "\n")
     else:

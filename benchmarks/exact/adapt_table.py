@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.columns import POOL
+from benchmarks.evaluation.tables.sentence import share, share_text
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.adaptation import CellScore, estimate_json, suite_memory, suite_score
 from mage_envs.cli.tables import Block, TextTable
@@ -29,20 +30,6 @@ def reference_rows() -> Mapping[str, Any]:
     text = files("benchmarks.evaluation.suites").joinpath("adapt_references.json").read_text("utf-8")
     read: Mapping[str, Any] = json.loads(text)
     return read
-
-
-def share(value: float | None) -> str:
-    """Return a share with two decimals and without the zero before the point: `.43`, `-1.20`."""
-    if value is None:
-        return NOT_KNOWN
-    return f"{round(value, 2) + 0.0:.2f}".replace("0.", ".", 1) if abs(round(value, 2)) < 1 else f"{value:.2f}"
-
-
-def share_text(found: Estimate | None) -> str:
-    """Return `.43 ± .04`."""
-    if found is None:
-        return NOT_KNOWN
-    return share(found.mean) if found.half is None else f"{share(found.mean)} ± {share(found.half)}"
 
 
 @dataclass(frozen=True)

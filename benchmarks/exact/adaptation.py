@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.scoring.estimates import Estimate, stratified
 from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
+from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, judge, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
@@ -24,6 +25,7 @@ from mage_envs.registry import make_game, settings_of
 from opponents.exact import Headroom, Objective, headroom
 from opponents.exact.regret import DecisionValues, Rest
 from opponents.pools import OpponentPool, as_pool
+from trainer.method.trajectory import Trajectory
 
 NOTHING = 1e-9
 """Headroom below which a cell has no score: the difference is rounding."""
@@ -41,8 +43,6 @@ class PlayedValue(NamedTuple):
     """Luck-adjusted first episode."""
     last: float
     """Luck-adjusted last episode."""
-    earned: float
-    """Sum of the episodes as they were paid."""
     gain: float
     """Measure of the last episode less that of the first one, as they were paid."""
 
@@ -99,14 +99,28 @@ def estimate_json(found: Estimate | None) -> dict[str, Any] | None:
 
 
 class CellValues:
-    """The decision values of a cell, by the rest of the meta-episode and by the hand alone."""
+    """The decision values of a setting, by the rest of the meta-episode and by the hand alone."""
 
     def __init__(self, rest: Rest) -> None:
-        self.rest = rest
-        self.whole = DecisionValues(rest.game, rest.pool, rest=rest)
-        """Values by the rest of the meta-episode."""
-        self.hand = DecisionValues(rest.game, rest.pool)
-        """Values by the hand alone."""
+        self._whole = DecisionValues(rest.game, rest.pool, rest=rest)
+        self._hand = DecisionValues(rest.game, rest.pool)
+
+    def of(self, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> PlayedValue:
+        """Return the luck-adjusted values of a finished meta-episode and its recorded prompts."""
+        whole, alone = (judge(values, trajectory, seen) for values in (self._whole, self._hand))
+        first, last = (
+            sum(hand.adjusted for hand, at in zip(alone.hands, alone.episode_of, strict=True) if at == k)
+            for k in (0, trajectory.num_episodes - 1)
+        )
+        paid = [episode.value for episode in trajectory.episodes]
+        return PlayedValue(
+            opponent=trajectory.opponent or "",
+            seat=trajectory.episodes[0].seats[0],
+            total=whole.hands[0].available - sum(sum(hand.regrets) for hand in whole.hands),
+            first=first,
+            last=last,
+            gain=paid[-1] - paid[0],
+        )
 
 
 def played_values(records: Records) -> list[PlayedValue]:
@@ -122,31 +136,9 @@ def played_values(records: Records) -> list[PlayedValue]:
     """
     with reading(records.folder):
         setting = setting_of(records.about)
-        game = game_of(setting.panel.env_id, setting.options)
-        pool = pool_of_run(records, setting, game)
+        pool = pool_of_run(records, setting, game_of(setting.panel.env_id, setting.options))
         values = CellValues(Horizon("sum").rest(setting.panel.env_id, setting.options, pool))
-        found = []
-        for trajectory, seen in executed_run(records, setting):
-            whole = judge(values.whole, trajectory, seen)
-            alone = judge(values.hand, trajectory, seen)
-            ends = (0, trajectory.num_episodes - 1)
-            first, last = (
-                sum(hand.adjusted for hand, at in zip(alone.hands, alone.episode_of, strict=True) if at == k)
-                for k in ends
-            )
-            paid = [episode.value for episode in trajectory.episodes]
-            found.append(
-                PlayedValue(
-                    opponent=trajectory.opponent or "",
-                    seat=trajectory.episodes[0].seats[0],
-                    total=whole.hands[0].available - sum(sum(hand.regrets) for hand in whole.hands),
-                    first=first,
-                    last=last,
-                    earned=sum(paid),
-                    gain=paid[-1] - paid[0],
-                )
-            )
-        return found
+        return [values.of(trajectory, seen) for trajectory, seen in executed_run(records, setting)]
 
 
 def plain_values(records: Records, success: bool) -> list[PlayedValue]:
@@ -160,7 +152,7 @@ def plain_values(records: Records, success: bool) -> list[PlayedValue]:
     for _, line in sorted(records.lines.items()):
         if line["failure"] is None:
             paid = [float(one["success"] if success else one["value"]) for one in line["episodes"]]
-            ends = {"total": sum(paid), "first": paid[0], "last": paid[-1], "earned": sum(paid)}
+            ends = {"total": sum(paid), "first": paid[0], "last": paid[-1]}
             found.append(PlayedValue(opponent=line["opponent"], seat=line["seat0"], gain=paid[-1] - paid[0], **ends))
     return found
 

@@ -119,12 +119,17 @@ def stratified(strata: Sequence[tuple[float, Sequence[float]]]) -> Estimate:
     count = sum(len(values) for _, values in strata)
     if any(len(values) < 2 for _, values in strata):
         return Estimate(mean, None, None, count)
-    parts = [(weight**2 * np.var(values, ddof=1) / len(values), len(values) - 1) for weight, values in strata]
-    variance = float(sum(part for part, _ in parts))
-    # The largest part bounds the quotient from below, so rounding cannot make the degrees of freedom 0.
-    freedom = variance**2 / sum(part**2 / df for part, df in parts) if variance > 0 else 1.0
-    half = quantile(freedom) * variance**0.5
+    error, freedom = stratified_error(strata)
+    half = quantile(freedom) * error
     return Estimate(mean, mean - half, mean + half, count)
+
+
+def stratified_error(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+    """Return the standard error of `stratified` and its degrees of freedom. Each stratum has two values or more."""
+    parts = [(weight**2 * float(np.var(values, ddof=1)) / len(values), len(values) - 1) for weight, values in strata]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / df for part, df in parts) if variance > 0 else 1.0
+    return variance**0.5, freedom
 
 
 def _wilson(p: float, variance: float, groups: int, t: float) -> tuple[float, float]:

@@ -191,7 +191,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
 }
 """Name of a cell to the cell, the negative controls last."""
-MINI = ("noisy", "ultimatum", "inspection", "kuhn")
+MINI = ("noisy", "ultimatum", "soft", "kuhn")
 """Cells of `adapt-mini`."""
 
 

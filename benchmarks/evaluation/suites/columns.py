@@ -7,7 +7,7 @@
 - name: MAGE
   agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # one model per panel; other panels are skipped
 - {name: MAGE-other, agent: {kuhn: runs/mage-kuhn}, control: other, from: MAGE}
-- {name: informed, agent: runs/mage-kuhn, pool: described}      # its prompts describe the pool after the rules
+- {name: described, agent: runs/mage-kuhn, pool: described}     # its prompts describe the pool after the rules
 - {name: seed-0, agent: {kuhn: runs/kuhn-0}, model: words}       # the columns of one model are one row of the table
 - {name: seed-1, agent: {kuhn: runs/kuhn-1}, model: words}
 """

@@ -83,6 +83,11 @@ COMMANDS = {
         "Evaluate",
         "run the trainings and evaluations of the paper's tables, and compare with its figures cell by cell",
     ),
+    "adapt": Entry(
+        "benchmarks.exact.adapt_command",
+        "Evaluate",
+        "measure adaptation in one number: the share of what memory of earlier episodes is worth",
+    ),
     "fill": Entry(
         "benchmarks.evaluation.run.fill", "Evaluate", "play a panel to fill the bank of a memory with scope=run"
     ),

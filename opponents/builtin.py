@@ -74,17 +74,13 @@ register_opponent("last", games=_POSITIONAL)(last)
 _SEARCHED = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 _HIDDEN = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
 _SOLVED = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
-
 register_opponent("mcts", entry_point="opponents.search.mcts:MCTS", games=_SEARCHED, needs_game=True)
 register_opponent("ismcts", entry_point="opponents.search.ismcts:ISMCTS", games=_HIDDEN, needs_game=True)
 register_opponent("minimax", entry_point="opponents.search.minimax:minimax", games=("TicTacToe",), needs_game=True)
 register_opponent("cfr", entry_point="opponents.search.cfr:cfr", games=_SOLVED, needs_game=True)
 register_opponent("cfr-argmax", entry_point="opponents.search.cfr:cfr_argmax", games=_SOLVED, needs_game=True)
 register_opponent(
-    "counting",
-    entry_point="opponents.adaptive.counting:counting",
-    games=("KuhnPoker", "LeducPoker", "OpenSpiel"),
-    needs_game=True,
+    "counting", entry_point="opponents.adaptive.counting:counting", needs_game=True, form="counting:prior"
 )
 register_opponent(
     "bayes", entry_point="opponents.adaptive.bayes:bayes", needs_game=True, form="bayes:pool,episodes,hands"

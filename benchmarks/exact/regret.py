@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
@@ -203,33 +204,74 @@ def regret_of_run(
     """
     with reading(records.folder):
         setting = setting_of(records.about)
-        where, game = records.folder, game_of(setting.panel.env_id, setting.options)
-        pool = setting.panel.weights() if weights is None else weights
-        if not pool or game.spec.players == 1:
-            raise ValueError(f"{where} is a run of {game.spec.name} without opponents, so it has no exact regret.")
-        check_deals(setting.panel.env_id, setting.options)
-        lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
-        strangers = sorted({line["opponent"] for line in lines} - pool.keys())
-        if strangers:
-            raise ValueError(f"{where} met {strangers[0]!r}, which is not in this pool. Use the run's own pool.")
+        game = game_of(setting.panel.env_id, setting.options)
+        pool = pool_of_run(records, setting, game, weights)
         rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
         values = DecisionValues(game, dict(pool), rest=rest)
-        judged: list[JudgedMetaEpisode] = []
-        for at in range(0, len(lines), batch):
-            part, watched = lines[at : at + batch], list[WatchedGenerator]()
-
-            # The default argument binds this iteration's list; a closure would see the list of the last iteration.
-            def watch(recorded: Generator, kept: list[WatchedGenerator] = watched) -> Generator:
-                kept.append(WatchedGenerator(recorded))
-                return kept[0]
-
-            played, different = executed(part, setting, len(part), watch)
-            if different:
-                raise ValueError(f"{where} has another outcome with this version. See mage replay {where}.")
-            judged += [judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
-            if on_step is not None:
-                on_step(at + len(part), len(lines))
+        played = executed_run(records, setting, batch=batch, on_step=on_step)
+        judged = [judge(values, trajectory, seen) for trajectory, seen in played]
         return report_of(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
+
+
+def pool_of_run(
+    records: Records, setting: Setting, game: Game, weights: Mapping[str, float] | None = None
+) -> Mapping[str, float]:
+    """Return the pool under which the decisions of a run are judged.
+
+    Args:
+        records: Records of the run.
+        setting: Setting of the run.
+        game: Game of the run.
+        weights: Weights of the pool's opponents by name (default: the pool of the run's panel).
+
+    Raises:
+        ValueError: If the run has no exact regret, or met an opponent outside the pool.
+    """
+    where, pool = records.folder, setting.panel.weights() if weights is None else weights
+    if not pool or game.spec.players == 1:
+        raise ValueError(f"{where} is a run of {game.spec.name} without opponents, so it has no exact regret.")
+    check_deals(setting.panel.env_id, setting.options)
+    strangers = sorted({line["opponent"] for line in records.lines.values() if line["failure"] is None} - pool.keys())
+    if strangers:
+        raise ValueError(f"{where} met {strangers[0]!r}, which is not in this pool. Use the run's own pool.")
+    return pool
+
+
+def executed_run(
+    records: Records,
+    setting: Setting,
+    *,
+    batch: int = EvalOptions.batch,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Trajectory, Sequence[SeenPrompt]]]:
+    """Execute the recorded replies of a run again, and yield its meta-episodes without those that failed.
+
+    Args:
+        records: Records of the run.
+        setting: Setting of the run.
+        batch: Number of meta-episodes executed concurrently.
+        on_step: Callback with the numbers of finished and of all meta-episodes.
+
+    Raises:
+        ValueError: If the run has another outcome in this version.
+    """
+    lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
+    for at in range(0, len(lines), batch):
+        part, watched = lines[at : at + batch], list[WatchedGenerator]()
+
+        # The default argument binds this iteration's list; a closure would see the list of the last iteration.
+        def watch(recorded: Generator, kept: list[WatchedGenerator] = watched) -> Generator:
+            kept.append(WatchedGenerator(recorded))
+            return kept[0]
+
+        played, different = executed(part, setting, len(part), watch)
+        if different:
+            where = records.folder
+            raise ValueError(f"{where} has another outcome with this version. See mage replay {where}.")
+        for slot, trajectory in enumerate(played):
+            yield trajectory, watched[0].seen[slot, 0]
+        if on_step is not None:
+            on_step(at + len(part), len(lines))
 
 
 def report_of(

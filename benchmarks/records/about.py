@@ -34,9 +34,10 @@ _NOT_RECORDED = ("ids", "sizes", "defaults", "variable", "stand_in")
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
     """Return the content of run.json as JSON values."""
     panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name not in _NOT_RECORDED}
-    # Absent unless set, as in older records.
-    if not panel["by_weight"]:
-        del panel["by_weight"]
+    # Absent unless set, as in the runs of older versions, which can then read this one.
+    for name in ("by_weight", "own_seeds"):
+        if not panel[name]:
+            del panel[name]
     if not isinstance(setting.panel.opponents, str):
         # Pairs keep the order of the opponents, which determines the tasks; run.json is written with sorted keys.
         panel["opponents"] = list(setting.panel.opponents.items())

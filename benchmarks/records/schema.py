@@ -90,6 +90,7 @@ class PanelRecord(StrictRecord):
     seats: Annotated[list[Seat], Field(max_length=MAX_SEAT)]
     env_kwargs: Options
     by_weight: bool = False
+    own_seeds: bool = False
 
 
 class RunRecord(StrictRecord):

@@ -38,7 +38,11 @@ def can_write_reports() -> bool:
 
 
 def write_report(
-    path: Path, runs: Sequence[ReportedRun], most_mb: float = MOST_MB, trained: Sequence[TrainedRun] = ()
+    path: Path,
+    runs: Sequence[ReportedRun],
+    most_mb: float = MOST_MB,
+    trained: Sequence[TrainedRun] = (),
+    head: str = "",
 ) -> Blocks:
     """Write a report and return its embedded transcripts.
 
@@ -47,24 +51,28 @@ def write_report(
         runs: Evaluated runs.
         most_mb: Maximum size of the file in 10^6 bytes.
         trained: Training runs.
+        head: Sentence before all others.
 
     Raises:
         ValueError: If the report is larger than `most_mb` even without transcripts.
         OSError: If the file cannot be written.
         ImportError: If Jinja is not installed.
     """
-    text, blocks = document(runs, most_mb, trained)
+    text, blocks = document(runs, most_mb, trained, head)
     write_atomically(path, text)
     return blocks
 
 
-def document(runs: Sequence[ReportedRun], most_mb: float, trained: Sequence[TrainedRun] = ()) -> tuple[str, Blocks]:
+def document(
+    runs: Sequence[ReportedRun], most_mb: float, trained: Sequence[TrainedRun] = (), head: str = ""
+) -> tuple[str, Blocks]:
     """Return the text of a report and its embedded transcripts.
 
     Args:
         runs: Evaluated runs.
         most_mb: Maximum size of the text in 10^6 bytes.
         trained: Training runs.
+        head: Sentence before all others.
 
     Raises:
         ValueError: If the report is larger than `most_mb` even without transcripts.
@@ -74,14 +82,14 @@ def document(runs: Sequence[ReportedRun], most_mb: float, trained: Sequence[Trai
     style = _part("page.css")
     told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
     # Size of the page without transcripts, with a reserve: numbers of blocks will replace -1 in the index.
-    rest = len(_page(runs, trained, script, style, Blocks((), ({},) * len(told), 0)).encode()) + 100 * len(told)
+    rest = len(_page(runs, trained, (script, style, head), Blocks((), ({},) * len(told), 0)).encode()) + 100 * len(told)
     rest += 8 * sum(len(run.played) for run in told)
     room = int(most_mb * 1e6) - rest
     if room < 0:
         raise ValueError(f"Without any transcript the report has {rest / 1e6:.1f} MB; raise --max-mb {most_mb:g}.")
     # A reserve for the script elements around the blocks.
     blocks = pack([run.pages for run in told], int(room * 0.995))
-    return _page(runs, trained, script, style, blocks), blocks
+    return _page(runs, trained, (script, style, head), blocks), blocks
 
 
 def _part(name: str) -> str:
@@ -137,7 +145,11 @@ def templates() -> Environment:
     return made
 
 
-def _page(runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], script: str, style: str, blocks: Blocks) -> str:
+def _page(
+    runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], texts: tuple[str, str, str], blocks: Blocks
+) -> str:
+    """Return the page. `texts` are its script, its style and the sentence before all others."""
+    script, style, head = texts
     settings = sections.settings(runs)
     told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
     # The class of the body, with which page.css hides sections without content.
@@ -155,7 +167,7 @@ def _page(runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], script: st
             style=style,
             blocks=blocks.texts,
             sentence=" ".join(
-                [*([sections.sentence(runs)] if runs else []), *([sentence(trained)] if trained else [])]
+                filter(None, [head, sections.sentence(runs) if runs else "", sentence(trained) if trained else ""])
             ),
             left_out=blocks.left_out,
             transcripts=sum(len(run.pages) for run in told),

@@ -18,6 +18,7 @@ from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import SUMMARY, load
+from benchmarks.exact.decisions import Decision, decisions_of
 from benchmarks.records.about import identity_fields, setting_of
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
@@ -163,8 +164,9 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
     setting = setting_of(about)
     game = game_of(setting.panel.env_id, setting.options)
     found: dict[int, _Line] = {}
+    decisions = decisions_of(folder)
     # Each line is reduced as it is read; the last line of an index replaces earlier ones.
-    shards = Shards(folder, lambda line: found.update({line["index"]: _reduced(line, game)}))
+    shards = Shards(folder, lambda line: found.update({line["index"]: _reduced(line, game, decisions)}))
     if not found:
         raise ValueError(f"{folder} has no record yet. Play it with mage eval … --out {folder} --resume.")
     lines = [line for _, line in sorted(found.items())]
@@ -200,7 +202,7 @@ class _Line(NamedTuple):
     tokens: tuple[tuple[int, int], ...]
 
 
-def _reduced(line: Line, game: Game) -> _Line:
+def _reduced(line: Line, game: Game, decisions: Mapping[int, Sequence[Decision]]) -> _Line:
     trajectory = trajectory_from_json(line)
     plays = [call for call in line["calls"] if call["phase"] == "play"]
     states = [call["information_state"] or call["observation"] for call in plays]
@@ -208,7 +210,7 @@ def _reduced(line: Line, game: Game) -> _Line:
         played=_played(line, trajectory, game, headline(game)),
         trajectory=without_texts(trajectory),
         # Level 1 is fast; the file is compressed again in larger blocks.
-        page=zlib.compress(packed(line), 1),
+        page=zlib.compress(packed(line, decisions.get(line["index"], ())), 1),
         # Interned, because the same states and actions occur in thousands of calls.
         choices=tuple(
             (call["episode"], intern(state), intern(call["action"] or INVALID))

@@ -6,9 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from benchmarks.exact.decisions import Decision
 from mage_envs.text.parser import after_reasoning
 from trainer.method.trajectory import EpisodeResult
 from trainer.runs.trajectory_json import Line, read_episode
+
+MAX_LIKELY = 5
+"""Maximum number of opponents that the posterior of a decision names."""
 
 
 class ReplyParts(NamedTuple):
@@ -49,8 +53,8 @@ class _Lines:
         return [places.setdefault(line, len(places)) for line in text.split("\n")]
 
 
-def packed(line: Line) -> bytes:
-    """Return the meta-episode as JSON in ASCII.
+def packed(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
+    """Return the meta-episode as JSON in ASCII, with the exact values of its decisions if they are known.
 
     The key `lines` contains every line of the prompts and observations. A message is [role, first, last, between]: the
     number of lines to copy from the beginning and from the end of the message before, and the indices of the lines
@@ -58,6 +62,7 @@ def packed(line: Line) -> bytes:
     """
     lines = _Lines()
     calls = []
+    exact = iter(decisions)
     before: list[int] = []
     for (name, call), seconds in zip(numbered(line), line["seconds"], strict=True):
         messages = []
@@ -90,6 +95,7 @@ def packed(line: Line) -> bytes:
             "tokens": call["tokens"],
             "seconds": round(seconds, 3),
             "events": call["memory_events"],
+            "exact": _exact(next(exact, None)) if call["phase"] == "play" and call["action"] is not None else None,
         }
         # Empty values are omitted to save space; the page treats a missing key as empty.
         calls.append({key: value for key, value in told.items() if value or key in ("n", "e")})
@@ -110,6 +116,16 @@ def packed(line: Line) -> bytes:
     if "rollout" in line:
         found |= {name: line[name] for name in ("rollout", "group", "member")}
     return json.dumps(found, separators=(",", ":")).encode()
+
+
+def _exact(decision: Decision | None) -> str:
+    """Return the posterior, the best action and the cost of the played one as a text; empty if they are not known."""
+    if decision is None:
+        return ""
+    likely = sorted(decision.posterior.items(), key=lambda one: -one[1])
+    # More names would hide the ones that matter.
+    shown = ", ".join(f"{name} {chance:.0%}" for name, chance in likely[:MAX_LIKELY] if chance >= 0.005)
+    return f"posterior {shown}; best {decision.best}; cost {abs(round(decision.cost, 3)):.3f}"
 
 
 def outcomes(line: Line) -> str:

@@ -20,7 +20,7 @@ the episodes, with the weights of the pay) the learner gets than that policy. Wh
 their episodes may differ, 'short' does not. 'to last' is what is missing in the last episode alone. Single-episode
 credit maximises no one sum: there 'short' weighs the episodes evenly. GRPO pays a whole meta-episode with the sum of
 its differential rewards, which is the return of the last episode. GiGPO's optimum is that of A = A_E + A_S, which
-counts the present episode once more than the differential return does (docs/adaptation.md). Differences are those of
+counts the present episode once more than the differential return does (docs/headroom.md). Differences are those of
 the last episode, with 95% intervals and p-values by Welch's test over the seeds; Holm: adjusted for all these rows.
 A difference whose adjusted p is above .05 is none that these seeds show.
 """

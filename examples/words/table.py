@@ -47,7 +47,7 @@ class Learned:
 NOTES = (
     "Values are per hand, of which an episode has one. first rollout: random weights; last rollouts: as sampled in",
     "training; saved model: what the run leaves, on fresh deals, without the luck of cards and replies where values",
-    "are not wins (mage regret). blind, Bayes-optimal, known: exact (docs/adaptation.md). ±: half a 95%",
+    "are not wins (mage regret). blind, Bayes-optimal, known: exact (docs/headroom.md). ±: half a 95%",
     "interval, groups or deals being clusters. share: of the way from blind to Bayes-optimal, sum, in the last",
     "episode. The exact critic is part of the training alone: no prompt shows anything of it.",
 )

@@ -155,6 +155,12 @@ def _solve(rules: Rules, seat0: int, problem: _Problem) -> BayesSolution:
     return BayesSolution(meeting, problem.credit)
 
 
+@lru_cache(maxsize=64)
+def _blind(rules: Rules, pool: OpponentPool, seat: int, episode: int) -> ExactPolicy:
+    """Return the best policy without memory in an episode; all policies of a process share it."""
+    return best_nonadaptive(rules.game, pool, seat, episode=episode).policy
+
+
 class BlindPolicy:
     """The optimal policy against an opponent drawn from `pool`, for one hand without memory of earlier hands."""
 
@@ -179,7 +185,8 @@ class BlindPolicy:
     def _policy(self, turn: Turn) -> ExactPolicy:
         key = seat, episode = turn.player, turn.episode if self._changes else 0
         if key not in self._policies:
-            self._policies[key] = best_nonadaptive(self._game, self._pool, seat, episode=episode).policy
+            rules = Rules(tuple(self._game.initial_states()), self._game)
+            self._policies[key] = _blind(rules, self._pool, seat, episode)
         return self._policies[key]
 
 

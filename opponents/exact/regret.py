@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import Game
+from mage_envs.core import Game, NotEnumerable
+from mage_envs.games.table_game import TableSeries
 from opponents.exact.bayes import (
     GT,
     BayesSolution,
@@ -31,6 +32,7 @@ from opponents.exact.bayes import (
     lived_hands,
 )
 from opponents.exact.learner_hands import Branch, Floats
+from opponents.exact.series import without_repetition
 from opponents.pools import PoolSpec, as_pool
 
 _SAME = 1e-8
@@ -80,6 +82,8 @@ class HandRegret(NamedTuple):
     """Regret of each choice, and of an ending outside of the rules, which alone may be negative beyond rounding."""
     beliefs: tuple[tuple[float, ...], ...] = ()
     """Posterior probability of each opponent of the pool at each choice, before it was made."""
+    bests: tuple[str, ...] = ()
+    """Best action at each choice, the first if several are equally good."""
 
     @property
     def adjusted(self) -> float:
@@ -115,13 +119,10 @@ class Rest:
         Raises:
             ValueError: If a setting is invalid, or the credit is `myopic`, whose weights depend on the decision.
             NotExact: If an opponent has no `distribution`.
-            NotEnumerable: If the game has no enumerable tree.
+            NotEnumerable: If the game has no enumerable tree, or is a series that is not from a table.
+            TooManyStates: If the tasks of a series have too many orders.
         """
         check_lengths(episodes, hands)
-        if game.spec.series:
-            raise ValueError(
-                f"The rest of a meta-episode of {game.spec.name} depends on the tasks so far. Use horizon='hand'."
-            )
         if credit == "myopic":
             raise ValueError("Single-episode credit has no rest of the meta-episode. Use horizon='hand'.")
         # For every credit that is accepted here, all rows of the objective are equal, so the first one is enough.
@@ -133,9 +134,19 @@ class Rest:
             self.label = f"mage, gt {gt:g}"
         elif isinstance(credit, str):
             self.label = credit
-        self._game, self._pool, self._credit, self._gt = game, as_pool(pool), credit, gt
+        self.game, self.pool = game, as_pool(pool)
+        """Game and pool of the values. In a series, an opponent is a pair of a policy and an order of the tasks."""
+        opponents = len(self.pool)
+        if game.spec.series:
+            # A task of a series depends on those before, so the posterior also covers their order.
+            if not isinstance(game, TableSeries):
+                raise NotEnumerable(f"{game.spec.name} is no series of tasks from a table, so it has no exact regret.")
+            self.game, self.pool = without_repetition(game, self.pool, episodes, hands)
+        self.orders = len(self.pool) // opponents
+        """Number of orders of the tasks that the posterior distinguishes; 1 if the game is no series."""
+        self._credit, self._gt = credit, gt
         self._episodes, self._hands, self._alternate = episodes, hands, alternate
-        self.lived = lived_hands(game, self._pool)
+        self.lived = lived_hands(self.game, self.pool)
         self._solved: dict[int, list[tuple[int, BayesSolution]]] = {}
         """Map from the seat of the first hand to solutions, each with the index of its first hand."""
 
@@ -159,14 +170,14 @@ class Rest:
         on = 1 + played.skipped
         if played.place + on >= self._episodes * self._hands:
             return 0.0
-        seat = (played.seat + on) % self._game.spec.players if self._alternate else played.seat
+        seat = (played.seat + on) % self.game.spec.players if self._alternate else played.seat
         # The last branch is the root: the value of the whole next hand and everything after it.
         return float(self.branches(seat, played.place + on, belief)[-1])
 
     def _found(self, seat: int, place: int, belief: Floats) -> tuple[BayesSolution, int, int]:
         """Return a solution with the hand's index and the state's index in it."""
         # Solutions are kept by the seat of hand 0, which follows from the seat of this hand if seats alternate.
-        seat0 = (seat - place) % self._game.spec.players if self._alternate else seat
+        seat0 = (seat - place) % self.game.spec.players if self._alternate else seat
         solved = self._solved.setdefault(seat0, [])
         for start, solution in solved:
             if start <= place:
@@ -178,8 +189,8 @@ class Rest:
         # This is the first call for the seat, or the belief is new: only complete hands lead to the states of a
         # solution, and the evidence of a hand without an ending is partial. Solve the rest from this belief.
         meeting = Meeting(
-            self._game,
-            self._pool,
+            self.game,
+            self.pool,
             seat0,
             episodes=self._episodes,
             hands=self._hands,
@@ -209,9 +220,10 @@ class DecisionValues:
         """
         self._rest = rest
         self._lived = lived_hands(game, pool) if rest is None else rest.lived
+        self._orders = 1 if rest is None else rest.orders
         self._reached: dict[int, Floats] = {}
         """Results of `HandPlan.reached` by the plan's id; the hands keep their plans alive, so ids stay valid."""
-        self.prior = np.array(as_pool(pool).weights)
+        self.prior = np.array((as_pool(pool) if rest is None else rest.pool).weights)
 
     def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
         """Return the regrets of each hand of a meta-episode, in the order of play.
@@ -235,6 +247,7 @@ class DecisionValues:
         else:
             worth = self._rest.branches(played.seat, played.place, belief)
         available, regrets, beliefs = float(worth[-1]), list[float](), list[tuple[float, ...]]()
+        bests = list[str]()
         branch, likelihood = lived.root, np.ones(len(belief))
         left = available
         for choice in played.choices:
@@ -249,8 +262,10 @@ class DecisionValues:
                 raise ValueError(f"{choice.information_state!r} cannot be reached against this pool.")
             values = {action: float(worth[number]) / mass for action, number in numbers.items()}
             row = choice.probabilities or {choice.action: 1.0}
-            beliefs.append(tuple((likelihood * belief / mass).tolist()))
+            # The orders of the tasks of one opponent are neighbours.
+            beliefs.append(tuple((likelihood * belief / mass).reshape(-1, self._orders).sum(axis=1).tolist()))
             best = max(values.values())
+            bests.append(max(values, key=values.__getitem__))
             left = values[choice.action]
             regrets.append(best - sum(chance * values[action] for action, chance in row.items()))
             branch = options[choice.action]
@@ -271,7 +286,14 @@ class DecisionValues:
                 paid *= self._rest.weight(played.place)
                 paid += self._rest.after(played, after)
             regrets.append(left - paid)
-        return HandRegret(played.value, available, tuple(regrets), tuple(beliefs)), after
+        regret = HandRegret(
+            value=played.value,
+            available=available,
+            regrets=tuple(regrets),
+            beliefs=tuple(beliefs),
+            bests=tuple(bests),
+        )
+        return regret, after
 
     def _options(self, branch: Branch, choice: OwnChoice, seat: int) -> Mapping[str, Branch]:
         try:

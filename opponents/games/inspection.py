@@ -63,6 +63,23 @@ def avoid_last() -> RulePolicy:
     return RulePolicy(avoid_inspected)
 
 
+# The stage game has one equilibrium. The attacker must catch the same chance in each place that it visits, and the
+# defender must leave it the same gain there: worth * (1 - probability) = 120/47.
+_DEFENDS: Mapping[str, float] = {"vault": 23 / 47, "gallery": 17 / 47, "archive": 7 / 47}
+_ATTACKS: Mapping[str, float] = dict.fromkeys(_DEFENDS, 1 / 3)
+
+
+def play_stage(turn: Turn) -> Mapping[str, float]:
+    """Return the probabilities of the stage game's equilibrium."""
+    return _ATTACKS if turn.player else _DEFENDS
+
+
+@register_opponent("inspect/nash", games=_GAMES)
+def nash() -> RulePolicy:
+    """Return an equilibrium: in every round the unique equilibrium of one round."""
+    return RulePolicy(play_stage)
+
+
 register_opponent("inspect/random", alias_of="uniform", games=_GAMES)
 register_pool(
     "inspect/four", dict.fromkeys(("inspect/greedy", "inspect/repeat", "inspect/avoid-last", "inspect/random"), 1)

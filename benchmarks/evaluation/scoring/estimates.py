@@ -13,7 +13,7 @@ Z = 1.959963984540054
 
 
 @cache
-def quantile(freedom: int) -> float:
+def quantile(freedom: float) -> float:
     """Return Student's two-sided 95% quantile."""
     # SciPy is installed with open_spiel. Its import takes longer than all other modules of a command.
     from scipy.special import stdtrit
@@ -96,6 +96,40 @@ def estimate(
         _wilson(mean, variance, groups, t) if proportion else (mean - t * variance**0.5, mean + t * variance**0.5)
     )
     return Estimate(mean, low, high, len(x))
+
+
+def stratified(strata: Sequence[tuple[float, Sequence[float]]]) -> Estimate:
+    """Return the weighted sum of the means of independent samples, with its interval.
+
+    Each sample is one stratum. Its variance is estimated without bias, because strata of a few values are common. The
+    degrees of freedom are those of F. E. Satterthwaite (1946) and B. L. Welch (1947).
+
+    Args:
+        strata: Weight and values of each stratum.
+
+    Returns:
+        The estimate; without an interval if a stratum has a single value.
+
+    Raises:
+        ValueError: If there is no stratum, or one without values.
+    """
+    if not strata or not all(len(values) for _, values in strata):
+        raise ValueError("stratified() requires at least one stratum, each with values.")
+    mean = float(sum(weight * np.mean(values) for weight, values in strata))
+    count = sum(len(values) for _, values in strata)
+    if any(len(values) < 2 for _, values in strata):
+        return Estimate(mean, None, None, count)
+    error, freedom = stratified_error(strata)
+    half = quantile(freedom) * error
+    return Estimate(mean, mean - half, mean + half, count)
+
+
+def stratified_error(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+    """Return the standard error of `stratified` and its degrees of freedom. Each stratum has two values or more."""
+    parts = [(weight**2 * float(np.var(values, ddof=1)) / len(values), len(values) - 1) for weight, values in strata]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / df for part, df in parts) if variance > 0 else 1.0
+    return variance**0.5, freedom
 
 
 def _wilson(p: float, variance: float, groups: int, t: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import gymnasium as gym
 
@@ -27,6 +27,9 @@ from opponents import as_pool
 from opponents.related import TaskSeries, find_series, list_series
 from opponents.splits import Split, find_split, list_splits
 from wrappers import MetaEpisode
+
+if TYPE_CHECKING:
+    from benchmarks.evaluation.suites.adapt import AdaptCell
 
 EVALUATION = 1000
 """Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
@@ -48,6 +51,7 @@ def panel(
     seed: int,
     seats: Sequence[int | None] | None = None,
     rotations: int = 1,
+    own_seeds: bool = False,
 ) -> tuple[Task, ...]:
     """Return `rows_per_cell` tasks for each pair of an opponent and a first seat of the learner.
 
@@ -64,6 +68,7 @@ def panel(
         seed: Seed of the panel, at least 0.
         seats: First seats of the learner (default: those of the id's options).
         rotations: Number of rotations K of each seed; 1 if episodes are no series.
+        own_seeds: True for another seed, and therefore other deals, in each cell.
 
     Raises:
         ValueError: If rows or opponents are missing, an opponent occurs twice, or the panel is too large.
@@ -79,12 +84,18 @@ def panel(
     sets = -(-rows_per_cell // rotations)
     if (count := sets * rotations * len(opponents) * len(seats)) > MAX_META_EPISODES:
         raise ValueError(f"A panel must have at most {MAX_META_EPISODES:,} meta-episodes, got {count:,}.")
+    cells = [(opponent, seat) for opponent in opponents for seat in seats]
     return tuple(
-        Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row), rotation=rotation)
+        Task(
+            env_id=env_id,
+            opponent=opponent,
+            seat=seat,
+            seed=seed_of(seed, EVALUATION, row, *([number] if own_seeds else [])),
+            rotation=rotation,
+        )
         for row in range(sets)
         for rotation in range(rotations)
-        for opponent in opponents
-        for seat in seats
+        for number, (opponent, seat) in enumerate(cells)
     )
 
 
@@ -138,6 +149,9 @@ class Panel:
         set_here = {*self.env_kwargs, *self.default_options()} - {"style"}
         return {key: value for key, value in options.items() if key not in set_here}
 
+    own_seeds: bool = False
+    """True if every meta-episode has its own seed. Otherwise all opponents and seats of a row share the deals."""
+
     def weights(self) -> dict[str, float]:
         """Return the weight of each opponent."""
         return weights_of(self.opponents) if self.opponents else {}
@@ -156,8 +170,9 @@ class Panel:
                 for task, name in zip(drawn, shared_out(self.weights(), self.size), strict=True)
             )
         if self.ids is None:
-            rotations = _rotations(self.env_id, {**self.env_kwargs, **(env_kwargs or {})})
-            return panel(self.env_id, opponents, rows, self.seed, seats, rotations)
+            # Rotations share a seed; with own seeds the order of a series is drawn for each meta-episode.
+            rotations = 1 if self.own_seeds else _rotations(self.env_id, {**self.env_kwargs, **(env_kwargs or {})})
+            return panel(self.env_id, opponents, rows, self.seed, seats, rotations, self.own_seeds)
         # The ids depend on the size, so a trial takes the first ones of the smallest real size.
         ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, max(self.size, min(SIZES)))[: self.size]
         drawn = panel(self.env_id, opponents, len(ids), self.seed, seats)
@@ -336,6 +351,8 @@ def base_panels() -> dict[str, Panel]:
 def _base_panel(name: str) -> Panel | None:
     """Return a panel by its name without a size, or None. This loads the opponents of that game alone."""
     prefix, _, part = name.rpartition("-")
+    if name.startswith("adapt-"):
+        return _adapt_panel(name)
     if part == RELATED:
         series = find_series(prefix)
         return None if series is None else _series_panel(prefix, series)
@@ -343,6 +360,31 @@ def _base_panel(name: str) -> Panel | None:
         return PANELS.get(name)
     split = find_split(prefix)
     return None if split is None else _split_panels(prefix, split)[name]
+
+
+def _adapt_panel(name: str) -> Panel | None:
+    """Return the panel `adapt-CELL` or `adapt-mini-CELL` of the suite `adapt`, or None if there is no such cell."""
+    # This import loads several games, which other panels do not need.
+    from benchmarks.evaluation.suites.adapt import META_EPISODES, MINI_ADAPT, MINI_META_EPISODES, cell_of
+
+    cell, mini = cell_of(name), name.startswith(MINI_ADAPT)
+    if cell is None:
+        return None
+    return cell_panel(cell, MINI_META_EPISODES if mini else META_EPISODES, mini)
+
+
+def cell_panel(cell: AdaptCell, size: int, mini: bool = False) -> Panel:
+    """Return the panel of a cell with at least `size` meta-episodes. `mini` has other tasks."""
+    return Panel(
+        env_id=f"mage/{cell.game}-Meta-v0",
+        about=cell.about,
+        seed=cell.seed + 100 * mini,
+        size=size,
+        opponents=cell.opponents,
+        seats=cell.seats,
+        env_kwargs=cell.env_kwargs(),
+        own_seeds=True,
+    )
 
 
 def list_panels() -> tuple[str, ...]:
@@ -371,6 +413,6 @@ def named_panel(name: str) -> Panel:
 
 
 def full_name(name: str) -> str:
-    """Return a panel's name with its size."""
+    """Return a panel's name with its size, unless the size is one of its own."""
     found = _base_panel(name)
-    return name if found is None else f"{name}-{found.sizes[0]}"
+    return name if found is None or found.size not in (*SIZES, *found.sizes) else f"{name}-{found.sizes[0]}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
+from benchmarks.evaluation.suites.adapt import ADAPT, CELLS, MINI, MINI_ADAPT
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.released import RELEASED
 from benchmarks.evaluation.suites.setting import Setting
@@ -28,6 +29,9 @@ class Suite:
     """Names without a size."""
     protocols: tuple[ProtocolName, ...] = PROTOCOLS
     lengths: tuple[Length, ...] = EPISODES
+    """Numbers of episodes K."""
+    sized: bool = True
+    """False if the panels have sizes of their own."""
 
 
 COMPARABLE = (
@@ -87,6 +91,20 @@ SUITES: Mapping[str, Suite] = {
     "demo": Suite(
         about="what the demo's model trains against, and what it never meets",
         panels=("kuhn-train", "kuhn-heldout"),
+    ),
+    "adapt": Suite(
+        about="the share of what memory of earlier episodes is worth, exact in every cell; and negative controls",
+        panels=tuple(f"{ADAPT}{name}" for name in CELLS),
+        protocols=PROTOCOLS[:1],
+        lengths=EPISODES[:1],
+        sized=False,
+    ),
+    "adapt-mini": Suite(
+        about="the same in four small cells",
+        panels=tuple(f"{MINI_ADAPT}{name}" for name in MINI),
+        protocols=PROTOCOLS[:1],
+        lengths=EPISODES[:1],
+        sized=False,
     ),
 }
 

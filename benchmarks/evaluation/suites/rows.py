@@ -7,6 +7,7 @@
 - name: MAGE
   agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # one model per panel; other panels are skipped
 - {name: MAGE-other, agent: {kuhn: runs/mage-kuhn}, control: other, from: MAGE}
+- {name: described, agent: runs/mage-kuhn, pool: described}     # its prompts describe the pool after the rules
 - {name: seed-0, agent: {kuhn: runs/kuhn-0}, model: words}       # the rows of one model share a line of the table
 - {name: seed-1, agent: {kuhn: runs/kuhn-1}, model: words}
 """
@@ -23,9 +24,11 @@ from benchmarks.evaluation.run.sampling import checked, read_sampling
 from mage_envs.loading.arguments import nearest_name
 from wrappers.controls import CONTROLS
 
-KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", "model")
-_SHARED = ("memory", "env_kwargs", "sampling", "control")
+KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", "model", "pool")
+_SHARED = ("memory", "env_kwargs", "sampling", "control", "pool")
 """Keys that all runs of one model share."""
+POOL = "described"
+"""Value of the key `pool`, under which prompts describe the pool."""
 SET = ("protocol", "num_episodes", "memory")
 """Options that `env_kwargs` of a row must not set: the suite sets two of them, and the memory has its own key."""
 
@@ -48,6 +51,8 @@ class SuiteRow:
     """Value of the key `from`: the earlier row from whose runs the control `other` copies memories."""
     model: str | None = None
     """Name of the line that shows the rows of one model together, such as those of its training seeds."""
+    pool: str | None = None
+    """`POOL` if the prompts describe the pool, else None."""
 
     def agent_at(self, panel: str) -> str | None:
         """Return the agent for a panel, or None if the row skips the panel."""
@@ -121,6 +126,9 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
     model = told.get("model")
     if not isinstance(model, str | None) or model == "":
         raise ValueError(f"{where}: model must be a name, got {model!r}.")
+    pool = told.get("pool")
+    if pool not in (None, POOL):
+        raise ValueError(f"{where}: pool must be {POOL} or absent, got {pool!r}.")
     control, source = told.get("control"), told.get("from")
     if control is not None and control not in ("none", *CONTROLS):
         hint = nearest_name(str(control), CONTROLS)
@@ -138,6 +146,7 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
         control=control,
         source=source,
         model=model,
+        pool=pool,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +151,10 @@ def _portable(value: Any) -> Any:
         return value
     if isinstance(value, str | PathLike):
         path = Path(value)
+        # `exists` is False for a text that is too long for a path; `Path.exists` would raise.
         # A bare name such as `small` may also exist in the current folder, so only paths with a folder are checked on
         # disk.
-        local = path.is_absolute() or (len(path.parts) > 1 and path.exists()) or not isinstance(value, str)
+        local = path.is_absolute() or (len(path.parts) > 1 and exists(path)) or not isinstance(value, str)
         return "local files" if local else value
     if isinstance(value, Mapping):
         return {str(key): _portable(one) for key, one in value.items()}

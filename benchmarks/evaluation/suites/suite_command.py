@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -23,6 +23,8 @@ from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
 from benchmarks.evaluation.run.eval_command import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
+from benchmarks.evaluation.run.preflight import Price
+from benchmarks.evaluation.suites.adapt import cell_of
 from benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
 from benchmarks.evaluation.suites.paper import (
     EPISODES,
@@ -34,6 +36,7 @@ from benchmarks.evaluation.suites.paper import (
     named_suite,
     reported_panel,
 )
+from benchmarks.evaluation.suites.pool_texts import has_description
 from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_table import (
@@ -101,8 +104,11 @@ class PlannedRun:
 def short_names(suite: Suite) -> dict[str, str]:
     """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite.
 
-    A first word `paper` does not count, because all panels of a suite of the paper have it.
+    A first word `paper` does not count, because all panels of a suite of the paper have it. Panels with sizes of their
+    own are named by their last word.
     """
+    if not suite.sized:
+        return {panel: panel.rpartition("-")[2] for panel in suite.panels}
     found = {}
     names = {panel: panel.removeprefix("paper-") for panel in suite.panels}
     for panel, name in names.items():
@@ -176,6 +182,14 @@ def _planned(
             return
         own = named.kept_of(agent.settings.env_kwargs)
     options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+    if row.pool is not None:
+        cell = cell_of(panel)
+        # A negative control without a description has no such run.
+        if cell is not None and not has_description(cell.pool):
+            return
+        if cell is None:
+            raise ValueError(f"Row {row.name}: pool: {row.pool} requires a panel of the suite adapt.")
+        options["rules"] = cell.rules()
     if row.memory is not None:
         options["memory"] = row.memory
     setting = Setting(named, panel, options)
@@ -245,6 +259,8 @@ def command(
         found = named_suite(suite)
         shorts = short_names(found)
         read = read_rows(rows, tuple(shorts.values()))
+        if size is not None and not found.sized:
+            raise ValueError(f"The panels of {suite} have sizes of their own. Remove --size.")
         cells = planned(
             found,
             read,
@@ -263,11 +279,11 @@ def command(
             return
         if out is None:
             raise ValueError("Name the folder for the runs with --out, or print what to expect with --dry-run.")
-        plan = _plan(suite, quick, read, cells)
+        plan = plan_of(suite, quick, read, cells)
         with FolderLock(out):
-            _begin(out, plan, options.resume)
+            begin(out, plan, options.resume)
             done, statuses = play_runs(cells, out, options)
-            _finish(out, plan, cells)
+            finish(out, plan, cells)
             names = list(dict.fromkeys(one.model or one.name for one in read))
             models = of_models(done, {one.name: one.model for one in read if one.model})
             tables = list(parts(suite, models, names, list(shorts.items())))
@@ -292,20 +308,45 @@ def command(
         raise SystemExit(min(status for status in statuses if status))
 
 
+class Expected(NamedTuple):
+    """Expected size of several runs: sums of means, without an interval."""
+
+    calls: float
+    prompt_tokens: float
+    reply_tokens: float
+    price: float | None
+
+
+def expected_size(cells: Sequence[PlannedRun], price: Price | None, write: Callable[[str], object]) -> Expected | None:
+    """Return the expected size of runs from random play, without a call of a model; None if no agent is a model.
+
+    Args:
+        cells: Runs.
+        price: Price of tokens, or None.
+        write: Function that receives one line per run.
+    """
+    found = []
+    for cell in cells:
+        expected, count = expect(cell.agent, cell.setting, price), len(cell.setting.tasks)
+        name = f"{cell.folder}, {one_line(cell.agent.name)}"
+        if expected is None:
+            write(f"{name}: {count:,} meta-episodes, no model\n")
+            continue
+        write(f"{name}: {expected.text(count, 1)}\n")
+        parts = (expected.calls, expected.prompt_tokens, expected.reply_tokens, expected.price)
+        found.append([count * part.mean if part else 0.0 for part in parts])
+    if not found:
+        return None
+    calls, prompts, replies, cost = map(sum, zip(*found, strict=True))
+    return Expected(calls, prompts, replies, None if price is None else cost)
+
+
 def _print_expectations(cells: Sequence[PlannedRun], options: PlayOptions) -> None:
     """Print the expected size of each run, and their sums."""
     sys.stdout.write(f"{NOTE}\n\n")
-    calls, price = 0.0, 0.0
-    for cell in cells:
-        expected, count = expect(cell.agent, cell.setting, options.price), len(cell.setting.tasks)
-        if expected is None:
-            sys.stdout.write(f"{cell.folder}, {one_line(cell.agent.name)}: {count:,} meta-episodes, no model\n")
-            continue
-        sys.stdout.write(f"{cell.folder}, {one_line(cell.agent.name)}: {expected.text(count, 1)}\n")
-        calls += count * expected.calls.mean
-        price += 0 if expected.price is None else count * expected.price.mean
-    cost = "" if options.price is None else f", price {price:,.2f}"
-    sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")
+    expected = expected_size(cells, options.price, sys.stdout.write) or Expected(0, 0, 0, None)
+    cost = "" if options.price is None else f", price {expected.price or 0:,.2f}"
+    sys.stdout.write(f"\nSum of the means, without an interval: {expected.calls:,.0f} calls{cost}\n")
 
 
 def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
@@ -338,7 +379,7 @@ def reported_for(setting: Setting) -> str | None:
     return reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
 
 
-def _plan(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[PlannedRun]) -> dict[str, Any]:
+def plan_of(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[PlannedRun]) -> dict[str, Any]:
     """Return the contents of suite.json before anything is played."""
     return {
         "schema": 1,
@@ -354,10 +395,10 @@ def _portable(row: Mapping[str, Any]) -> dict[str, Any]:
     agent = row["agent"]
     named = portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(one) for key, one in agent.items()}
     # Absent unless set, as in the plans of older suites.
-    return {key: value for key, value in row.items() if key != "model" or value} | {"agent": named}
+    return {key: value for key, value in row.items() if key not in ("model", "pool") or value} | {"agent": named}
 
 
-def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
+def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     """Write the plan, or compare it with an existing one. Raise OtherRun if the folder holds anything else."""
     path = out / SUITE
     if path.exists() and next(out.rglob(RUN), None) is None:
@@ -384,7 +425,7 @@ def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in plan.items() if key != "root"} | {"rows": rows, "runs": runs}
 
 
-def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
+def finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
     """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]

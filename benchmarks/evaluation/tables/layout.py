@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
+from benchmarks.evaluation.tables.sentence import adaptation_sentence
 from benchmarks.evaluation.tables.summary_table import (
     NOT_KNOWN,
     PROBLEM_COLUMNS,
@@ -25,7 +26,8 @@ def narrow(summary: Summary) -> list[Block]:
     shown = shown_episodes(planned)
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
-    lines: list[Block] = [f"{one_line(summary.agent)} in {summary.env_id}"]
+    told = adaptation_sentence(summary)
+    lines: list[Block] = [*([told, ""] if told else []), f"{one_line(summary.agent)} in {summary.env_id}"]
     lines += [summary.panel] if summary.panel else []
 
     def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -142,6 +142,7 @@ function callBox(page, row, number, prompts, total, query) {
     element('div', { class: 'head' }, element('a', { href: linkTo(row, at) }, call.n), element('b', {}, plain(call.kind)),
       ...chips, element('span', { class: 'quiet costs' }, costs)));
   if (call.seen) box.append(seen(page, call, query));
+  if (call.exact) box.append(appendText(element('p', { class: 'quiet exact' }), `Exact: ${call.exact}`, query));
   box.append(promptBox(page, call, number, prompts, query));
   for (const name of ['thinking', 'rest']) {
     if (call[name]) box.append(folded('thinking', `Thinking, ${call[name].length.toLocaleString('en')} characters`, call[name], query));

@@ -17,7 +17,7 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.scoring.estimates import quantile
 from benchmarks.evaluation.suites.paper import SUITES, setting_for
 from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
-from benchmarks.evaluation.suites.suite_command import _plan, planned, reported_for, short_names
+from benchmarks.evaluation.suites.suite_command import plan_of, planned, reported_for, short_names
 from benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
 from benchmarks.evaluation.tables.markup import latex
 from benchmarks.evaluation.tables.summary_table import load
@@ -213,7 +213,7 @@ def test_the_plan_of_a_suite_has_no_address(tmp_path):
         text = f'- {{name: m, agent: {{kuhn-train: "llm:m@http://h:{port}/v1,concurrency={port}"}}}}'
         (tmp_path / "c.yaml").write_text(text)
         rows = read_rows(tmp_path / "c.yaml", ("kuhn-train",))
-        cells.append(_plan("demo", False, rows, []))
+        cells.append(plan_of("demo", False, rows, []))
     assert cells[0] == cells[1]
     assert cells[0]["rows"][0]["agent"] == {"kuhn-train": "llm:m"}
 

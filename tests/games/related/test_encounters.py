@@ -55,8 +55,8 @@ def test_the_values_without_repetition(found) -> None:
     assert "too many orders" in many.unsolved
     with pytest.raises(TooManyStates, match="one hand each"):
         bayes_value(Encounters(), POOL, hands=2, seat="first")
-    with pytest.raises(ValueError, match="horizon='hand'"):
-        Rest(Encounters(), POOL, episodes=3)
+    with pytest.raises(TooManyStates, match="one hand each"):
+        Rest(Encounters(), POOL, episodes=3, hands=2)
 
 
 def test_the_value_of_a_policy_is_that_of_play(found) -> None:

@@ -132,7 +132,7 @@ def played_out(node: Node, seats: Sequence[Choosing]) -> Node:
 
 
 def test_betting_and_calling_win_a_hand_of_kuhn_whenever_anything_does() -> None:
-    """The proof in docs/adaptation.md, deal by deal: all pure plays of both sides."""
+    """The proof in docs/headroom.md, deal by deal: all pure plays of both sides."""
     plays = {
         seat: [
             Choosing({card + betting for card, betting in chosen})

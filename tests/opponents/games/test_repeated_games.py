@@ -1,4 +1,4 @@
-"""The repeated games and their pools: exact values, from an independent program (docs/adaptation.md)."""
+"""The repeated games and their pools: exact values, from an independent program (docs/headroom.md)."""
 
 from __future__ import annotations
 

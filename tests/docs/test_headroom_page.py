@@ -1,4 +1,4 @@
-"""What docs/adaptation.md prints runs as it is printed; its experiments have tests of their own."""
+"""What docs/headroom.md prints runs as it is printed; its experiments have tests of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from benchmarks.__main__ import main
 from tests.test_readme import ROOT, SHELL, blocks
 
-PAGE = blocks(ROOT / "docs" / "adaptation.md")
+PAGE = blocks(ROOT / "docs" / "headroom.md")
 EXPERIMENTS = ("make demo-objectives", "python -m examples.objectives")
 
 
@@ -30,7 +30,7 @@ def test_the_commands_run_as_printed(
 
 def test_the_python_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     code = "\n".join(block.text for block in PAGE if block.language == "python")
-    exec(compile(code, "adaptation.md", "exec"), {})
+    exec(compile(code, "headroom.md", "exec"), {})
     values, sums = capsys.readouterr().out.splitlines()
     assert [float(value) for value in values.split()] == pytest.approx([0.125, 0.275, 0.15, 0.111, 0.0065], abs=5e-4)
     assert len(sums.split(",")) == 3

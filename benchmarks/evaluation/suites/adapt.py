@@ -1,0 +1,203 @@
+"""The cells of the suite `adapt`: games and pools in which memory of earlier episodes is worth an exact amount.
+
+`python -m dev.adapt_cells` computes the table of candidates from which they were chosen
+(benchmarks/results/adapt_cells.txt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.evaluation.suites.pool_texts import description_of
+from mage_envs.registry import make_game, settings_of
+
+META_EPISODES = 50
+"""Minimum number of meta-episodes of a cell. The number is rounded up, so that each opponent is met equally often."""
+MINI_META_EPISODES = 24
+"""The same for `adapt-mini`."""
+EPISODES = 3
+"""Number of episodes of every cell."""
+ADAPT = "adapt-"
+"""Beginning of the names of the suite's panels."""
+MINI_ADAPT = f"{ADAPT}mini-"
+REFERENCES = ("random", "nash", "blind", "myopic", "bayes", "counting")
+"""Policies that `policy:NAME` plays in every cell with the arguments of its pool.
+
+Of these, `random`, `nash` and `counting` know the rules alone; the others know the pool, too. `counting` is a learner
+with a Dirichlet prior over the play of its opponent.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptCell:
+    """One game against one pool."""
+
+    game: str
+    pool: str
+    """Name of a registered pool, or of one opponent."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the game."""
+    hands: int = 1
+    """Hands per episode."""
+    seed: int
+    """Seed of the panel."""
+    nash: str = ""
+    """Opponent that plays an equilibrium of the game; empty if the suite ships none."""
+    about: str = ""
+    control: bool = False
+    """True for a negative control: exact headroom 0, and no score."""
+    success: bool = False
+    """True if success is the measure of a negative control, else the return."""
+
+    @property
+    def opponents(self) -> str | Mapping[str, float]:
+        """Return the opponents as a panel names them."""
+        return {self.pool: 1.0} if self.alone else f"pool:{self.pool}"
+
+    @property
+    def alone(self) -> bool:
+        """Return True if the pool is a single opponent."""
+        return self.pool == "pd/tit-for-tat"
+
+    @property
+    def seats(self) -> Sequence[int]:
+        """Return the learner's possible first seats."""
+        return (0,) if settings_of(self.game).seat == "first" else (0, 1)
+
+    def env_kwargs(self) -> dict[str, Any]:
+        """Return the options of the environment."""
+        own = {"protocol": "adaptive", "num_episodes": EPISODES, "hands_per_episode": self.hands}
+        return {**own, **self.options}
+
+    def rules(self) -> str:
+        """Return the rules of the game followed by the description of the pool."""
+        return f"{make_game(self.game, **self.options).spec.rules} {description_of(self.pool)}"
+
+    def agent(self, reference: str) -> str | None:
+        """Return the specification of one of `REFERENCES` in this cell, or None if the suite ships none."""
+        if reference == "random":
+            return "scripted:random"
+        if reference == "counting":
+            return "policy:counting"
+        if reference == "nash":
+            return f"policy:{self.nash}" if self.nash else None
+        if self.alone:
+            # Against a single opponent all three are the best response.
+            return f"policy:best-response-to:{self.pool}"
+        if reference == "blind":
+            return f"policy:blind:{self.pool}"
+        return f"policy:{reference}:{self.pool},{EPISODES},{self.hands}" + (",sum" if reference == "bayes" else "")
+
+
+CELLS: Mapping[str, AdaptCell] = {
+    "dilemma": AdaptCell(
+        game="PrisonersDilemma", pool="pd/classic", seed=101, nash="pd/all-d", about="prisoner's dilemma of 5 rounds"
+    ),
+    "dilemma3": AdaptCell(
+        game="PrisonersDilemma",
+        pool="pd/classic",
+        options={"rounds": 3},
+        seed=102,
+        nash="pd/all-d",
+        about="prisoner's dilemma of 3 rounds",
+    ),
+    "noisy": AdaptCell(
+        game="PrisonersDilemma",
+        pool="pd/classic",
+        options={"rounds": 2, "noise": 0.1},
+        seed=103,
+        nash="pd/all-d",
+        about="prisoner's dilemma of 2 rounds with 10% noise",
+    ),
+    "ultimatum": AdaptCell(
+        game="Ultimatum",
+        pool="ultimatum/reserves",
+        seed=104,
+        nash="ultimatum/reserve:1",
+        about="ultimatum game with a hidden price",
+    ),
+    "offers": AdaptCell(
+        game="Ultimatum",
+        pool="ultimatum/reserves",
+        options={"offers": 2},
+        seed=105,
+        nash="ultimatum/reserve:1",
+        about="the same with two offers a hand",
+    ),
+    "soft": AdaptCell(
+        game="Ultimatum",
+        pool="ultimatum/soft-reserves",
+        seed=106,
+        nash="ultimatum/reserve:1",
+        about="the same with prices that are kept in nine of ten cases",
+    ),
+    "inspection": AdaptCell(
+        game="Inspection",
+        pool="inspect/habits",
+        seed=107,
+        nash="inspect/nash",
+        about="inspection game against habits",
+    ),
+    "rps": AdaptCell(
+        game="RockPaperScissors",
+        pool="rps/soft-reactive",
+        seed=108,
+        nash="uniform",
+        about="rock, paper, scissors against reactions",
+    ),
+    "bargaining": AdaptCell(
+        game="Bargaining", pool="bargain/four", seed=109, about="bargaining against four ways to concede"
+    ),
+    "kuhn": AdaptCell(
+        game="KuhnPoker",
+        pool="kuhn/paper",
+        hands=3,
+        seed=110,
+        nash="kuhn/nash",
+        about="Kuhn Poker, chips, three hands an episode",
+    ),
+    "leduc": AdaptCell(
+        game="LeducPoker", pool="leduc/four", seed=111, nash="cfr", about="Leduc Poker, chips, four archetypes"
+    ),
+    "encounters": AdaptCell(
+        game="Encounters",
+        pool="encounters/all",
+        options={"games": ("stag", "offer", "throw")},
+        seed=112,
+        about="one person in a stag hunt, in the ultimatum game and in rock, paper, scissors",
+    ),
+    "success": AdaptCell(
+        game="KuhnPoker",
+        pool="kuhn/paper",
+        seed=113,
+        nash="kuhn/nash",
+        about="Kuhn Poker, hands won",
+        control=True,
+        success=True,
+    ),
+    "patterns": AdaptCell(
+        game="TicTacToe", pool="tictactoe/patterns", seed=114, about="Tic-Tac-Toe against six patterns", control=True
+    ),
+    "alone": AdaptCell(
+        game="PrisonersDilemma",
+        pool="pd/tit-for-tat",
+        options={"rounds": 3},
+        seed=115,
+        nash="pd/all-d",
+        about="a pool of one: tit-for-tat",
+        control=True,
+    ),
+}
+"""Name of a cell to the cell, the negative controls last."""
+MINI = ("noisy", "ultimatum", "soft", "kuhn")
+"""Cells of `adapt-mini`."""
+
+
+def cell_of(panel: str) -> AdaptCell | None:
+    """Return the cell of a panel's name without a size, or None if it is another panel."""
+    for prefix in (MINI_ADAPT, ADAPT):
+        if panel.startswith(prefix) and panel.removeprefix(prefix) in CELLS:
+            return CELLS[panel.removeprefix(prefix)]
+    return None

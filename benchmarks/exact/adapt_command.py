@@ -1,0 +1,238 @@
+"""`mage adapt`: one number for adaptation, the share of what memory of earlier episodes is worth."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
+
+import typer
+
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent, split_memory
+from benchmarks.evaluation.run.dry_run import NOTE
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
+from benchmarks.evaluation.run.options import PlayOptions
+from benchmarks.evaluation.run.preflight import Price
+from benchmarks.evaluation.run.sampling import FORM, read_sampling
+from benchmarks.evaluation.scoring.call_stats import without_texts
+from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES
+from benchmarks.evaluation.suites.paper import Suite, named_suite
+from benchmarks.evaluation.suites.rows import POOL, SuiteRow
+from benchmarks.evaluation.suites.suite_command import (
+    PlannedRun,
+    begin,
+    expected_size,
+    finish,
+    plan_of,
+    planned,
+    play_runs,
+    short_names,
+)
+from benchmarks.exact.adapt_table import AdaptResult
+from benchmarks.exact.adaptation import CellScore, exact_values, played_in, score_of
+from benchmarks.records.record_store import Records
+from benchmarks.report.document import REPORT, can_write_reports, write_report
+from benchmarks.report.runs import read_runs
+from mage_envs.cli.commands import JsonOption
+from mage_envs.cli.tables import as_text, print_report
+from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.files.locking import FolderLock
+from mage_envs.text.visible import one_line
+
+MEMORY = "history"
+"""Default memory: transcripts of the earlier episodes, which need no call of the model."""
+HIDDEN = "hidden"
+"""Name of the condition in which no prompt describes the pool."""
+TABLE, VALUES = "adapt.txt", "adapt.json"
+SuiteName = Literal["adapt", "adapt-mini"]
+
+
+def command(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT",
+            help=f"Agent as in mage eval, or policy:NAME for a reference of each cell: {', '.join(REFERENCES)}",
+        ),
+    ],
+    options: PlayOptions,
+    suite: Annotated[SuiteName, typer.Option(help="adapt (default), or four small cells: adapt-mini")] = "adapt",
+    pool: Annotated[
+        Literal["described", "hidden", "both"] | None,
+        typer.Option(
+            help="Describe the pool in the prompts, or not (default: both for a model, described in adapt-mini, and "
+            "hidden for a policy, which reads no prompt)"
+        ),
+    ] = None,
+    sampling: Annotated[
+        Mapping[str, float] | None,
+        typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", parser=output_path, help="Folder for the runs (default: none are kept)"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print the expected calls, tokens and price, and call no model")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure adaptation: 0 is the best play without memory, 1 the optimum for all episodes, exact in each cell.
+
+    The score is free of the luck of cards and replies. The exit status is the most severe one of mage eval.
+
+    Example: mage adapt policy:myopic --suite adapt-mini --out runs/myopic
+    """
+    if options.resume and out is None:
+        raise ValueError("--resume continues the runs of a folder. Name the folder with --out.")
+    found = named_suite(suite)
+    name, memory = split_memory(agent)
+    made = None if is_reference(name) else make_agent(name, sampling)
+    rows = rows_of(name, made, memory, sampling, pool or default_pool(made, suite), short_names(found))
+    cells = planned(found, rows, None, found.protocols, found.lengths)
+    if not cells:
+        raise ValueError(f"{agent} plays no cell of {suite}.")
+    if dry_run:
+        sys.stdout.write(f"{NOTE}\n\n{expectation(cells, options.price, sys.stdout.write)}\n")
+        return
+    shown = name if made is None else made.name
+    # A run that goes on has stated its size before, and its calls would be paid for twice.
+    if made is not None and is_model(made) and not options.resume:
+        sys.stderr.write(f"{one_line(shown)}, {suite}: {expectation(cells, options.price)}{timed(cells, made)}\n")
+    # No baseline of repeated tasks is a reference here.
+    with folder_of(out) as folder:
+        plan = plan_of(suite, False, rows, cells)
+        with FolderLock(folder):
+            begin(folder, plan, options.resume)
+            done, statuses = play_runs(cells, folder, replace(options, baselines=False))
+            finish(folder, plan, cells)
+            result = AdaptResult(suite, shown, len(scored_names(found)), scores(cells, folder))
+            write_atomically(folder / TABLE, as_text(result.blocks()))
+            write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
+            if out is not None and can_write_reports():
+                known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
+                write_report(folder / REPORT, read_runs(list(known), known=known), head=f"{result.sentence()}.")
+    if as_json:
+        sys.stdout.write(json.dumps(result.to_json()) + "\n")
+    else:
+        print_report(result.blocks())
+    if out is not None:
+        sys.stderr.write(f"wrote {out / VALUES}\n")
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
+
+
+def is_model(agent: Agent) -> bool:
+    """Return True if the agent reads prompts."""
+    return isinstance(agent, EndpointAgent | HuggingFaceAgent | SavedModelAgent)
+
+
+def is_reference(name: str) -> bool:
+    """Return True for `policy:NAME` with a name of `REFERENCES`."""
+    return name.removeprefix("policy:") in REFERENCES and name.startswith("policy:")
+
+
+def default_pool(agent: Agent | None, suite: str) -> str:
+    """Return the conditions that an agent plays by default."""
+    if agent is None or not is_model(agent):
+        return HIDDEN
+    # The small suite has a limit of calls.
+    return POOL if suite == "adapt-mini" else "both"
+
+
+def rows_of(
+    name: str,
+    agent: Agent | None,
+    memory: str | None,
+    sampling: Mapping[str, float] | None,
+    pool: str,
+    shorts: Mapping[str, str],
+) -> tuple[SuiteRow, ...]:
+    """Return one row of the suite for each condition.
+
+    Args:
+        name: Specification of the agent.
+        agent: The agent, or None for one of `REFERENCES`.
+        memory: Memory, or None for the agent's own, else `MEMORY`.
+        sampling: Sampling of a model.
+        pool: Condition, or `both`.
+        shorts: Full and short name of each panel.
+    """
+    played: str | Mapping[str, str] = name
+    if agent is None:
+        reference = name.removeprefix("policy:")
+        specs = {short: CELLS[short].agent(reference) for short in shorts.values()}
+        played = {short: spec for short, spec in specs.items() if spec is not None}
+    # A saved model brings the memory of its training.
+    chosen = memory or (None if isinstance(agent, SavedModelAgent) else MEMORY)
+    conditions = (POOL, HIDDEN) if pool == "both" else (pool,)
+    return tuple(
+        SuiteRow(condition, played, memory=chosen, sampling=sampling, pool=POOL if condition == POOL else None)
+        for condition in conditions
+    )
+
+
+def expectation(
+    cells: Sequence[PlannedRun], price: Price | None, write: Callable[[str], object] = lambda line: None
+) -> str:
+    """Return the expected calls, tokens and price of all runs, from random play.
+
+    Args:
+        cells: Runs.
+        price: Price of tokens, or None.
+        write: Function that receives one line per run.
+    """
+    count = sum(len(cell.setting.tasks) for cell in cells)
+    found = expected_size(cells, price, write)
+    if found is None:
+        return f"{count:,} meta-episodes, no model"
+    cost = ", no price (--price IN,OUT)" if found.price is None else f", price {found.price:,.2f}"
+    return (
+        f"{count:,} meta-episodes, about {found.calls:,.0f} calls, {found.prompt_tokens:,.0f} prompt tokens, at most "
+        f"{found.reply_tokens:,.0f} reply tokens{cost}"
+    )
+
+
+def timed(cells: Sequence[PlannedRun], agent: Agent) -> str:
+    """Return the expected time of all runs, from one meta-episode of the run with the fewest calls."""
+    shortest = min(cells, key=lambda cell: cell.setting.most_calls / len(cell.setting.tasks))
+    [played] = evaluate(agent, shortest.setting.tasks[:1], shortest.setting.options, reduce=without_texts)
+    found = expected_size(cells, None, lambda line: None)
+    if played.failure is not None or found is None or not played.steps:
+        return ", time not known"
+    slots = agent.slots if isinstance(agent, EndpointAgent) else 1
+    hours = found.calls * sum(played.seconds) / len(played.steps) / slots / 3600
+    return f", {hours:.2g} hours by the time of the first {len(played.steps)} calls"
+
+
+@contextmanager
+def folder_of(out: Path | None) -> Iterator[Path]:
+    """Yield the folder of the runs, or a temporary one."""
+    if out is not None:
+        yield out
+        return
+    with TemporaryDirectory(prefix="mage-adapt-") as made:
+        yield Path(made)
+
+
+def scored_names(suite: Suite) -> list[str]:
+    """Return the names of a suite's cells without the negative controls."""
+    return [name for name in short_names(suite).values() if not CELLS[name].control]
+
+
+def scores(cells: Sequence[PlannedRun], folder: Path) -> dict[str, list[CellScore]]:
+    """Return the scores of all runs below a folder, by condition."""
+    exact = {name: exact_values(CELLS[name]) for name in dict.fromkeys(cell.panel for cell in cells)}
+    found: dict[str, list[CellScore]] = {}
+    for run in cells:
+        name, records = run.panel, Records(folder / run.folder)
+        played = played_in(records, CELLS[name])
+        score = score_of(name, CELLS[name], exact[name], played, records.planned - len(played))
+        found.setdefault(run.row.name, []).append(score)
+    return found

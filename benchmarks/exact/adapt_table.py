@@ -1,0 +1,134 @@
+"""The result of `mage adapt`: one sentence, one table and the negative controls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.suites.rows import POOL
+from benchmarks.evaluation.tables.sentence import share, share_text
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from benchmarks.exact.adaptation import CellScore, estimate_json, suite_memory, suite_score
+from mage_envs.cli.tables import Block, TextTable
+from mage_envs.text.visible import one_line
+
+RULES_ALONE = ("counting", "nash")
+"""References that know the rules and not the pool, as columns of the table."""
+
+
+@cache
+def reference_rows() -> Mapping[str, Any]:
+    """Return the stored scores of the references, by reference and cell (`adapt_references.json`).
+
+    `python -m dev.adapt_references` computes them.
+    """
+    text = files("benchmarks.evaluation.suites").joinpath("adapt_references.json").read_text("utf-8")
+    read: Mapping[str, Any] = json.loads(text)
+    return read
+
+
+@dataclass(frozen=True)
+class AdaptResult:
+    """Scores of an agent in the suite."""
+
+    suite: str
+    agent: str
+    planned: int
+    """Number of cells of the suite that have a score."""
+    conditions: Mapping[str, Sequence[CellScore]]
+    """Condition, `described` or `hidden`, to the scores of its cells."""
+
+    @property
+    def main(self) -> str:
+        """Condition of the headline: the pool described, if it was played."""
+        return POOL if POOL in self.conditions else next(iter(self.conditions))
+
+    def sentence(self) -> str:
+        """Return the result in one sentence."""
+        main = self.conditions[self.main]
+        score = suite_score(main)
+        if score is None:
+            return f"{one_line(self.agent)} played no cell in which memory is worth anything."
+        text = f"adapts: {share_text(score)} of what is possible, of which memory {share(suite_memory(main))}"
+        for name, cells in self.conditions.items():
+            if name != self.main and (other := suite_score(cells)) is not None:
+                text += f"; without a pool description {share_text(other)}"
+        scored = sum(cell.score is not None for cell in main)
+        part = "" if scored == self.planned else f" ({scored} of {self.planned} cells)"
+        return f"{one_line(self.agent)} {text}{part}"
+
+    def blocks(self) -> list[Block]:
+        """Return the table, the negative controls, the notes and the sentence."""
+        names = list(self.conditions)
+        rows = []
+        cells = {name: {cell.cell: cell for cell in found} for name, found in self.conditions.items()}
+        main = cells[self.main]
+        for name, cell in main.items():
+            if cell.score is not None:
+                scores = [share_text(cells[one][name].score if name in cells[one] else None) for one in names]
+                stored = [share(_stored(one, name)) for one in RULES_ALONE]
+                last = [number(cell.last.mean), number(cell.blind), number(cell.best)]
+                rows.append([name, *scores, share(cell.memory), *last, *stored])
+        if rows:
+            overall = [share_text(suite_score(self.conditions[one])) for one in names]
+            means = [share(_stored(one, "mean")) for one in RULES_ALONE] if self.suite == "adapt" else [NOT_KNOWN] * 2
+            rows.append(["mean", *overall, share(suite_memory(self.conditions[self.main])), "", "", "", *means])
+        columns = ["cell", *names, "memory", "last", "blind", "best", *RULES_ALONE]
+        controls = [
+            [
+                name,
+                number(cell.last.mean)
+                if cell.last.half is None
+                else f"{number(cell.last.mean)} ± {cell.last.half:.3f}",
+            ]
+            for name, cell in main.items()
+            if cell.score is None
+        ]
+        extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], controls)] if controls else []
+        failed = sum(cell.failed for found in self.conditions.values() for cell in found)
+        return [
+            f"{self.suite}: {one_line(self.agent)}, 3 episodes against one opponent",
+            "",
+            TextTable(columns, rows),
+            *extra,
+            "",
+            "0: the best play without memory. 1: the optimum for all episodes together. Both know the pool.",
+            "memory: the part beyond playing every episode like the first one. last, blind, best: the luck-adjusted",
+            "last episode per hand, the best play without memory, and the most that any learner can earn there.",
+            "counting, nash: references that know the rules alone. ±: half a 95% interval over meta-episodes.",
+            *([f"{failed} meta-episodes failed or are missing; they have no score."] if failed else []),
+            "",
+            self.sentence(),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        return {
+            "suite": self.suite,
+            "agent": self.agent,
+            "sentence": self.sentence(),
+            "conditions": {
+                name: {
+                    "score": estimate_json(suite_score(cells)),
+                    "memory": suite_memory(cells),
+                    "cells": [cell.to_json() for cell in cells],
+                }
+                for name, cells in self.conditions.items()
+            },
+        }
+
+
+def _with_half(found: Estimate) -> str:
+    """Return `0.050 ± 0.189`."""
+    return number(found.mean) if found.half is None else f"{number(found.mean)} ± {found.half:.3f}"
+
+
+def _stored(reference: str, cell: str) -> float | None:
+    """Return a stored score, or None if the reference does not play the cell."""
+    found = reference_rows().get(reference, {}).get(cell)
+    return None if found is None else float(found["mean"])

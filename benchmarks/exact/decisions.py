@@ -1,0 +1,56 @@
+"""The exact posterior, the best action and the cost at each decision of a run of the suite `adapt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.suites.adapt import cell_of
+from benchmarks.exact.regret import Horizon, executed_run, judge, pool_of_run
+from benchmarks.records.about import setting_of
+from benchmarks.records.record_store import Records, read_about
+from opponents.exact.regret import DecisionValues
+
+
+class Decision(NamedTuple):
+    """One decision, judged by the rest of the meta-episode."""
+
+    posterior: Mapping[str, float]
+    """Probability of each opponent of the pool before the decision."""
+    best: str
+    """Best action, the first if several are equally good."""
+    cost: float
+    """Loss of the played action against the best one, in the game's unit."""
+
+
+def decisions_of(folder: Path) -> dict[int, Sequence[Decision]]:
+    """Return the decisions with a usable action of each meta-episode by its index in the panel.
+
+    It is empty if the run is not one of a cell with a score, or if this version has another outcome.
+    """
+    cell = cell_of(read_about(folder)["panel"]["name"])
+    if cell is None or cell.control:
+        return {}
+    records = Records(folder)
+    setting = setting_of(records.about)
+    game = game_of(setting.panel.env_id, setting.options)
+    found: dict[int, Sequence[Decision]] = {}
+    try:
+        pool = pool_of_run(records, setting, game)
+        rest = Horizon("sum").rest(setting.panel.env_id, setting.options, pool)
+        values = DecisionValues(rest.game, rest.pool, rest=rest)
+        played = sorted(index for index, line in records.lines.items() if line["failure"] is None)
+        for index, (trajectory, seen) in zip(played, executed_run(records, setting), strict=True):
+            judged = judge(values, trajectory, seen)
+            found[index] = [
+                Decision(dict(zip(pool, belief, strict=True)), best, cost)
+                for hand in judged.hands
+                # `regrets` has one more entry if the hand ended outside of the rules.
+                for belief, best, cost in zip(hand.beliefs, hand.bests, hand.regrets, strict=False)
+            ]
+    except ValueError:
+        # `mage validate` and the report's own line on verification say what is wrong with such a run.
+        return {}
+    return found

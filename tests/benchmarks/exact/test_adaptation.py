@@ -1,0 +1,147 @@
+"""The suite `adapt`: exact scale, unbiased scores, intervals, and an independent computation from raw records."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.run.eval_command import measure
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.options import PlayOptions
+from benchmarks.evaluation.scoring.estimates import stratified
+from benchmarks.evaluation.suites.adapt import CELLS, MINI, REFERENCES
+from benchmarks.evaluation.suites.panels import cell_panel, named_panel
+from benchmarks.evaluation.suites.paper import named_suite, setting_for
+from benchmarks.evaluation.suites.pool_texts import has_description
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.exact.decisions import decisions_of
+from benchmarks.records.record_store import Records
+from benchmarks.report.transcripts import packed
+from opponents import make_opponent
+from trainer.backends.play_settings import PlaySettings
+
+GOLDEN = json.loads((Path(__file__).parent / "adapt_fingerprints.json").read_text())
+"""Panel to the fingerprint of its setting with the memory `history`; a change needs a new name."""
+PANELS = [*named_suite("adapt").panels, *named_suite("adapt-mini").panels]
+
+
+def test_the_fingerprints_never_change():
+    assert {panel: setting_for(panel, memory="history").fingerprint for panel in PANELS} == GOLDEN
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_each_meta_episode_has_its_own_seed_and_each_opponent_is_met_equally_often(panel):
+    tasks = named_panel(panel).tasks()
+    assert len({task.seed for task in tasks}) == len(tasks) >= (24 if "mini" in panel else 50)
+    cells = [(task.opponent, task.seat) for task in tasks]
+    assert len({cells.count(cell) for cell in cells}) == 1
+
+
+def test_the_seeds_of_both_suites_differ():
+    seeds = [task.seed for panel in PANELS for task in named_panel(panel).tasks()]
+    assert len(set(seeds)) == len(seeds)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_reference_plays_its_cell(name):
+    game = game_of(named_panel(f"adapt-{name}").env_id, named_panel(f"adapt-{name}").env_kwargs)
+    for reference in REFERENCES:
+        spec = CELLS[name].agent(reference)
+        if spec is not None and spec.startswith("policy:"):
+            assert make_opponent(spec.removeprefix("policy:"), game)
+
+
+def test_every_cell_with_a_score_describes_its_pool():
+    for name, cell in CELLS.items():
+        assert cell.control or has_description(cell.pool), name
+        if has_description(cell.pool):
+            setting = setting_for(f"adapt-{name}", rules=cell.rules())
+            assert setting.resolved["further"]["rules"] == cell.rules()
+            assert setting.fingerprint != setting_for(f"adapt-{name}").fingerprint
+
+
+def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
+    found = stratified([(0.25, [1.0, 3.0]), (0.75, [2.0, 2.0, 5.0])])
+    variance = 0.25**2 * 2 / 2 + 0.75**2 * 3 / 3
+    freedom = variance**2 / ((0.25**2) ** 2 / 1 + (0.75**2) ** 2 / 2)
+    from scipy.stats import t
+
+    assert found.mean == pytest.approx(0.25 * 2 + 0.75 * 3)
+    assert found.half == pytest.approx(t.ppf(0.975, freedom) * variance**0.5)
+    assert found.n == 5
+    assert stratified([(1.0, [2.0, 2.0])]).half == 0
+    assert stratified([(0.5, [2.0]), (0.5, [1.0, 2.0])]).half is None
+    with pytest.raises(ValueError, match="at least one stratum"):
+        stratified([])
+
+
+def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys):
+    arguments = ["adapt", "policy:myopic", "--suite", "adapt-mini", "--out", str(tmp_path / "run"), "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    [condition] = found["conditions"].values()
+    scores = {cell["cell"]: cell["score"]["mean"] for cell in condition["cells"]}
+    assert list(scores) == list(MINI)
+    assert condition["score"]["mean"] == pytest.approx(np.mean(list(scores.values())))
+    # No card and no die decides the myopic learner's score in the ultimatum game: (1.1125 - .9375) / (1.15 - .9375).
+    assert scores["ultimatum"] == pytest.approx((1.1125 - 0.9375) / (1.15 - 0.9375))
+    assert found["sentence"].startswith("policy:myopic adapts: ")
+    assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == found
+    assert main(["replay", str(tmp_path / "run" / "ultimatum" / "hidden"), "--verify"]) == 0
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
+
+
+def test_the_report_has_the_exact_values_of_each_decision(tmp_path):
+    setting = Setting(cell_panel(CELLS["ultimatum"], 8), "adapt-ultimatum", {"memory": "none"})
+    spec = "policy:ultimatum/reserve:3"
+    measure(replace(PlayOptions(), out=tmp_path, baselines=False), make_agent(spec), setting, spec)
+    decisions = decisions_of(tmp_path)
+    assert len(decisions) == 8
+    for index, line in Records(tmp_path).lines.items():
+        first, second, third = decisions[index]
+        price = int(line["opponent"].rpartition(":")[2])
+        # An offer of 3 shows one thing: whether the price is at most 3.
+        assert first.posterior == pytest.approx({f"ultimatum/reserve:{one}": 1 / 8 for one in range(1, 9)})
+        likely = {f"ultimatum/reserve:{one}" for one in range(1, 9) if (one <= 3) == (price <= 3)}
+        assert {name for name, chance in third.posterior.items() if chance > 0} == likely
+        assert second.posterior == third.posterior
+        # In the last episode the best offer earns, over the prices that are left, the share that is kept.
+        prices = [int(name.rpartition(":")[2]) for name in likely]
+        worth = {offer: (10 - offer) / 10 * np.mean([one <= offer for one in prices]) for offer in range(1, 11)}
+        assert worth[int(third.best.removeprefix("offer "))] == pytest.approx(max(worth.values()))
+        assert third.cost == pytest.approx(max(worth.values()) - worth[3])
+        packed_line = json.loads(packed(line, decisions[index]))
+        assert [call["exact"].partition("; ")[2] for call in packed_line["calls"]] == [
+            f"best {one.best}; cost {one.cost:.3f}" for one in decisions[index]
+        ]
+
+
+def test_a_model_states_its_size_before_it_starts(tmp_path, capsys):
+    # The settings alone: a dry run loads no weights.
+    PlaySettings("mage/KuhnPoker-Meta-v0", {"num_episodes": 4, "style": "plain"}).save(tmp_path)
+    assert main(["adapt", f"model:{tmp_path}", "--suite", "adapt-mini", "--pool", "both", "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "kuhn/described" in told
+    assert "kuhn/hidden" in told
+    assert "ultimatum" not in told
+    stated = r"48 meta-episodes, about [\d,]+ calls, [\d,]+ prompt tokens, at most [\d,]+ reply tokens, no price"
+    assert re.search(stated, told)
+
+
+def test_the_small_suite_has_at_most_600_calls():
+    calls = 0.0
+    for name in MINI:
+        setting = setting_for(f"adapt-mini-{name}", memory="history")
+        played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
+        calls += sum(len(one.steps) for one in played)
+    assert 400 < calls <= 600

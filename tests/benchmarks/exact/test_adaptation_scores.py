@@ -1,0 +1,191 @@
+"""Scores of the suite `adapt` against an independent computation from raw records, and their coverage."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from benchmarks.evaluation.run.eval_command import measure
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.options import PlayOptions
+from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES, AdaptCell
+from benchmarks.evaluation.suites.panels import cell_panel
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, played_in, score_of, suite_score
+from benchmarks.exact.recorded_generator import WatchedGenerator
+from benchmarks.exact.regret import Horizon
+from benchmarks.records.record_store import Records
+from mage_envs.core import State, Turn
+from mage_envs.registry import make_game
+from opponents import make_opponent
+from opponents.pools import as_pool
+
+EPISODES = 3
+
+
+class Particle(NamedTuple):
+    """A possible state of a hand with its opponent, and their joint probability without the learner's choices."""
+
+    state: State
+    opponent: int
+    weight: float
+
+
+class Brute:
+    """A small independent Bayes-adaptive solver for one hand per episode in the first seat: plain recursion."""
+
+    def __init__(self, cell: AdaptCell) -> None:
+        self.game, pool = make_game(cell.game, **cell.options), as_pool(cell.opponents)
+        self.names, self.prior = [str(entry) for entry in pool.entries], tuple(pool.weights)
+        self.opponents = [make_opponent(name, self.game) for name in self.names]
+        self.value = lru_cache(maxsize=None)(self._value)
+
+    def deal(self, belief):
+        return [
+            Particle(state, i, chance * share)
+            for chance, state in self.game.initial_states()
+            for i, share in enumerate(belief)
+            if share > 0
+        ]
+
+    def _value(self, left, belief):
+        """Return the optimum of `left` episodes under a belief."""
+        return 0.0 if left == 0 else self.best(self.deal(belief), left)
+
+    def next(self, particles):
+        """Return what the learner may see next: the endings and the decisions, each with its particles."""
+        ended, open_, waiting = defaultdict(list), defaultdict(list), list(particles)
+        while waiting:
+            one = waiting.pop()
+            state = one.state
+            if state.player is None:
+                ended[state.observation(0)].append(one)
+            elif state.player == 0:
+                open_[state.information_state(0)].append(one)
+            else:
+                turn = Turn(1, state.observation(1), state.legal_actions, state.information_state(1))
+                for action, chance in self.opponents[one.opponent].distribution(turn).items():
+                    if chance > 0:
+                        waiting.append(Particle(state.after(action), one.opponent, one.weight * chance))
+        return ended, open_
+
+    def belief(self, particles):
+        mass = np.zeros(len(self.names))
+        for one in particles:
+            mass[one.opponent] += one.weight
+        return tuple(float(share) for share in np.round(mass / mass.sum(), 12))
+
+    def best(self, particles, left):
+        """Return the value of these particles times their probability, with the best play of the rest."""
+        ended, open_ = self.next(particles)
+        total = 0.0
+        for some in ended.values():
+            total += sum(one.weight * one.state.returns[0] for one in some)
+            total += sum(one.weight for one in some) * self.value(left - 1, self.belief(some))
+        return total + sum(max(self.actions(some, left).values()) for some in open_.values())
+
+    def actions(self, particles, left):
+        return {
+            action: self.best([one._replace(state=one.state.after(action)) for one in particles], left)
+            for action in particles[0].state.legal_actions
+        }
+
+    def score(self, line):
+        """Return the score of one recorded meta-episode: 1 - regret / headroom."""
+        belief, lost = self.prior, 0.0
+        for k, episode in enumerate(line["episodes"]):
+            left, particles = EPISODES - k, self.deal(belief)
+            plays = [call for call in line["calls"] if call["episode"] == k and call["phase"] == "play"]
+            for call in plays:
+                some = self.next(particles)[1][call["information_state"]]
+                values = self.actions(some, left)
+                lost += (max(values.values()) - values[call["action"]]) / sum(one.weight for one in some)
+                particles = [one._replace(state=one.state.after(call["action"])) for one in some]
+            belief = self.belief(self.next(particles)[0][episode["ended_with"][-1]])
+        blind = EPISODES * self.value(1, self.prior)
+        return 1 - lost / (self.value(EPISODES, self.prior) - blind)
+
+
+@pytest.mark.parametrize("name", ["dilemma3", "noisy", "ultimatum", "offers", "soft"])
+def test_twenty_cells_are_those_of_an_independent_computation_from_raw_records(name, tmp_path):
+    cell = CELLS[name]
+    brute, found = Brute(cell), exact_values(cell)
+    assert sum(found.per_episode["sum"]) == pytest.approx(brute.value(EPISODES, brute.prior), abs=1e-9)
+    assert found.blind == pytest.approx(brute.value(1, brute.prior), abs=1e-9)
+    for reference in ("random", "nash", "blind", "myopic"):
+        records = _records(name, reference, tmp_path / reference)
+        score = score_of(name, cell, found, played_in(records, cell))
+        by_opponent = defaultdict(list)
+        for line in records.lines.values():
+            by_opponent[line["opponent"]].append(brute.score(line))
+        mean = sum(weight * np.mean(by_opponent[one]) for one, weight in zip(brute.names, brute.prior, strict=True))
+        assert score.score is not None
+        assert score.score.mean == pytest.approx(mean, abs=1e-9), reference
+
+
+def _records(name: str, reference: str, folder) -> Records:
+    cell = CELLS[name]
+    spec = cell.agent(reference)
+    setting = Setting(cell_panel(cell, 16), name, {"memory": "none"})
+    measure(replace(PlayOptions(), out=folder, baselines=False), make_agent(spec), setting, spec)
+    return Records(folder)
+
+
+def _repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
+    """Return the scores of a reference on many panels of a cell that differ in their seeds."""
+    cell = CELLS[name]
+    panel = cell_panel(cell, META_EPISODES)
+    size = len(panel.tasks())
+    # A panel that is `seeds` times as long consists of that many panels, because no seed occurs twice.
+    tasks = replace(panel, size=size * seeds).tasks()
+    options = {**panel.env_kwargs, "memory": "none"}
+    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
+    found, scores = exact_values(cell), []
+    agent, game = make_agent(cell.agent(reference)), make_game(cell.game, **cell.options)
+    for at in range(0, len(tasks), size):
+        watched = WatchedGenerator.of(agent, game, scored=False)
+        played = evaluate(GeneratorAgent(watched, agent.name), tasks[at : at + size], options, batch=size)
+        judged = [values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)]
+        scores.append(score_of(name, cell, found, judged))
+    return scores
+
+
+def _covered(scores: list[list[CellScore]], truth: float) -> tuple[int, float]:
+    """Return how many of the suite's intervals cover the truth, and the mean half width."""
+    suites = [suite_score(cells) for cells in scores]
+    assert all(one is not None and one.low is not None and one.high is not None for one in suites)
+    return sum(one.low <= truth <= one.high for one in suites), float(np.mean([one.half for one in suites]))
+
+
+def test_the_interval_of_a_player_without_memory_covers_zero():
+    scores = _repeated("noisy", "blind", 12)
+    covered, _ = _covered([[one] for one in scores], 0.0)
+    assert covered >= 10
+    means = [one.score.mean for one in scores]
+    assert abs(np.mean(means)) < 3 * np.std(means) / len(means) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("reference", ["blind", "myopic"])
+def test_the_intervals_of_the_suite_cover_the_exact_score_over_200_seeds(reference):
+    """Coverage of the mean of all cells that have any luck for the player; the others have the exact score."""
+    names = [name for name, cell in CELLS.items() if not cell.control]
+    truth = []
+    for name in names:
+        found = exact_values(CELLS[name])
+        blind, best = sum(found.blind_per_episode), sum(found.per_episode["sum"])
+        truth.append(0.0 if reference == "blind" else (sum(found.per_episode["myopic"]) - blind) / (best - blind))
+    lucky = ("noisy", "soft", "inspection", "rps", "bargaining", "kuhn", "leduc", "encounters")
+    repeated = {name: _repeated(name, reference, 200 if name in lucky else 1) for name in names}
+    scores = [[repeated[name][seed if name in lucky else 0] for name in names] for seed in range(200)]
+    covered, half = _covered(scores, float(np.mean(truth)))
+    print(f"{reference}: {covered} of 200, mean half width {half:.4f}, truth {np.mean(truth):.4f}")
+    assert covered >= 186
+    assert half <= 0.05

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import ROOT, run_python
-
-MARK = "<!-- file: my_games.py -->\n```python\n"
+from tests.test_readme import blocks, marked
 
 CONTRACT = """
 import warnings
@@ -23,9 +22,9 @@ from mage_envs.testing import check_id
 
 assert "WaterFireWood" in mage_envs.list_games()
 names = [name for name in list_opponents("WaterFireWood") if name.startswith("wfw/")]
-assert names == ["wfw/always-water", "wfw/cycle"], names
+assert names == ["wfw/always", "wfw/cycle"], names
 for kind in ("v0", "Meta-v0"):
-    for opponent in (*names, "wfw/cycle:2", "my_games:AlwaysWater", "uniform"):
+    for opponent in (*names, "wfw/cycle:2", "my_games:Always", "uniform"):
         check_id(f"mage/WaterFireWood-{kind}", opponent=opponent)
     check_id(f"mage/WaterFireWood-{kind}")
 
@@ -58,8 +57,9 @@ assert (rewards, remembered, done) == ([10.0, 10.0, 10.0], [False, True, True], 
 assert info["private"]["opponent"] == "wfw/cycle"
 
 import my_games
+import my_memory
 
-env = gym.make("mage/WaterFireWood-Meta-v0", opponent=my_games.AlwaysWater(), memory=my_games.Results())
+env = gym.make("mage/WaterFireWood-Meta-v0", opponent=my_games.Always(), memory=my_memory.Results())
 prompt, _ = env.reset(seed=1)
 for episode in range(3):
     assert prompt.count("You chose wood, the opponent chose water. You win.") == episode, prompt
@@ -85,7 +85,7 @@ config = MAGEConfig(
 make_env = lambda: gym.make(config.env_id, disable_env_checker=True, num_episodes=2, max_turns=1)
 seen = []
 trainer = MAGETrainer(
-    general_tiny(folder), config, make_env, {"wfw/always-water": 0.5, "wfw/cycle": 0.5},
+    general_tiny(folder), config, make_env, {"wfw/always": 0.5, "wfw/cycle": 0.5},
     on_rollout_end=lambda trainer, trajectories: seen.extend(trajectories),
 )
 before = [weight.clone() for weight in trainer.model.parameters()]
@@ -93,7 +93,7 @@ trainer.train()
 assert trainer.state.global_step == 2
 assert any(not torch.equal(old, new) for old, new in zip(before, trainer.model.parameters(), strict=True))
 assert len(seen) == 8 and all(trajectory.failure is None for trajectory in seen)
-assert {trajectory.opponent for trajectory in seen} <= {"wfw/always-water", "wfw/cycle"}
+assert {trajectory.opponent for trajectory in seen} <= {"wfw/always", "wfw/cycle"}
 """
 
 ANNOUNCED = """
@@ -112,10 +112,10 @@ assert "Water beats" in prompt
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the file that docs/extending.md shows."""
-    page = (ROOT / "docs" / "extending.md").read_text()
-    assert page.count(MARK) == 1
-    (tmp_path / "my_games.py").write_text(page.split(MARK)[1].split("```")[0])
+    """A folder with the files that docs/extending.md and docs/own-memory.md show."""
+    for page, name in (("extending", "my_games.py"), ("own-memory", "my_memory.py")):
+        [code] = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if marked(block, "file") == name]
+        (tmp_path / name).write_text(code + "\n")
     return tmp_path
 
 

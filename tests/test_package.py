@@ -1,5 +1,5 @@
-"""What a wheel holds and names, and a package of somebody else: built and installed by pip from what docs/extending.md
-shows, then found by its name."""
+"""What a wheel holds and names, and a package of somebody else: built and installed by pip from the pages
+on own parts show, then found by its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from benchmarks.report.document import SCRIPTS
 from tests.test_readme import ROOT, blocks, marked
 
 PACKAGES = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
-PAGE = ROOT / "docs" / "extending.md"
+PAGES = [*blocks(ROOT / "docs" / "extending.md"), *blocks(ROOT / "docs" / "own-memory.md")]
+MODULES = ("my_games.py", "my_memory.py")
 PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -31,7 +32,7 @@ name = "my-games"
 version = "0.1"
 
 [tool.hatch.build.targets.wheel]
-only-include = ["my_games.py"]
+only-include = ["my_games.py", "my_memory.py"]
 """
 SCRIPT = """
 import gymnasium as gym
@@ -39,10 +40,10 @@ import mage_envs
 from opponents import list_opponents
 
 assert "WaterFireWood" in mage_envs.list_games()
-assert "wfw/always-water" in list_opponents("WaterFireWood")
+assert "wfw/always" in list_opponents("WaterFireWood")
 assert "results" in mage_envs.list_memories()
 for kind in ("v0", "Meta-v0"):
-    env = gym.make(f"mage/WaterFireWood-{kind}", opponent="wfw/always-water", seat="second")
+    env = gym.make(f"mage/WaterFireWood-{kind}", opponent="wfw/always", seat="second")
     observation, info = env.reset(seed=1)
     done = False
     while not done:
@@ -59,10 +60,10 @@ print(my_games.__file__)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that pip installed the package into; no index is asked."""
     source, target = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("site")
-    page = blocks(PAGE)
-    code = next(block for block in page if marked(block, "file") == "my_games.py")
-    points = next(block for block in page if block.language == "toml")
-    (source / "my_games.py").write_text(code.text + "\n")
+    for name in MODULES:
+        [code] = [block.text for block in PAGES if marked(block, "file") == name]
+        (source / name).write_text(code + "\n")
+    points = next(block for block in PAGES if block.language == "toml")
     (source / "pyproject.toml").write_text(PROJECT + points.text + "\n")
     command = [
         "pip",

@@ -1,4 +1,4 @@
-"""docs/extending.md as a newcomer walks through it: an empty folder, its files, and each command as it is printed."""
+"""The pages on own parts as a newcomer walks through them: an empty folder, their files, each command as printed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from mage_envs.loading import imports
 from tests.interruptions import forked
 from tests.test_readme import ROOT, SHELL, blocks, marked
 
-PAGE = ROOT / "docs" / "extending.md"
+NAMES = ("extending", "own-environment", "own-memory", "own-training")
+PAGES = [block for name in NAMES for block in blocks(ROOT / "docs" / f"{name}.md")]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the page, and the console script, which does not search the current folder by itself."""
+    """The files of the pages, and the console script, which does not search the current folder by itself."""
     made = tmp_path_factory.mktemp("newcomer")
-    for block in blocks(PAGE):
+    for block in PAGES:
         if name := marked(block, "file"):
             (made / name).write_text(block.text + "\n")
     (made / "bin").mkdir()
@@ -79,11 +80,11 @@ def program(command: str, folder: Path, typed: str = "") -> subprocess.Completed
     return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
 
 
-RUN_IN_A_SHELL = (0, 3)
+RUN_IN_A_SHELL = (0, 1)
 """Blocks whose commands start as a reader's do. All others need torch."""
 KEPT_IMPORTS = {
-    1: [("wfw/mage.json", "my_games"), ("wfw/cup/settings.json", "my_games")],
-    4: [("guess/mage.json", "my_guess")],
+    4: [("wfw/mage.json", "my_games"), ("wfw/cup/settings.json", "my_games")],
+    5: [("guess/mage.json", "my_guess")],
 }
 """Files that name the module they need, by the number of the block whose commands write them."""
 
@@ -91,17 +92,27 @@ KEPT_IMPORTS = {
 @pytest.mark.parametrize(
     ("number", "says"),
     [
+        (0, ["processes         3", "fuzz      20"]),
         (
-            0,
+            1,
             [
-                "wfw/always-water  wfw/cycle",
+                "wfw/always  wfw/cycle",
                 "Opponent: wfw/cycle. Total:",
+                "reachable headroom 0.600",
                 "WaterFireWood: value of the best response",
-                "policy:my_games:Cycle in mage/WaterFireWood-Meta-v0",
             ],
         ),
         (
-            1,
+            2,
+            [
+                "policy:bayes:wfw/hidden,3,1 in mage/WaterFireWood-Meta-v0",
+                "policy:my_games:Cycle in mage/WaterFireWood-Meta-v0",
+                "episode 3  +0.600 [+0.600, +0.600]",
+            ],
+        ),
+        (3, ["the model is in runs/wfw-words.", "model:runs/wfw-words in mage/WaterFireWood-Meta-v0"]),
+        (
+            4,
             [
                 "the model is in runs/wfw.",
                 "model:runs/wfw in mage/WaterFireWood-Meta-v0",
@@ -110,14 +121,13 @@ KEPT_IMPORTS = {
                 "checkpoint:runs/wfw",
             ],
         ),
-        (2, ["the model is in runs/wfw-words.", "model:runs/wfw-words in mage/WaterFireWood-Meta-v0"]),
-        (3, ["processes         3", "fuzz      20"]),
-        (4, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
-        (5, ["the model is in runs/parts."]),
+        (5, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
+        (6, ["scripted:random in mage/KuhnPoker-Meta-v0"]),
+        (7, ["the model is in runs/parts."]),
     ],
 )
 def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path) -> None:
-    block = [block for block in blocks(PAGE) if block.language in SHELL][number]
+    block = [block for block in PAGES if block.language in SHELL][number]
     commands = block.text.replace("\\\n", " ").splitlines()
     assert len(commands) == len(says)
     for command, expected in zip(commands, says, strict=True):

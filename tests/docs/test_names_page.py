@@ -24,7 +24,7 @@ from wrappers.retrieval import ENCODERS
 
 TEXT = "\n".join(page.read_text() for page in PAGES)
 PLACEHOLDERS = {"N": "1000", "K": "3", "H": "1"}
-OWN = ("wfw/", "my_games:", "checklist", "kuhn/coward", "kuhn/stubborn")
+OWN = ("wfw/", "pool:wfw/", "my_games:", "my_memory:", "results", "checklist", "kuhn/coward")
 """Names that the pages register themselves."""
 VALUE = r"""["' ]?["']?([^\s"'`|\\)}\]]+)"""
 

@@ -78,7 +78,7 @@ def test_entries_of_info_belong_to_the_caller(suffix: str) -> None:
 
 def test_the_page_lists_every_key() -> None:
     page = (ROOT / "docs/environments.md").read_text()
-    tables = page[page.index("## What `info` holds") : page.index("## Tasks, categories and metrics")]
+    tables = page[page.index("## What does `info` hold?") : page.index("## How do I choose the task?")]
     rows = re.findall(r"^\| (`.*?) \|", tables, re.MULTILINE)
     listed = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
     assert listed == {*mage_envs.PUBLIC_KEYS, *PRIVATE_KEYS}

@@ -205,7 +205,7 @@ def reference_blocks(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the table of the references from their scores by reference and cell."""
     rows = []
     for name in [*CELLS, "mean"]:
-        shown = [found[one].get(name) for one in REFERENCES]
+        shown = [found.get(one, {}).get(name) for one in REFERENCES]
         rows.append([name, *(NOT_KNOWN if one is None else share_text(Estimate(**one)) for one in shown)])
     return [
         "References of the suite adapt: score of each cell, ± half a 95% interval over meta-episodes",

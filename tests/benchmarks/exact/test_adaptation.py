@@ -12,20 +12,20 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.eval_command import measure
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.scoring.estimates import stratified
-from benchmarks.evaluation.suites.adapt import CELLS, MINI, REFERENCES
+from benchmarks.evaluation.suites.adapt import CELLS, MINI
 from benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from benchmarks.evaluation.suites.paper import named_suite, setting_for
 from benchmarks.evaluation.suites.pool_texts import has_description
 from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.exact.adapt_table import reference_rows
+from benchmarks.exact.adaptation import exact_values
 from benchmarks.exact.decisions import decisions_of
 from benchmarks.records.record_store import Records
 from benchmarks.report.transcripts import packed
-from opponents import make_opponent
 from trainer.backends.play_settings import PlaySettings
 
 GOLDEN = json.loads((Path(__file__).parent / "adapt_fingerprints.json").read_text())
@@ -50,13 +50,9 @@ def test_the_seeds_of_both_suites_differ():
     assert len(set(seeds)) == len(seeds)
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_every_reference_plays_its_cell(name):
-    game = game_of(named_panel(f"adapt-{name}").env_id, named_panel(f"adapt-{name}").env_kwargs)
-    for reference in REFERENCES:
-        spec = CELLS[name].agent(reference)
-        if spec is not None and spec.startswith("policy:"):
-            assert make_opponent(spec.removeprefix("policy:"), game)
+def test_the_stored_rows_have_every_cell_that_a_reference_plays():
+    for reference, row in reference_rows().items():
+        assert set(row) == {name for name, cell in CELLS.items() if cell.agent(reference)} | {"mean"}, reference
 
 
 def test_every_cell_with_a_score_describes_its_pool():
@@ -66,6 +62,25 @@ def test_every_cell_with_a_score_describes_its_pool():
             setting = setting_for(f"adapt-{name}", rules=cell.rules())
             assert setting.resolved["further"]["rules"] == cell.rules()
             assert setting.fingerprint != setting_for(f"adapt-{name}").fingerprint
+
+
+def test_the_stored_rows_of_the_references_are_where_the_exact_values_are():
+    rows = reference_rows()
+    # The other cells need more seconds for the same.
+    for name in ("dilemma", "dilemma3", "noisy", "ultimatum", "offers", "soft", "kuhn", "leduc", "encounters"):
+        found = exact_values(CELLS[name])
+        blind, best = sum(found.blind_per_episode), sum(found.per_episode["sum"])
+        exact = {"blind": 0.0, "myopic": (sum(found.per_episode["myopic"]) - blind) / (best - blind), "bayes": 1.0}
+        for reference, value in exact.items():
+            row = rows[reference][name]
+            # 27 intervals of 95%: a few may miss the exact value, but none by as much as its own width.
+            width = row["high"] - row["low"]
+            assert row["low"] - width - 1e-9 <= value <= row["high"] + width + 1e-9, (name, reference)
+    assert rows["blind"]["mean"]["low"] <= 0 <= rows["blind"]["mean"]["high"]
+    assert rows["blind"]["mean"]["high"] - rows["blind"]["mean"]["low"] <= 0.1
+    assert rows["myopic"]["mean"]["high"] < 1
+    assert rows["bayes"]["mean"]["mean"] == pytest.approx(1)
+    assert rows["random"]["mean"]["high"] < rows["nash"]["mean"]["low"] < 0
 
 
 def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():

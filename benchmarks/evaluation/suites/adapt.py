@@ -80,7 +80,8 @@ class AdaptCell:
         if reference == "random":
             return "scripted:random"
         if reference == "counting":
-            return "policy:counting"
+            # A best response for each hand takes seconds in a tree of this size.
+            return None if self.game == "Bargaining" else "policy:counting"
         if reference == "nash":
             return f"policy:{self.nash}" if self.nash else None
         if self.alone:

@@ -73,9 +73,10 @@ def test_the_stored_rows_of_the_references_are_where_the_exact_values_are():
         exact = {"blind": 0.0, "myopic": (sum(found.per_episode["myopic"]) - blind) / (best - blind), "bayes": 1.0}
         for reference, value in exact.items():
             row = rows[reference][name]
-            # 27 intervals of 95%: a few may miss the exact value, but none by as much as its own width.
-            width = row["high"] - row["low"]
-            assert row["low"] - width - 1e-9 <= value <= row["high"] + width + 1e-9, (name, reference)
+            # 27 intervals of 95%: a few may miss the exact value, but none by as much as its own width. A player that
+            # is not optimal only in rare cases has an interval of width 0 if none of them occurred.
+            width = max(row["high"] - row["low"], 0.01)
+            assert row["low"] - width <= value <= row["high"] + width, (name, reference)
     assert rows["blind"]["mean"]["low"] <= 0 <= rows["blind"]["mean"]["high"]
     assert rows["blind"]["mean"]["high"] - rows["blind"]["mean"]["low"] <= 0.1
     assert rows["myopic"]["mean"]["high"] < 1

@@ -2,6 +2,7 @@
 thread per process: threads contend in tests."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -9,11 +10,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+import hypothesis  # noqa: F401  (loaded first: it counts references to generators, which frozen objects do not have)
 import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Otherwise each worker and each process that a test starts would compile all modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if "MAGE_ENVS_CACHE" not in os.environ:
     os.environ["MAGE_ENVS_CACHE"] = tempfile.mkdtemp(prefix="mage-envs-tests-")
@@ -25,8 +31,21 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as under `nohup make te
 SEARCHED: list[str] = []
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect the tests without garbage collection: nearly everything that they load stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     SEARCHED[:] = sys.path
+    # Later searches for garbage pass over the modules and the list of tests, and forks copy fewer of their pages.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,6 +1,6 @@
-"""One rank of the run that `test_mage_trainer.py` compares over process counts: `rank_worker.py MODEL OUT`."""
+"""One rank of the run that `test_mage_trainer.py` compares over process counts."""
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -9,8 +9,8 @@ import torch
 from transformers import TrainerCallback
 
 from mage_envs.core import Task
+from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer
-from trainer.runs.garbage import end_group
 from trainer.trl import trl_compat
 
 
@@ -22,7 +22,8 @@ class Gradients(TrainerCallback):
         self.kept.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
 
 
-def main(model: str, out: str) -> None:
+def main(model: str, out: str, ranks: Sequence[str] = ()) -> None:
+    as_rank(ranks)
     gradients = Gradients()
     played: list[Any] = []
     tasks = [Task("mage/KuhnPoker-Meta-v0", "kuhn/rock", seed=seed) for seed in range(3)]
@@ -75,8 +76,3 @@ def collective(model: str, out: str) -> None:
         trainer.train()
     lengths = trl_compat.gather_object([len(counts)])
     assert len(set(lengths)) == 1, lengths
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-    end_group()

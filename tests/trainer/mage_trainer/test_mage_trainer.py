@@ -2,9 +2,6 @@
 
 import ast
 import gc
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +16,7 @@ from trl import GRPOTrainer
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
+from tests.interruptions import forked, run_ranks
 from tests.trainer import rank_worker
 from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
 from trainer import MAGETrainer, Trajectory
@@ -384,18 +382,8 @@ def test_every_private_name_is_in_the_list() -> None:
 def test_one_and_two_processes_give_equal_gradients(model_path: str, tmp_path: Path) -> None:
     """Rows of different lengths, mini-batches of two rows and of one, so a rank may have fewer rows or none."""
     compared = [tmp_path / "one.pt", tmp_path / "two.pt"]
-    rank_worker.main(model_path, str(compared[0]))
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd()}
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*launch, rank_worker.__file__, model_path, str(compared[1])],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert forked(partial(rank_worker.main, model_path, str(compared[0]))) == 0
+    assert run_ranks(partial(rank_worker.main, model_path, str(compared[1]))) == [0, 0]
     one, two = map(torch.load, compared)
     assert one["trajectories"] == two["trajectories"]
     assert one["evaluated"] == two["evaluated"]

@@ -34,7 +34,7 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cost:
+class StageCost:
     """Expected cost of a stage."""
 
     hours: Bound
@@ -52,7 +52,7 @@ class Cost:
         return Bound(*((prompt * price.prompt + reply * price.reply) / 1e6 for prompt, reply in pairs))
 
 
-def cost_of(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, sample: int) -> Cost:
+def cost_of(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, sample: int) -> StageCost:
     """Return the cost of a stage.
 
     A typical run has the calls and the prompts of random play of the first `sample` tasks, with replies of
@@ -70,7 +70,7 @@ def cost_of(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, samp
     return _training(stage, machine, mean_reply, sample)
 
 
-def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> Cost:
+def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> StageCost:
     typed = parse_args(["--preset", stage.preset, "--hardware", machine.name])
     _, config, model = typed.parsed(RunSettings)
     needs, shape = check(config, model, machine), shape_of(str(model.model_name_or_path))
@@ -83,7 +83,7 @@ def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> 
     calls, prompt = _random_play(training_setting(stage.preset, sample), sample)
     rollouts = config.max_rollouts or 1
     every = Bound(rollouts * played * calls, rollouts * most_steps(call_limits(config), played))
-    return Cost(
+    return StageCost(
         hours=Bound(run_hours(config, shape, machine, calls * played, prompt, mean), needs.hours),
         devices=machine.processes,
         disk=needs.checkpoints,
@@ -110,7 +110,7 @@ def training_setting(preset: str, count: int) -> Setting:
     return Setting(panel, preset, {**json.loads(fields["env_kwargs"]), **options, **style})
 
 
-def _evaluation(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, sample: int) -> Cost:
+def _evaluation(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, sample: int) -> StageCost:
     memory = PROMPTED.get(stage.method) or str(PRESETS[stage.preset]["memory"])
     setting = evaluation_setting(stage.panel, suite, memory)
     reply = reply_limit(setting.game_name)
@@ -119,7 +119,7 @@ def _evaluation(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, 
     tasks = len(setting.tasks)
     every = Bound(tasks * calls, setting.most_calls)
     replies = Bound(every.typical * mean, every.most * reply)
-    return Cost(
+    return StageCost(
         # A server on one device. The time for prompts is small against that for replies, and is left out.
         hours=Bound(*(tokens / machine.generate / 3600 for tokens in replies)),
         devices=1,

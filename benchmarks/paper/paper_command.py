@@ -17,7 +17,7 @@ import typer
 
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.suites.suite_command import play_runs
-from benchmarks.paper.costs import MEAN_REPLY, Bound, Cost, cost_of
+from benchmarks.paper.costs import MEAN_REPLY, Bound, StageCost, cost_of
 from benchmarks.paper.results import EVALUATIONS, cells_of, text_blocks
 from benchmarks.paper.stages import MODEL, NAMES, PROMPTED, TRIAL, Stage, check_name, stages_of, suite_of
 from benchmarks.records.record_store import RUN
@@ -175,12 +175,12 @@ def _print_plan(
     print("\n".join(slurm_chain(table, found, folder, machine)))
 
 
-def _row_json(stage: Stage, cost: Cost) -> dict[str, Any]:
+def _row_json(stage: Stage, cost: StageCost) -> dict[str, Any]:
     bounds = {name: value._asdict() if isinstance(value, Bound) else value for name, value in vars(cost).items()}
     return {"stage": stage.number, "name": stage.name, "after": list(stage.after), **bounds}
 
 
-def _texts(cost: Cost, options: PlayOptions) -> list[str]:
+def _texts(cost: StageCost, options: PlayOptions) -> list[str]:
     price = "" if options.price is None else f"{cost.price(options.price).typical:,.2f}"
     hours = [f"{value:.1f}" for value in cost.hours]
     gpu_hours = [f"{value * cost.devices:,.0f}" for value in cost.hours]
@@ -189,7 +189,7 @@ def _texts(cost: Cost, options: PlayOptions) -> list[str]:
     return [*hours, *gpu_hours, disk, f"{cost.calls.typical:,.0f}", f"{tokens / 1e6:,.0f} M", price]
 
 
-def _sum_text(costs: Sequence[Cost], options: PlayOptions) -> str:
+def _sum_text(costs: Sequence[StageCost], options: PlayOptions) -> str:
     typical, most = (sum(cost.hours[place] * cost.devices for cost in costs) for place in (0, 1))
     calls = sum(cost.calls.typical for cost in costs)
     tokens = sum(cost.prompt_tokens.typical + cost.reply_tokens.typical for cost in costs)

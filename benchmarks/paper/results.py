@@ -54,7 +54,7 @@ UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceResult:
     """Result of a reference agent on all tasks of a panel."""
 
     agent: str
@@ -76,8 +76,8 @@ class PaperCell:
     measure: Measure
     ours: Estimate | None
     paper: float | None
-    ceiling: Reference | None
-    baseline: Reference | None
+    ceiling: ReferenceResult | None
+    baseline: ReferenceResult | None
     mark: str
 
     def texts(self) -> list[str]:
@@ -101,10 +101,10 @@ def references() -> dict[str, dict[str, Any]]:
     return found
 
 
-def reference(panel: str, measure: Measure, kind: Literal["ceiling", "baseline"]) -> Reference | None:
+def reference(panel: str, measure: Measure, kind: Literal["ceiling", "baseline"]) -> ReferenceResult | None:
     """Return a stored reference result, or None if there is none for the panel."""
     found = references().get(panel, {}).get(measure, {}).get(kind)
-    return None if found is None else Reference(**found)
+    return None if found is None else ReferenceResult(**found)
 
 
 def paper_value(panel: str, method: str, measure: Measure) -> float | None:
@@ -162,7 +162,16 @@ def _cell(stage: Stage, measure: Measure, folder: Path | None) -> PaperCell:
     known = not generated or stage.panel.startswith(SOKOBAN) or folder is None
     ceiling, baseline = (reference(stage.panel, measure, kind) if known else None for kind in KINDS)
     mark = TRIAL if trial else mark_of(stage.panel, measure, paper, ceiling, generated=generated and known)
-    return PaperCell(stage.panel, stage.method, measure, ours, paper, ceiling, baseline, mark)
+    return PaperCell(
+        panel=stage.panel,
+        method=stage.method,
+        measure=measure,
+        ours=ours,
+        paper=paper,
+        ceiling=ceiling,
+        baseline=baseline,
+        mark=mark,
+    )
 
 
 def value_of(summary: Summary, measure: Measure) -> Estimate | None:
@@ -179,7 +188,9 @@ def is_generated(panel: str) -> bool:
     return panel.startswith(SOKOBAN) or played.rpartition("-")[0] != panel
 
 
-def mark_of(panel: str, measure: Measure, paper: float | None, ceiling: Reference | None, *, generated: bool) -> str:
+def mark_of(
+    panel: str, measure: Measure, paper: float | None, ceiling: ReferenceResult | None, *, generated: bool
+) -> str:
     """Return the mark of a cell.
 
     Args:

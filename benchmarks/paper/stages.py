@@ -107,7 +107,8 @@ def stages_of(name: str) -> list[Stage]:
     found = [Stage(number, preset) for number, preset in enumerate(presets, start=1)]
     for training, (choice, preset) in enumerate(ABLATION_PRESETS[section].items(), start=1):
         for panel in panels_of(section, preset):
-            found.append(Stage(len(found) + 1, preset, panel.removesuffix("-128"), choice, (training,)))
+            number, base = len(found) + 1, panel.removesuffix("-128")
+            found.append(Stage(number, preset, base, method=choice, after=(training,)))
     return found
 
 
@@ -124,7 +125,8 @@ def _table_stages(panels: Sequence[str]) -> list[Stage]:
             if method in TRAINED:
                 [environment] = _environments([panel])
                 preset = f"{TRAINED[method]}-{environment}-paper"
-            found.append(Stage(number, preset, panel, method, (trained[preset],) if preset else ()))
+            after = (trained[preset],) if preset else ()
+            found.append(Stage(number, preset, panel, method=method, after=after))
     return found
 
 

@@ -32,8 +32,8 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "WebShop": ("paper-webshop",),
     "TicTacToe": ("paper-tictactoe-mcts100", "paper-tictactoe-mcts1000"),
     "KuhnPoker": ("paper-kuhn-cfr", "paper-kuhn-cfr-second"),
-    "Inspection": ("inspect-train-128",),
-    "PrisonersDilemma": ("pd-train-128",),
+    "SokobanControls": ("controls-related-128",),
+    "Encounters": ("encounters-related-128",),
 }
 """Game to the panels on which its ablations are evaluated, those of the paper where it has any."""
 OWN_PANELS: Mapping[str, tuple[str, ...]] = {"TicTacToe": ("tictactoe-paper-128",)}

@@ -47,7 +47,7 @@ def test_the_papers_ablations_are_evaluated_where_the_paper_evaluated_them() -> 
     assert found["4.4.2"] == {("paper-tictactoe-mcts100", "paper-tictactoe-mcts1000")}
     assert found["4.4.3"] == {("paper-kuhn-cfr", "paper-kuhn-cfr-second")}
     assert found["tictactoe-anchors"] == {("tictactoe-paper-128",)}
-    assert found["headroom-returns"] == {("inspect-train-128",), ("pd-train-128",)}
+    assert found["headroom-returns"] == {("controls-related-128",), ("encounters-related-128",)}
     evaluated = {panel for name in ABLATIONS for panels in found[name] for panel in panels if panel.startswith("paper")}
     assert evaluated - {"paper-kuhn-cfr-second"} == set(SUITES["paper-ablations"].panels)
     [trial] = {run.panels for run in ablation_runs("4.4.2", "tiny", 1, None)}
@@ -59,7 +59,7 @@ def test_the_papers_ablations_are_evaluated_where_the_paper_evaluated_them() -> 
     [
         ("4.4.3", "anchor: global"),
         ("tictactoe-returns", "returns: differential"),
-        ("headroom-anchors", "anchor: global"),
+        ("headroom-opponents", "opponents: encounters:kind"),
     ],
 )
 def test_a_training_is_what_its_preset_says(

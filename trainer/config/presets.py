@@ -67,20 +67,16 @@ ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
     # The limit of turns is that of the game's settings for each protocol: 30 under adaptive, 10 under paper.
     "alfworld": ("ALFWorld", _SMALL, {"split": "train"}),
     "controls": ("SokobanControls", {"max_rollouts": 300}, {"split": "train"}),
-    "encounters": ("Encounters", _SMALL, {}),
+    "encounters": ("Encounters", {**_SMALL, "opponents": "pool:encounters/all"}, {}),
     "customer": ("WebShopCustomer", {**_SMALL, "max_prompt_length": 8192}, {"split": "train"}),
     "house": ("ALFWorldHouse", {**_SMALL, "opponents": "pool:house/train"}, {}),
 }
 """Name in presets: game, fields, options of the environment."""
 RELATED = ("controls", "encounters", "customer", "house")
-"""Environments of related tasks. The protocol `paper` would be the same there, because no task can be replayed."""
+"""Environments of related tasks, in which memory is worth much. The protocol `paper` would be the same there, because
+no task can be replayed."""
 PROTOCOLS: Mapping[str, str] = {"": "adaptive", "-paper": "paper"}
 """End of a preset's name to its protocol."""
-HEADROOM: Mapping[str, tuple[str, Fields, Fields]] = {
-    "inspection": ("Inspection", {"opponents": "pool:inspect/habits"}, {}),
-    "prisoners": ("PrisonersDilemma", {"opponents": "pool:pd/classic"}, {}),
-}
-"""Environments of ablations alone, in which memory of earlier episodes is worth much (`mage headroom`)."""
 
 _POPULATIONS: Mapping[str, Fields] = {
     "fixed": {"opponents": "mcts:100"},
@@ -96,9 +92,9 @@ _RETURNS: Mapping[str, Fields] = {
     name.replace("_", "-"): {"returns": name} for name in ("differential", "cumulative", "single_episode")
 }
 _ANCHORS: Mapping[str, Fields] = {name: {"anchor": name} for name in ("global", "local")}
-_INSPECTORS: Mapping[str, Fields] = {
-    "fixed": {"opponents": "inspect/avoid-last"},
-    "mixed": {"opponents": "pool:inspect/habits"},
+_PEOPLE: Mapping[str, Fields] = {
+    "fixed": {"opponents": "encounters:kind"},
+    "mixed": {"opponents": "pool:encounters/all"},
 }
 
 
@@ -108,7 +104,7 @@ class Ablation:
 
     about: str
     environments: tuple[str, ...]
-    """Names in `ENVIRONMENTS` or `HEADROOM`."""
+    """Names in `ENVIRONMENTS`."""
     axes: tuple[Mapping[str, Fields], ...]
     """Choices of each axis by name, the paper's own first, except that of the population."""
     suffix: str = ""
@@ -123,17 +119,17 @@ ABLATIONS: Mapping[str, Ablation] = {
     "4.4.3": Ablation("anchors against CFR", ("kuhn",), (_ANCHORS,), "-paper"),
     "tictactoe-returns": Ablation("the returns of 4.4.1 in Tic-Tac-Toe", ("tictactoe",), (_RETURNS,)),
     "tictactoe-anchors": Ablation("the anchors of 4.4.3 in Tic-Tac-Toe", ("tictactoe",), (_ANCHORS,)),
-    "headroom-returns": Ablation("the returns of 4.4.1 where memory is worth much", tuple(HEADROOM), (_RETURNS,)),
+    "headroom-returns": Ablation("the returns of 4.4.1 where memory is worth much", RELATED, (_RETURNS,)),
     "headroom-opponents": Ablation(
-        "the choices of 4.4.2 where memory is worth much", ("inspection",), (_INSPECTORS, _STATISTICS, _GROUPING)
+        "the choices of 4.4.2 where memory is worth much", ("encounters",), (_PEOPLE, _STATISTICS, _GROUPING)
     ),
-    "headroom-anchors": Ablation("the anchors of 4.4.3 where memory is worth much", tuple(HEADROOM), (_ANCHORS,)),
+    "headroom-anchors": Ablation("the anchors of 4.4.3 where memory is worth much", RELATED, (_ANCHORS,)),
 }
 """Ablations by name. Those with a number are sections of the paper, where the paper ran them."""
 
 
 def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: Any) -> dict[str, Any]:
-    game, fields, options = {**ENVIRONMENTS, **HEADROOM}[environment]
+    game, fields, options = ENVIRONMENTS[environment]
     return {
         **COMMON,
         **fields,

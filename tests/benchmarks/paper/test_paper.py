@@ -139,7 +139,7 @@ def test_perfect_play_is_not_below_the_papers_row_except_by_the_cards() -> None:
 
 
 def test_marks() -> None:
-    low, high = results.Reference("a", 1, 4), results.Reference("a", 3, 4)
+    low, high = results.ReferenceResult("a", 1, 4), results.ReferenceResult("a", 3, 4)
     assert mark_of("p", SUCCESS, 0.5, high, generated=False) == SAME
     assert mark_of("p", SUCCESS, 0.5, low, generated=False) == UNREACHABLE
     assert mark_of("p", SUCCESS, 0.5, low, generated=True) == OTHER

@@ -75,6 +75,8 @@ ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
 RELATED = ("controls", "encounters", "customer", "house")
 """Environments of related tasks, in which memory is worth much. The protocol `paper` would be the same there, because
 no task can be replayed."""
+HEADROOM = ("controls", "encounters")
+"""Those of them in which the ablations are repeated, with exact values."""
 PROTOCOLS: Mapping[str, str] = {"": "adaptive", "-paper": "paper"}
 """End of a preset's name to its protocol."""
 
@@ -119,11 +121,11 @@ ABLATIONS: Mapping[str, Ablation] = {
     "4.4.3": Ablation("anchors against CFR", ("kuhn",), (_ANCHORS,), "-paper"),
     "tictactoe-returns": Ablation("the returns of 4.4.1 in Tic-Tac-Toe", ("tictactoe",), (_RETURNS,)),
     "tictactoe-anchors": Ablation("the anchors of 4.4.3 in Tic-Tac-Toe", ("tictactoe",), (_ANCHORS,)),
-    "headroom-returns": Ablation("the returns of 4.4.1 where memory is worth much", RELATED, (_RETURNS,)),
+    "headroom-returns": Ablation("the returns of 4.4.1 where memory is worth much", HEADROOM, (_RETURNS,)),
     "headroom-opponents": Ablation(
         "the choices of 4.4.2 where memory is worth much", ("encounters",), (_PEOPLE, _STATISTICS, _GROUPING)
     ),
-    "headroom-anchors": Ablation("the anchors of 4.4.3 where memory is worth much", RELATED, (_ANCHORS,)),
+    "headroom-anchors": Ablation("the anchors of 4.4.3 where memory is worth much", HEADROOM, (_ANCHORS,)),
 }
 """Ablations by name. Those with a number are sections of the paper, where the paper ran them."""
 

@@ -104,7 +104,7 @@ METHODS = {
     "grpo": {**SINGLE, "returns": "single_episode", "advantage": "grpo", "advantage_norm": "mean_std"},
 }
 NAMES = [f"{method}-{game}{protocol}" for method in METHODS for game in GAMES for protocol in ("", "-paper")]
-RELATED = [f"{method}-{game}" for method in METHODS for game in ("controls", "encounters", "customer")]
+RELATED = [f"{method}-{game}" for method in METHODS for game in ("controls", "encounters", "customer", "house")]
 TRAINED = (*(f"mage-{game}" for game in GAMES), "lamer-kuhn", "gigpo-tictactoe", "grpo-webshop", "mage-kuhn-paper")
 """Each game, each method and each protocol once."""
 C_LEN = {"kuhn": 2.0, "tictactoe": 2.0, "sokoban": 1.0, "webshop": 0.0, "alfworld": 0.0}

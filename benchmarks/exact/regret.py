@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from benchmarks.evaluation.run.agents import Agent, GeneratorAgent
 from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.run.evaluate import evaluate
@@ -326,12 +324,14 @@ def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPro
             if key not in steps:
                 starts.append(key)
             steps.setdefault(key, []).append((step, one))
-    hands, choices = [], []
+    hands: list[PlayedHand] = []
+    choices: list[list[OwnChoice]] = []
     # Only the rest of the meta-episode as the horizon uses the places, and it judges finished meta-episodes.
     planned = trajectory.episodes[0].hands if trajectory.episodes else 1
     places = [episode * planned + hand for episode, hand in starts]
     # If an episode ends early, its last hand is followed by hands that are never played. `skipped` counts them.
     following = [*places[1:], trajectory.num_episodes * planned]
+    at = 0
     for number, key in enumerate(starts):
         mine = [
             OwnChoice(step.information_state, step.action, one.probabilities)
@@ -340,19 +340,21 @@ def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPro
         ]
         choices.append(mine)
         last = steps[key][-1][0]
+        place, skipped = places[number], following[number] - places[number] - 1
+        # If time runs out, the hands of the episode that are never played have results of their own.
+        told = results[at : at + 1 + skipped]
         # The result of a hand reaches the agent with its next prompt, so the last hand has none. Its value is the rest
         # of its episode's value, and its ending is not needed because no decision follows.
-        if number < len(results):
-            told = results[number]
-            by_rules, value, ending = told.ended_by == BY_THE_RULES, told.value, told.observation
+        if told:
+            by_rules, ending = told[0].ended_by == BY_THE_RULES, told[0].observation
+            value = sum(result.value for result in told)
         elif key[0] >= len(trajectory.episodes):
             by_rules, value, ending = True, 0.0, None
         else:
             episode = trajectory.episodes[key[0]]
             by_rules, ending = last.invalid_reason is None and not episode.timeout, None
-            before = [r.value for r, (k, _) in zip(results, starts, strict=False) if k == key[0]]
-            value = episode.value - sum(before)
-        place, skipped = places[number], following[number] - places[number] - 1
+            value = episode.value - sum(hand.value for hand in hands if hand.episode == key[0])
+        at += len(told)
         hands.append(
             PlayedHand(
                 seat=last.seat,
@@ -371,11 +373,15 @@ def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPro
 def _episode(
     judged: Sequence[JudgedMetaEpisode], k: int, weights: Mapping[str, float], rest: Rest | None
 ) -> EpisodeRegret:
-    """Return the regret of episode `k`. Each meta-episode contributes the mean over its hands."""
+    """Return the regret of episode `k`. Each meta-episode contributes the mean over its planned hands.
+
+    If time runs out, the last hand that was played has the value of those that are never played.
+    """
+    planned = judged[0].trajectory.episodes[0].hands
     hands = [[hand for hand, e in zip(one.hands, one.episode_of, strict=True) if e == k] for one in judged]
 
     def mean(of: Callable[[HandRegret], float]) -> Estimate:
-        return _estimate(judged, [float(np.mean([of(hand) for hand in mine])) for mine in hands], weights)
+        return _estimate(judged, [sum(of(hand) for hand in mine) / planned for mine in hands], weights)
 
     return EpisodeRegret(
         value=mean(lambda hand: hand.value),

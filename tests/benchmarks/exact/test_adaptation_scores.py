@@ -19,11 +19,13 @@ from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, played_in, score_of, suite_score
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.exact.regret import Horizon
+from benchmarks.exact.regret import Horizon, judge
 from benchmarks.records.record_store import Records
 from mage_envs.core import State, Turn
 from mage_envs.registry import make_game
+from mage_envs.text.generation import Completion
 from opponents import make_opponent
+from opponents.exact.regret import DecisionValues
 from opponents.pools import as_pool
 
 EPISODES = 3
@@ -169,6 +171,38 @@ def test_the_interval_of_a_player_without_memory_covers_zero():
     assert covered >= 10
     means = [one.score.mean for one in scores]
     assert abs(np.mean(means)) < 3 * np.std(means) / len(means) ** 0.5
+
+
+class SilentAtTimes:
+    """A generator without a usable answer from the second hand of the second episode on; else it checks or folds."""
+
+    def generate(self, prompts):
+        return [
+            Completion("" if prompt.info["episode_index"] == 1 and prompt.info["hand"] == 1 else self._first(prompt))
+            for prompt in prompts
+        ]
+
+    def _first(self, prompt):
+        return f"<action>{prompt.legal_actions[0]}</action>"
+
+
+def test_a_meta_episode_in_which_time_runs_out_has_a_score():
+    """An episode of three hands ends after an answer that never comes; its other hands are not played, but paid."""
+    cell = CELLS["kuhn"]
+    panel = cell_panel(cell, 12)
+    options = {**panel.env_kwargs, "memory": "none", "max_turns": 2}
+    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
+    watched = WatchedGenerator(SilentAtTimes())
+    tasks = panel.tasks()
+    played = evaluate(GeneratorAgent(watched, "silent"), tasks, options, batch=len(tasks))
+    assert any(episode.timeout for one in played for episode in one.episodes)
+    judged = DecisionValues(make_game(cell.game), panel.weights())
+    for slot, one in enumerate(played):
+        hands = judge(judged, one, watched.seen[slot, 0])
+        for k, episode in enumerate(one.episodes):
+            mine = [hand.value for hand, at in zip(hands.hands, hands.episode_of, strict=True) if at == k]
+            assert sum(mine) == episode.value
+        assert np.isfinite(values.of(one, watched.seen[slot, 0]).total)
 
 
 @pytest.mark.slow

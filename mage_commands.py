@@ -66,7 +66,7 @@ COMMANDS = {
     "ablate": Entry(
         "benchmarks.sweeps.ablation",
         "Train",
-        "train and evaluate the ablations of the paper's section 4.4 over seeds, in one table",
+        "train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds in one table",
     ),
     "eval": Entry(
         "benchmarks.evaluation.run.eval_command",
@@ -81,7 +81,7 @@ COMMANDS = {
     "paper": Entry(
         "benchmarks.paper.paper_command",
         "Evaluate",
-        "run the trainings and evaluations of the paper's tables, and compare with its figures cell by cell",
+        "run the trainings and evaluations of one of the paper's tables, stage by stage, and print the table",
     ),
     "adapt": Entry(
         "benchmarks.exact.adapt_command",

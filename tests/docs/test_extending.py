@@ -83,8 +83,8 @@ def program(command: str, folder: Path, typed: str = "") -> subprocess.Completed
 RUN_IN_A_SHELL = (0, 1)
 """Blocks whose commands start as a reader's do. All others need torch."""
 KEPT_IMPORTS = {
-    4: [("wfw/mage.json", "my_games"), ("wfw/cup/settings.json", "my_games")],
-    5: [("guess/mage.json", "my_guess")],
+    3: [("wfw/mage.json", "my_games"), ("wfw/cup/settings.json", "my_games")],
+    4: [("guess/mage.json", "my_guess")],
 }
 """Files that name the module they need, by the number of the block whose commands write them."""
 
@@ -110,9 +110,8 @@ KEPT_IMPORTS = {
                 "episode 3  +0.600 [+0.600, +0.600]",
             ],
         ),
-        (3, ["the model is in runs/wfw-words.", "model:runs/wfw-words in mage/WaterFireWood-Meta-v0"]),
         (
-            4,
+            3,
             [
                 "the model is in runs/wfw.",
                 "model:runs/wfw in mage/WaterFireWood-Meta-v0",
@@ -121,9 +120,9 @@ KEPT_IMPORTS = {
                 "checkpoint:runs/wfw",
             ],
         ),
-        (5, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
-        (6, ["scripted:random in mage/KuhnPoker-Meta-v0"]),
-        (7, ["the model is in runs/parts."]),
+        (4, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
+        (5, ["scripted:random in mage/KuhnPoker-Meta-v0"]),
+        (6, ["the model is in runs/parts."]),
     ],
 )
 def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path) -> None:

@@ -265,9 +265,12 @@ def _named_options(turn: Turn, instruction: str) -> Iterator[str]:
     offered = {action[6:-1] for action in turn.legal_actions} - set(_BUTTONS)
     best = ""
     for part in turn.observation.split(_SEPARATOR)[4:]:
-        if part.lower() in offered:
-            if len(part) > len(best) and re.search(rf"(?<!\w){re.escape(part.lower())}(?!\w)", instruction):
-                best = part.lower()
+        name = part.lower()
+        if name in offered:
+            # Most values are not in the instruction at all, which is cheaper to see than whole words.
+            named = len(name) > len(best) and name in instruction
+            if named and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", instruction):
+                best = name
         elif best:
             yield best
             best = ""

@@ -39,7 +39,8 @@ def _collapsed(node: Piece) -> Piece | None:
     A node of blanks alone is dropped if it is empty or has a line break, else it becomes one blank.
     """
     text = node.text
-    if text.strip(_BLANKS):
+    # A blank costs a call to strip, and few texts start with one.
+    if text[:1] not in _BLANKS or text.strip(_BLANKS):
         return node
     return None if not text or "\n" in text else Piece(node.kind, " ")
 

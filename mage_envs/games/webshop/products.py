@@ -105,15 +105,17 @@ class Product(NamedTuple):
 
 def from_record(record: bytes) -> Product:
     """Return the product that `to_record` stored."""
+    values = json.loads(record.decode("utf-8", "surrogatepass"))
+    if len(values) != len(Product._fields):
+        raise ValueError(f"a stored product must have {len(Product._fields)} fields, got {len(values)}")
     # JSON has no tuples, so lists become tuples again, which can be hashed and cannot be changed.
-    values = dict(zip(Product._fields, json.loads(record.decode("utf-8", "surrogatepass")), strict=True))
-    for field in ("bullets", "attributes", "instruction_attributes"):
-        values[field] = tuple(values[field])
-    values["options"] = {axis: tuple(choices) for axis, choices in values["options"].items()}
-    values["annotations"] = tuple(
-        Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values["annotations"]
+    for place in _LISTED:
+        values[place] = tuple(values[place])
+    values[_OPTIONS] = {axis: tuple(choices) for axis, choices in values[_OPTIONS].items()}
+    values[_ANNOTATIONS] = tuple(
+        Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[_ANNOTATIONS]
     )
-    values["made"] = tuple(
+    values[_MADE] = tuple(
         MadeGoal(
             split=split,
             instruction=text,
@@ -122,9 +124,13 @@ def from_record(record: bytes) -> Product:
             price_upper=upper,
             standing=None if standing is None else ProductStanding(*standing),
         )
-        for split, text, wanted, chosen, upper, standing in values["made"]
+        for split, text, wanted, chosen, upper, standing in values[_MADE]
     )
-    return Product(**values)
+    return Product._make(values)
+
+
+_LISTED = tuple(map(Product._fields.index, ("bullets", "attributes", "instruction_attributes")))
+_OPTIONS, _ANNOTATIONS, _MADE = map(Product._fields.index, ("options", "annotations", "made"))
 
 
 def _options(stored: Sequence[Any]) -> tuple[Any, ...]:

@@ -67,6 +67,8 @@ class Session:
         self.shows_attributes = shows_attributes
         self.score: Score | None = None
         """Score of the purchase, or None before it."""
+        self._offered: dict[str, None] | None = None
+        """The clickable names of this page, or None before they are needed."""
         self._go_home()
 
     def __copy__(self) -> Session:
@@ -76,6 +78,7 @@ class Session:
         return other
 
     def _go_home(self) -> None:
+        self._offered = None
         self.page = INDEX
         self.query = ""
         self.number = 0
@@ -119,6 +122,7 @@ class Session:
         return True
 
     def _show_results(self, query: str, results: Sequence[int], number: int) -> None:
+        self._offered = None
         self.page, self.query, self.results, self.number = RESULTS, query, results, number
         self.product, self.options = None, {}
 
@@ -127,6 +131,8 @@ class Session:
         # The order of the branches decides between a button and an option of the same name, as in the original.
         if name == SEARCH or name not in self.clickables():
             return False
+        # A choice of an option leaves the names as they are, but every other click opens a page.
+        page = self.page
         if name == BUY:
             self._buy()
         elif name == BACK:
@@ -143,6 +149,8 @@ class Session:
             self.page, self.sub = SUB, name
         else:
             self._choose(name)
+        if self.page != page:
+            self._offered = None
         return True
 
     def _open(self, name: str) -> None:
@@ -169,6 +177,12 @@ class Session:
 
         The dict serves as an ordered set. On the index it contains `search`, although a click on it has no effect.
         """
+        # Copies of this session share the names, so that an action does not make those of its page again.
+        if self._offered is None:
+            self._offered = self._names()
+        return self._offered
+
+    def _names(self) -> dict[str, None]:
         if self.page == INDEX:
             return {SEARCH: None}
         if self.page == DONE:

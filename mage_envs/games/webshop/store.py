@@ -36,8 +36,8 @@ from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
 """Version of the folder's format and of its index; part of every cache key."""
-_KEPT = 32
-"""Number of parsed products that a process keeps: a page of results, the next page and the current product."""
+_KEPT = 512
+"""Number of parsed products that a process keeps. Pages of results share many of them."""
 _IN_MEMORY = 1 << 16
 """Maximum number of values of a growing array that are not yet in its file."""
 

@@ -1,8 +1,10 @@
 """Where actions lead: the original's transitions, and what of it is read otherwise."""
 
+from copy import copy
+
 import pytest
 
-from mage_envs.games.webshop.session import LONGEST_QUERY, parse
+from mage_envs.games.webshop.session import LONGEST_QUERY, Session, parse
 
 FIND, OPEN = "search[alba canvas ballet flats]", "click[b000000001]"
 
@@ -123,6 +125,8 @@ def test_a_search_is_possible_from_every_page(visit):
 @pytest.mark.parametrize("way", [(), (FIND,), (FIND, OPEN), (FIND, OPEN, "click[features]")])
 def test_what_means_nothing_changes_nothing(visit, way):
     session = visit(*way)
+    # The first call stores the names of the page.
+    session.clickables()
     state = dict(vars(session))
     for action in (
         "click[search]",
@@ -135,6 +139,22 @@ def test_what_means_nothing_changes_nothing(visit, way):
     ):
         assert not session.play(action)
         assert vars(session) == state
+
+
+def test_a_page_makes_its_names_once(visit, rng, monkeypatch):
+    made, names = [], Session._names
+    monkeypatch.setattr(Session, "_names", lambda session: made.append(session.page) or names(session))
+    session, pages = visit(), 1
+    for _ in range(300):
+        before = (session.page, session.number)
+        legal = [f"search[{FIND[7:-1]}]", *session.legal_actions()]
+        session = copy(session)
+        assert session.play(legal[int(rng.integers(len(legal)))])
+        assert list(session.clickables()) == list(names(session))
+        pages += (session.page, session.number) != before or session.page == "results"
+        if session.page == "done":
+            session, pages = visit(), pages + 1
+    assert len(made) <= pages
 
 
 def test_buttons_come_before_options_of_the_same_name(visit):

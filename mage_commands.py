@@ -66,7 +66,7 @@ COMMANDS = {
     "ablate": Entry(
         "benchmarks.sweeps.ablation",
         "Train",
-        "train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds in one table",
+        "train and evaluate an ablation of the paper's section 4.4 over seeds, or the same in other games",
     ),
     "eval": Entry(
         "benchmarks.evaluation.run.eval_command",

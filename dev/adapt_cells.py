@@ -214,7 +214,7 @@ def reference_blocks(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         "",
         "0: the best play without memory. 1: the optimum for all episodes together. Both know the pool, and so do",
         "blind, myopic and bayes; random, nash and counting know the rules alone. The last three cells are negative",
-        "controls, with the gain from the first to the last episode. n/a: the suite ships no equilibrium of the game.",
+        "controls, with the gain from the first to the last episode. n/a: no such player.",
     ]
 
 

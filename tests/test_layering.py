@@ -38,28 +38,21 @@ def imports(path):
     return tuple(_imports(ast.parse((ROOT / path).read_text())))
 
 
-def _imports(tree):
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    inside = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        runs = id(node) not in inside | typing_only
-        if isinstance(node, ast.Import):
-            for alias in node.names:
+def _imports(node, runs=True):
+    # Imports are statements, so no expression is visited.
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
                 yield alias.name, runs
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if inner in MODULES else node.module, runs
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            for alias in child.names:
+                inner = f"{child.module}.{alias.name}"
+                yield inner if inner in MODULES else child.module, runs
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imports(child, False)
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            yield from _imports(child, runs and not typing_only)
 
 
 def test_imports_point_down():

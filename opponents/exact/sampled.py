@@ -76,29 +76,30 @@ class SampledMoves:
         """
         if samples < HALVES * GROUPS:
             raise ValueError(f"Moves must be sampled at least {HALVES * GROUPS} times in each state, got {samples}.")
-        self._moves: dict[str, list[str]] = {}
+        self._counts: dict[str, list[Counter[str]]] = {}
+        """Counts of the moves of each group, by information state."""
         turns = _turns(game)
         states = Counter(moves for moves, _ in turns)
         for moves, turn in turns:
             # A forced move needs no sample; the table still needs a row in every group.
             if len(turn.legal_actions) == 1:
-                self._moves[turn.information_state] = list(turn.legal_actions) * samples
+                self._counts[turn.information_state] = _by_group(list(turn.legal_actions) * samples)
                 continue
             made = []
             for _ in range(max(samples, LEVEL * samples // states[moves])):
                 policy.reset(rng)
                 made.append(policy.act(turn))
-            self._moves[turn.information_state] = made
+            self._counts[turn.information_state] = _by_group(made)
 
     def table(self, half: int | None = None, without: int | None = None) -> TabularPolicy:
         """Return the frequencies of all samples, or of one half, without its group `without` if that is set."""
-        # Sample i belongs to group i mod 10. Even groups form one half and odd groups the other.
-        groups = {
+        # Even groups form one half and odd groups the other.
+        groups = [
             number
             for number in range(HALVES * GROUPS)
             if half is None or (number % HALVES == half and number // HALVES != without)
-        }
-        return TabularPolicy({state: _frequencies(moves, groups) for state, moves in self._moves.items()})
+        ]
+        return TabularPolicy({state: _frequencies(counts, groups) for state, counts in self._counts.items()})
 
 
 class _Known:
@@ -128,9 +129,17 @@ class _SampledSwitching:
         return switched
 
 
-def _frequencies(moves: Sequence[str], groups: set[int]) -> Mapping[str, float]:
-    kept = [move for number, move in enumerate(moves) if number % (HALVES * GROUPS) in groups]
-    return {move: kept.count(move) / len(kept) for move in dict.fromkeys(kept)}
+def _by_group(moves: Sequence[str]) -> list[Counter[str]]:
+    """Count the moves of each group. Sample i belongs to group i mod 10."""
+    return [Counter(moves[number :: HALVES * GROUPS]) for number in range(HALVES * GROUPS)]
+
+
+def _frequencies(counts: Sequence[Counter[str]], groups: Sequence[int]) -> Mapping[str, float]:
+    total: Counter[str] = Counter()
+    for number in groups:
+        total.update(counts[number])
+    size = total.total()
+    return {move: count / size for move, count in total.items()}
 
 
 def _turns(game: Game) -> list[tuple[int, Turn]]:

@@ -23,7 +23,7 @@ def silent(text: str, milestone: bool) -> None:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult]:
     out = tmp_path_factory.mktemp("demo")
-    result = run(DemoSettings(seed=3, rollouts=20, rows=24), out, silent)
+    result = run(DemoSettings(seed=3, rollouts=8, rows=24), out, silent)
     assert result is not None
     return out, result
 

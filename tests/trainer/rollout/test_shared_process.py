@@ -7,8 +7,6 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import torch
 
 from dev.peers.foreign_run import settings
 from mage_envs.text.generation import Message, Prompt
-from tests.processes import ROOT
+from tests.docs.test_extending import program
 from tests.trainer.foreign import ToldGuess
 from trainer import MAGETrainer, Trajectory
 from trainer.backends.tiny import general_tiny
@@ -134,25 +132,11 @@ def test_the_command_writes_its_model_where_it_was_started(tmp_path: Path) -> No
         f"    def reset(self, rng): os.chdir({str(tmp_path / 'elsewhere')!r})\n"
         "    def act(self, turn): return turn.legal_actions[0]\n"
     )
-    words = [
-        "--model",
-        "tiny",
-        "--env_id",
-        "mage/KuhnPoker-Meta-v0",
-        "--import",
-        "moving",
-        "--opponents",
-        "kuhn/moving",
-    ]
-    words += ["--max_rollouts", "1", "--groups_per_rollout", "1", "--num_generations", "2", "--use_cpu", "true"]
-    words += ["--max_completion_length", "4", "--output_dir", "run", "--disable_tqdm", "true", "--save_strategy", "no"]
-    script = "import sys, mage_commands; sys.exit(mage_commands.train())"
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
+    done = program(
+        "mage train --model tiny --env_id mage/KuhnPoker-Meta-v0 --import moving --opponents kuhn/moving"
+        " --max_rollouts 1 --groups_per_rollout 1 --num_generations 2 --use_cpu true --max_completion_length 4"
+        " --output_dir run --disable_tqdm true --save_strategy no",
+        tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert [*(tmp_path / "elsewhere").iterdir()] == []

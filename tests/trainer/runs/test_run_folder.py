@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +22,7 @@ import mage_commands
 from mage_envs.files import manifest
 from mage_envs.files.atomic import drafts_of, write_atomically
 from mage_envs.files.manifest import verify_checkpoint
-from tests.interruptions import distinct, forked, killed, points, run_ranks
+from tests.interruptions import distinct, forked, killed, points, run_ranks, started, status
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
@@ -348,14 +347,17 @@ def test_more_processes_than_accelerate_sees_are_refused(monkeypatch: pytest.Mon
 
 
 def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
-    """torchrun on a machine without GPUs, and without --use_cpu."""
-    training = ["-m", "trainer", "--preset", "mage-kuhn", "--model", "tiny", "--output_dir", str(tmp_path), "--dry-run"]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *training]
-    run = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    )
-    assert run.returncode != 0
-    (line,) = (line for line in run.stderr.splitlines() if line.startswith("mage: "))
+    """Two ranks on a machine without GPUs, and without --use_cpu."""
+
+    def rank(number: str) -> None:
+        as_rank((number, number, "2", "2", "29500"))
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        with (tmp_path / "stderr").open("a") as sys.stderr:
+            code = run("--preset", "mage-kuhn", "--model", "tiny", "--output_dir", str(tmp_path), "--dry-run")
+        os._exit(code)
+
+    assert [status(child) for child in [started(partial(rank, number)) for number in "01"]] == [2, 2]
+    (line,) = (line for line in (tmp_path / "stderr").read_text().splitlines() if line.startswith("mage: "))
     assert line.startswith("mage: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
 
 

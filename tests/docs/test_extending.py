@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import pytest
 
 import benchmarks.__main__
-import mage_commands
 import mage_envs.__main__
 import trainer.__main__
 from mage_envs.loading import imports
+from tests.fork_server import run_mage
 from tests.interruptions import forked
 from tests.test_readme import ROOT, SHELL, blocks, marked
 
@@ -59,23 +60,15 @@ def program(command: str, folder: Path, typed: str = "") -> subprocess.Completed
     files = [folder / name for name in ("stdin.txt", "stdout.txt", "stderr.txt")]
     files[0].write_text(typed)
 
-    def run() -> None:
-        os.chdir(folder)
-        os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-        flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
-        for number, (path, flag) in enumerate(zip(files, flags, strict=True)):
-            os.dup2(os.open(path, flag), number)
-        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
-        sys.argv = words
-        status = mage_commands.mage()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(status)
-
+    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
+    streams = [os.open(path, flag) for path, flag in zip(files, flags, strict=True)]
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     assert words[0] == "mage"
     # Loaded before the fork, also if this file is tested alone.
     import_module("trainer.trl.mage_trainer")
-    status = forked(run)
+    status = forked(partial(run_mage, words, str(folder), variables, streams))
+    for stream in streams:
+        os.close(stream)
     return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
 
 

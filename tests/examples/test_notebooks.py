@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.fork_server import forked_mage
 from tests.opponents.llm.server import Server, TinyModel
 from tests.test_readme import ROOT
 
@@ -31,12 +32,11 @@ def endpoint(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that runs a notebook in an empty folder. It returns the printed text and the number of figures.
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Yield a function that runs a notebook in an empty folder. It returns the printed text and the number of figures.
 
     A cell that raises fails the test. `install` cells, which need a package index, are skipped.
     """
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "cache"))
@@ -56,7 +56,11 @@ def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         text = "".join(output.text for output in outputs if output.output_type == "stream")
         return text, sum("image/png" in output.get("data", ()) for output in outputs)
 
-    return run
+    with forked_mage(tmp_path / "bin") as programs:
+        monkeypatch.setenv(
+            "PATH", f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        )
+        yield run
 
 
 def test_each_notebook_is_tested() -> None:

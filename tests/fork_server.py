@@ -1,0 +1,82 @@
+"""The program `mage` for a test's subprocesses, executed in forks of the test's process, which has loaded torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import mage_commands
+from tests.interruptions import forked
+
+CLIENT = """#!{python} -ISu
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    call = json.dumps([["mage", *sys.argv[1:]], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(call).to_bytes(4, "big")], [0, 1, 2])
+    server.sendall(call)
+    sys.exit(int(server.makefile().read()))
+"""
+
+
+@contextmanager
+def forked_mage(folder: Path) -> Iterator[Path]:
+    """Yields a folder for PATH whose `mage` runs in a fork, with the caller's arguments, folder, variables and streams.
+
+    Loading torch and transformers takes a new process seconds.
+    """
+    # Loaded before the forks, also if a test is run alone.
+    import_module("trainer.trl.mage_trainer")
+    folder.mkdir()
+    program, address = folder / "mage", str(folder / "socket")
+    program.write_text(CLIENT.format(python=sys.executable, address=address))
+    program.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen()
+        serving = threading.Thread(target=_serve, args=(listening,))
+        serving.start()
+        try:
+            yield folder
+        finally:
+            # Ends `accept`, which closing the socket does not.
+            listening.shutdown(socket.SHUT_RDWR)
+            serving.join()
+
+
+def _serve(listening: socket.socket) -> None:
+    while True:
+        try:
+            client, _ = listening.accept()
+        except OSError:
+            return
+        with client, client.makefile("rb") as content:
+            size, streams, _, _ = socket.recv_fds(client, 4, 3)
+            words, cwd, variables = json.loads(content.read(int.from_bytes(size, "big")))
+            code = forked(partial(run_mage, words, cwd, variables, streams))
+            for stream in streams:
+                os.close(stream)
+            client.sendall(str(code).encode())
+
+
+def run_mage(words: Sequence[str], cwd: str, variables: Mapping[str, str], streams: Sequence[int]) -> None:
+    """Does what the console script does, and ends the process."""
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(variables)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
+    sys.argv = [*words]
+    status = mage_commands.mage()
+    for written in (sys.stdout, sys.stderr):
+        written.flush()
+    os._exit(status)

@@ -5,10 +5,13 @@ Each test is a process of its own, since the registries of games and opponents a
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from tests.interruptions import forked
 from tests.processes import ROOT, run_python
 from tests.test_readme import blocks, marked
 
@@ -133,7 +136,14 @@ def test_the_ids_play_as_the_rules_say(folder: Path) -> None:
 
 
 def test_it_trains_two_updates(folder: Path) -> None:
-    run(TRAIN, folder, str(folder / "run"))
+    def train() -> None:
+        sys.path[:0] = [str(folder)]
+        sys.argv[1:] = [str(folder / "run")]
+        exec(TRAIN, {"__name__": "__main__"})
+
+    # A fork, because a new process would load torch for seconds.
+    import_module("trainer.trl.mage_trainer")
+    assert forked(train) == 0
 
 
 def test_another_package_announces_it_by_entry_points(folder: Path) -> None:

@@ -83,9 +83,9 @@ def command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure adaptation: 0 is the best play without memory, 1 the optimum for all episodes, exact in each cell.
+    """Measure adaptation in one number: the share of what memory of earlier episodes is worth.
 
-    The score is free of the luck of cards and replies. The exit status is the most severe one of mage eval.
+    0 is the best play without memory, 1 the optimum for all episodes, both exact in each cell. The score is free of the luck of cards and replies. The exit status is the most severe one of mage eval.
 
     Example: mage adapt policy:myopic --suite adapt-mini --out runs/myopic
     """

@@ -18,7 +18,7 @@ import benchmarks.__main__
 import mage_envs.__main__
 import trainer.__main__
 from mage_envs.loading import imports
-from tests.fork_server import run_mage
+from tests.docs.fork_server import run_mage
 from tests.interruptions import forked
 from tests.test_readme import ROOT, SHELL, blocks, marked
 

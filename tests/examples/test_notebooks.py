@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.fork_server import forked_mage
+from tests.docs.fork_server import forked_mage
 from tests.opponents.llm.server import Server, TinyModel
 from tests.test_readme import ROOT
 

@@ -85,7 +85,8 @@ def command(
 ) -> None:
     """Measure adaptation in one number: the share of what memory of earlier episodes is worth.
 
-    0 is the best play without memory, 1 the optimum for all episodes, both exact in each cell. The score is free of the luck of cards and replies. The exit status is the most severe one of mage eval.
+    0 is the best play without memory, 1 the optimum for all episodes, both exact in each cell. The score is free of the
+    luck of cards and replies. The exit status is the most severe one of mage eval.
 
     Example: mage adapt policy:myopic --suite adapt-mini --out runs/myopic
     """

@@ -66,7 +66,7 @@ COMMANDS = {
     "ablate": Entry(
         "benchmarks.sweeps.ablation",
         "Train",
-        "train and evaluate an ablation of the paper's section 4.4 over seeds, or the same in other games",
+        "train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds",
     ),
     "eval": Entry(
         "benchmarks.evaluation.run.eval_command",

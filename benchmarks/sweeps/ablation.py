@@ -142,7 +142,7 @@ def command(
     executor: ExecutorOption = "local",
     as_json: JsonOption = False,
 ) -> None:
-    """Train and evaluate an ablation of the paper's section 4.4 over seeds, or the same in other games.
+    """Train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds.
 
     Example: mage ablate 4.4.3 --seeds 1 --rollouts 2 --out runs/anchors
     """

@@ -31,7 +31,7 @@ from opponents.exact.single_hands import SAMPLES
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",
-    "known": "is told the opponent's name",
+    "known": "knows the opponent's name",
     "myopic": "best for each episode by itself, given all that was seen",
     "sum": "best for all episodes together",
     "mage": "best for differential credit at gt {gt:g}",

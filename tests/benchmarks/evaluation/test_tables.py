@@ -84,7 +84,7 @@ def test_answers_without_text_are_counted_apart_in_every_table():
     ]
     assert [line for line in as_text(narrow(summary)).splitlines() if line.startswith("Warning: ")] == warnings
     assert 'all,,"replies, no text",0.375,,,8,,,' in csv_text(summary)
-    cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, column="c", summary=summary)
+    cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, row="c", summary=summary)
     [line] = csv.DictReader(tsv([cell]).splitlines(), delimiter="\t")
     assert [line[name] for name in ("invalid", "cut", "overflow", "no_text")] == ["0.125", "0.125", "0.0", "0.375"]
     assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary

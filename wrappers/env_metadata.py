@@ -10,6 +10,7 @@ import gymnasium as gym
 
 from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, HandResult
 from mage_envs.loading.options import check_positive
+from mage_envs.random.streams import seed_of
 from mage_envs.settings import GameSettings, total_reward
 from mage_envs.text.prompts import Frame
 
@@ -32,6 +33,25 @@ class EnvMetadata:
     """True if the environment counts answers and reports its hands. Otherwise the meta-episode does both."""
     seats_change: bool | None = None
     """True if the learner's seat changes from hand to hand, None if the environment does not state it."""
+    replays: bool = False
+    """True if each episode of an environment without the reset option `episode` has the same seed."""
+
+    def reset(
+        self, env: gym.Env[Any, Any], seed: int, options: Mapping[str, Any], episode: int, deal: int
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode of the meta-episode with this seed, and return what `env.reset` returns.
+
+        Args:
+            env: Environment of this metadata.
+            seed: Seed of the meta-episode.
+            options: Options of its reset.
+            episode: Index of the episode.
+            deal: Index of the episode whose deals are dealt.
+        """
+        if "episode" in self.reset_options:
+            return env.reset(seed=seed, options={**options, "episode": episode, "deal": deal})
+        # Such an environment knows no deals: the seed alone repeats an episode or makes a new one.
+        return env.reset(seed=seed if self.replays else seed_of(seed, episode), options=dict(options) or None)
 
     def frame(self, num_episodes: int, may_stop_early: bool, replays: bool) -> Frame:
         """Return the constants that prompts state.
@@ -93,6 +113,7 @@ def read_env_metadata(
             reset_options=env.get_wrapper_attr("reset_options"),
             ends_by_itself=True,
             seats_change=env.get_wrapper_attr("seats_change") if env.has_wrapper_attr("seats_change") else None,
+            replays=replays or spec.players == 1,
         )
     # An environment from outside this suite: the user describes it, and each of its episodes counts as one hand.
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
@@ -108,6 +129,7 @@ def read_env_metadata(
         max_turns=limit,
         reset_options=(),
         ends_by_itself=False,
+        replays=replays,
     )
 
 

@@ -65,7 +65,18 @@ def _assembled(game: Game, settings: GameSettings, opponent: PoolSpec | None, **
     return TextGameEnv(game, SeatedOpponents(opponent, game), settings=settings, **options)
 
 
-META_OPTIONS = ("num_episodes", "memory", "context", "style", "deal", "reward", "rules", "max_calls", "show_score")
+META_OPTIONS = (
+    "num_episodes",
+    "memory",
+    "context",
+    "style",
+    "deal",
+    "reward",
+    "rules",
+    "max_calls",
+    "show_score",
+    "elicit",
+)
 """Options that `make_meta_env` passes to `MetaEpisode` unchanged."""
 
 

@@ -12,6 +12,8 @@ from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, Ref
 
 REMARK = "remark"
 """Placeholder for the style's own `remark_tag`."""
+BELIEF = "belief"
+"""Kind of the request that asks for the opponent (`wrappers.belief_question`), and name of its event."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,15 @@ class NeedsFreshPrompts(Protocol):
 
     no_conversation: str
     """Reason, as a clause that follows `because` in an error message."""
+
+
+@runtime_checkable
+class NamesOpponent(Protocol):
+    """A policy that knows which opponent it thinks most likely."""
+
+    def name_opponent(self) -> str:
+        """Return the name of that opponent, as in its pool. Called between two episodes."""
+        ...
 
 
 class EpisodicMemory:

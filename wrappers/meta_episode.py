@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from mage_envs.core import Turn, hand_results
 from mage_envs.info import pass_on, private_info
 from mage_envs.loading.options import check_choice, check_positive
-from mage_envs.random.streams import SEED_BITS, seed_of
+from mage_envs.random.streams import SEED_BITS
 from mage_envs.settings import EpisodeReward, GameSettings, as_reward
 from mage_envs.spaces import FreeText
 from mage_envs.step_checks import checked_reset, checked_step
@@ -27,6 +27,7 @@ from wrappers.model_calls import (
     AFTER_EPISODE,
     AFTER_TURN,
     BEFORE_EPISODE,
+    BEFORE_PLAY,
     BEFORE_TURN,
     Chat,
     MemoryCalls,
@@ -75,6 +76,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         max_calls: int = 8,
         reveal_opponent: bool = False,
         show_score: bool | None = None,
+        elicit: Sequence[str] | None = None,
     ) -> None:
         """Wrap an environment.
 
@@ -94,23 +96,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             reveal_opponent: True if `info` names the opponent from the first step on, not only at the end.
             show_score: True if the sentence on an episode's end states the return. Every memory shows the same
                 sentence. Default: True if the game has several players.
+            elicit: Names of opponents. Between episodes, a call that no later prompt shows asks which of them is met.
         """
-        RecordConstructorArgs.__init__(
-            self,
-            num_episodes=num_episodes,
-            protocol=protocol,
-            memory=memory,
-            context=context,
-            style=style,
-            deal=deal,
-            reward=reward,
-            rules=rules,
-            settings=settings,
-            max_turns=max_turns,
-            max_calls=max_calls,
-            reveal_opponent=reveal_opponent,
-            show_score=show_score,
-        )
+        # Before any other local variable exists, so that these are the arguments.
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "env", "__class__")}
+        RecordConstructorArgs.__init__(self, **arguments)
         super().__init__(env)
         check_positive("num_episodes", num_episodes, MAX_EPISODES)
         check_positive("max_calls", max_calls)
@@ -130,8 +120,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._shows_score = not self._single_player if show_score is None else show_score
         control, strategy = split_control(memory)
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation")
-        self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control)
         self.style: PromptStyle = as_style(style, self.env_metadata.spec)
+        question = None
+        if elicit is not None:
+            # Imported here, because most meta-episodes ask no question.
+            from wrappers.belief_question import question_of
+
+            question = question_of(elicit, self.style, env)
+        self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control, question=question)
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
         )
@@ -167,7 +163,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._calls.begin(self._seed, self._options)
         self.records = []
         self._chat.clear()
-        self._chat_told = 0
+        self._chat.told = 0
         self._start_episode(0)
         # The options may replace the rule for the seat, which prompts state. The style keeps its text for a frame.
         known = self._frame.seats_change
@@ -277,13 +273,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     # -- the course of a meta-episode -----------------------------------------------------------------------
 
     def _start_episode(self, episode: int) -> None:
-        if "episode" in self.env_metadata.reset_options:
-            deal = 0 if self._replays else (episode + self._rotation) % self.num_episodes
-            chosen = {"episode": episode, "deal": deal}
-            result = self.env.reset(seed=self._seed, options={**self._options, **chosen})
-        else:
-            seed = self._seed if self._replays else seed_of(self._seed, episode)
-            result = self.env.reset(seed=seed, options=self._options or None)
+        deal = 0 if self._replays else (episode + self._rotation) % self.num_episodes
+        result = self.env_metadata.reset(self.env, self._seed, self._options, episode, deal)
         observation, info = checked_reset(result, chat=False)
         self._calls.control.meet(self.env)
         self._episode = EpisodeBuffer(episode, observation)
@@ -294,7 +285,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Call the hooks in order, starting with `stage`, until one returns a request or a play prompt is due."""
         while stage:
             self._stage = stage
-            request = self._calls.call(stage, self.memory_view, self._is_last())
+            if stage == BEFORE_PLAY:
+                request = self._calls.ask_belief(self.memory_view(), self._unseen_end() if self._chat else None)
+            else:
+                request = self._calls.call(stage, self.memory_view, self._is_last())
             if request is not None:
                 self._send_prompt(request.text)
                 return
@@ -315,6 +309,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             return BEFORE_EPISODE
         if self._stage == BEFORE_EPISODE:
             self._calls.settle(self._chat, self._episode.index)
+            if self._calls.question is None:
+                return BEFORE_TURN
+            self._chat.open_aside()
+            return BEFORE_PLAY
+        if self._stage == BEFORE_PLAY:
+            self._chat.close_aside()
             return BEFORE_TURN
         self._calls.play()
         self._ask_play()
@@ -401,11 +401,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _unseen_end(self) -> EpisodeRecord | None:
         """Return the previous episode if no message of the chat has stated its end yet, otherwise None."""
         # A reflection prompt already states how the episode ended; the play prompt must not repeat it.
-        untold = self.records and self._chat_told != len(self.records)
+        untold = self.records and self._chat.told != len(self.records)
         return self._calls.control.previous(self.records) if untold else None
 
     def _send_prompt(self, text: str) -> None:
-        self._chat_told = len(self.records)
+        self._chat.told = len(self.records)
         self._chat.add_user_message(text)
 
     def _shorten(self) -> bool:

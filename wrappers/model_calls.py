@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import gymnasium as gym
@@ -13,6 +15,7 @@ from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, TurnRecord
 from wrappers.memory import (
+    BELIEF,
     REMARK,
     Answer,
     Asked,
@@ -29,6 +32,9 @@ from wrappers.memory import (
     WatchesTurns,
 )
 
+if TYPE_CHECKING:
+    from wrappers.belief_question import BeliefQuestion
+
 Message = dict[str, str]
 """Chat message: `{"role": "user" or "assistant", "content": text}`."""
 
@@ -43,8 +49,11 @@ class Chat:
         """Newest message to the model."""
         self.fresh = True
         """True if that message does not extend the messages of the previous call."""
+        self.told = 0
+        """Number of finished episodes when the newest message was sent."""
         self._messages: list[Message] = []
         self._restored = False
+        self._aside: tuple[list[Message], int] | None = None
 
     def __bool__(self) -> bool:
         """Return True if the next message continues a conversation."""
@@ -79,6 +88,18 @@ class Chat:
         """Replace the messages so far. The next message does not extend the previous call, so it is marked as fresh."""
         self._messages = [dict(message) for message in messages]
         self._restored = True
+
+    def open_aside(self) -> None:
+        """Begin a question that later messages must not show."""
+        self._aside = self.kept(), self.told
+
+    def close_aside(self) -> None:
+        """Remove all messages since `open_aside`, if it was called."""
+        if self._aside is not None:
+            messages, self.told = self._aside
+            if messages != self._messages:
+                self.restore(messages)
+            self._aside = None
 
     def shorten(self) -> bool:
         """Drop the oldest question after the first, with its answer. Return False if none is left to drop."""
@@ -161,6 +182,8 @@ def penalty_of(reply: str, reason: str | None, settings: GameSettings) -> float:
 
 AFTER_TURN, AFTER_EPISODE, BEFORE_EPISODE, BEFORE_TURN = "after_turn", "after_episode", "before_episode", "before_turn"
 """Hooks, in the order of their calls between two play prompts."""
+BEFORE_PLAY = "before_play"
+"""Place of the question for a belief: between the last two of these hooks."""
 
 _SERVED: WeakValueDictionary[int, MemoryCalls] = WeakValueDictionary()
 """By the id of a memory: the `MemoryCalls` that started it last."""
@@ -198,7 +221,14 @@ class TooManyCalls(RuntimeError):
 class MemoryCalls:
     """Caller of a strategy's hooks, which also holds the pending request."""
 
-    def __init__(self, memory: MemoryStrategy, max_calls: int, converses: bool, control: Control) -> None:
+    def __init__(
+        self,
+        memory: MemoryStrategy,
+        max_calls: int,
+        converses: bool,
+        control: Control,
+        question: BeliefQuestion | None = None,
+    ) -> None:
         """Prepare the calls of a strategy.
 
         Args:
@@ -206,6 +236,7 @@ class MemoryCalls:
             max_calls: Maximum number of requests between two play prompts.
             converses: True if the context is `conversation`.
             control: Control that the strategy runs under.
+            question: Question between the episodes, or None.
 
         Raises:
             ValueError: If the strategy does not support the context `conversation`.
@@ -215,7 +246,9 @@ class MemoryCalls:
                 f"Memory {type(memory).__name__} does not support context='conversation', because "
                 f"{memory.no_conversation}. Use context='rebuilt'."
             )
-        self.memory, self.control = memory, control
+        self.memory, self.control, self.question = memory, control, question
+        self._named: list[dict[str, Any]] = []
+        """Events with the answers to the question since the last call of `to_info`."""
         self._controlled = type(control) is not Control
         self.running = False
         """True if a meta-episode is running."""
@@ -237,13 +270,14 @@ class MemoryCalls:
         self.heading = memory.heading if isinstance(memory, HasHeading) else ""
 
     def max_requests(self, episodes: int, turns: int) -> int:
-        """Return the maximum number of replies of a meta-episode that are no turns: requests and thoughts alone.
+        """Return the maximum number of replies of a meta-episode that are no turns: requests, thoughts and beliefs.
 
         Args:
             episodes: Number of episodes.
             turns: Maximum number of turns of all episodes together.
         """
         thoughts = 0 if self._thinking is None else turns * self._thinking.max_thoughts
+        thoughts += 0 if self.question is None else episodes - 1
         if isinstance(self.memory, LimitsRequests):
             return thoughts + self.memory.max_requests(episodes)
         # Requests may precede each episode and follow the last one, and any turn if the memory watches turns.
@@ -267,6 +301,7 @@ class MemoryCalls:
         self.running = True
         self.pending = None
         self._rendered = self._told_length = 0
+        self._named.clear()
         self.play()
         self.memory.begin()
         self.control.begin(seed, str(options.get("opponent") or options.get("task") or seed))
@@ -305,6 +340,21 @@ class MemoryCalls:
             asked = watching.before_turn(view()) if hook == BEFORE_TURN else watching.after_turn(view())
         return self._ask(asked)
 
+    def ask_belief(self, view: MemoryView, previous: EpisodeRecord | None) -> Request | None:
+        """Return the question before an episode, or None before the first one.
+
+        Args:
+            view: Input of the hooks at this point.
+            previous: The previous episode, if the chat does not state its end yet.
+        """
+        if self.question is None or view.episode == 0:
+            return None
+        # `render` may log events and store what it showed. A copy renders, so that the play prompt finds no trace.
+        memory = self.control.text(view, deepcopy(self.memory).render)
+        # The strategy does not receive the answer, so its limit of requests does not count this one.
+        self.pending = self.question.request(view, memory, self.heading, previous)
+        return self.pending
+
     def settle(self, chat: Chat, episode: int) -> None:
         """Continue or clear the chat before the first play prompt of an episode."""
         if self.memory.carries_transcript:
@@ -324,6 +374,11 @@ class MemoryCalls:
         if request is None:
             raise RuntimeError("take() was called without a pending request. Call call() first.")
         answer = self._read(request, reply, self.tag(view.style.remark_tag))
+        if request.kind == BELIEF and self.question is not None:
+            self.pending = None
+            named = self.question.named(answer.text) if answer.reason is None else None
+            self._named.append({"event": BELIEF, "named": named})
+            return replace(answer, reason=answer.reason or (INVALID if named is None else None))
         asked: Asked = None
         if self._answering is not None:
             asked = self._answering.on_answer(request, answer, view)
@@ -352,6 +407,9 @@ class MemoryCalls:
         If the length of the memory section has changed, an event `rendered` states it.
         """
         events = [dict(event) for event in self._telling.events()] if self._telling is not None else []
+        if self._named:
+            events += self._named
+            self._named = []
         if self._rendered != self._told_length:
             self._told_length = self._rendered
             events.append({"event": "rendered", "characters": self._rendered})

@@ -17,8 +17,9 @@ import numpy as np
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.scoring.estimates import Estimate, stratified
 from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
+from benchmarks.exact.judged_hands import judge
 from benchmarks.exact.recorded_generator import SeenPrompt
-from benchmarks.exact.regret import Horizon, executed_run, judge, pool_of_run
+from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from mage_envs.registry import make_game, settings_of

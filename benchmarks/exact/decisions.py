@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.suites.adapt import cell_of
-from benchmarks.exact.regret import Horizon, executed_run, judge, pool_of_run
+from benchmarks.exact.judged_hands import judge
+from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, read_about
 from opponents.exact.regret import DecisionValues

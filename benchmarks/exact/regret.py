@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.evaluation.run.agents import Agent, GeneratorAgent
 from benchmarks.evaluation.run.environments import game_of, make_envs
@@ -12,17 +12,19 @@ from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
 from benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator
+from benchmarks.exact.regret_parts import DecomposedMetaEpisode, RegretParts, parts_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
-from mage_envs.core import BY_THE_RULES, Game, Task
+from mage_envs.core import Game, Task
 from mage_envs.text.generation import Generator
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
-from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand, Rest
+from opponents.exact.regret import DecisionValues, HandRegret, Rest
 from opponents.exact.tree import roots_of
-from trainer.method.trajectory import Step, Trajectory
+from trainer.method.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +82,8 @@ class RegretReport:
     alone."""
     whole: EpisodeRegret | None = None
     """All episodes together, weighted as the credit weights them; None if decisions are judged by their hand alone."""
-
-
-class JudgedMetaEpisode(NamedTuple):
-    """A meta-episode with the regret of its hands."""
-
-    trajectory: Trajectory
-    choices: list[list[OwnChoice]]
-    hands: list[HandRegret]
-    episode_of: list[int]
+    parts: RegretParts | None = None
+    """Regret by the credit `sum` in parts that add up; None for other credits and horizons."""
 
 
 @dataclass(frozen=True)
@@ -307,67 +302,15 @@ def report_of(
         states=_states(judged, weights),
         credit="" if rest is None else rest.label,
         whole=None if rest is None else _whole(judged, weights, rest),
+        parts=None if rest is None or rest.label != "sum" else _parts(judged, weights, rest),
     )
 
 
-def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> JudgedMetaEpisode:
-    """Return the judged hands of a meta-episode, reconstructed from its steps and the results in its prompts.
-
-    The meta-episode may be running: then its last hand has no value yet, and `seen` may include the open prompt.
-    """
-    results = [result for one in seen for result in one.results]
-    starts: list[tuple[int, int]] = []
-    steps: dict[tuple[int, int], list[tuple[Step, SeenPrompt]]] = {}
-    for step, one in zip(trajectory.steps, seen):
-        if step.phase == "play":
-            key = (step.episode, step.hand)
-            if key not in steps:
-                starts.append(key)
-            steps.setdefault(key, []).append((step, one))
-    hands: list[PlayedHand] = []
-    choices: list[list[OwnChoice]] = []
-    # Only the rest of the meta-episode as the horizon uses the places, and it judges finished meta-episodes.
-    planned = trajectory.episodes[0].hands if trajectory.episodes else 1
-    places = [episode * planned + hand for episode, hand in starts]
-    # If an episode ends early, its last hand is followed by hands that are never played. `skipped` counts them.
-    following = [*places[1:], trajectory.num_episodes * planned]
-    at = 0
-    for number, key in enumerate(starts):
-        mine = [
-            OwnChoice(step.information_state, step.action, one.probabilities)
-            for step, one in steps[key]
-            if step.action is not None
-        ]
-        choices.append(mine)
-        last = steps[key][-1][0]
-        place, skipped = places[number], following[number] - places[number] - 1
-        # If time runs out, the hands of the episode that are never played have results of their own.
-        told = results[at : at + 1 + skipped]
-        # The result of a hand reaches the agent with its next prompt, so the last hand has none. Its value is the rest
-        # of its episode's value, and its ending is not needed because no decision follows.
-        if told:
-            by_rules, ending = told[0].ended_by == BY_THE_RULES, told[0].observation
-            value = sum(result.value for result in told)
-        elif key[0] >= len(trajectory.episodes):
-            by_rules, value, ending = True, 0.0, None
-        else:
-            episode = trajectory.episodes[key[0]]
-            by_rules, ending = last.invalid_reason is None and not episode.timeout, None
-            value = episode.value - sum(hand.value for hand in hands if hand.episode == key[0])
-        at += len(told)
-        hands.append(
-            PlayedHand(
-                seat=last.seat,
-                choices=mine,
-                value=value,
-                ending=ending if by_rules else None,
-                by_rules=by_rules,
-                episode=key[0],
-                place=place,
-                skipped=skipped,
-            )
-        )
-    return JudgedMetaEpisode(trajectory, choices, values.judge(hands), [episode for episode, _ in starts])
+def _parts(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], rest: Rest) -> RegretParts | None:
+    """Return the regret by the credit `sum` in parts."""
+    alone, whole = (DecisionValues(rest.game, rest.pool, rest=one) for one in (None, rest))
+    found = [DecomposedMetaEpisode.of(one.trajectory, one.played, tuple(weights), alone, whole) for one in judged]
+    return parts_of(found, lambda values: _estimate(judged, values, weights))
 
 
 def _episode(

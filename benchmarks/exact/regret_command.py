@@ -20,6 +20,7 @@ from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from benchmarks.exact import regret_parts
 from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import RUN, Records, reading
@@ -189,6 +190,8 @@ def blocks(found: RegretReport, states: int) -> list[Block]:
             f"regret: against the best play of the rest of the meta-episode, as {found.credit} counts it; last row: all"
         )
     report: list[Block] = [title, TextTable(columns, rows), told]
+    if found.parts is not None:
+        report += ["", *regret_parts.blocks(found.parts)]
     shown = [_state(one) for one in found.states[:states]]
     columns = ["where it costs most", "episode", "regret", "visits", "played"]
     return [*report, "", TextTable(columns, shown)] if shown else report

@@ -11,7 +11,8 @@ from benchmarks.evaluation.scoring.estimates import estimate, way
 from benchmarks.evaluation.scoring.exact_values import STATES
 from benchmarks.evaluation.tables.layout import spread
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, way_text
-from benchmarks.exact.regret import JudgedMetaEpisode, judge, report_of
+from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
+from benchmarks.exact.regret import report_of
 from benchmarks.play.sitting import Sitting
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game, NotEnumerable

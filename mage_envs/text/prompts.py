@@ -160,6 +160,24 @@ class ReflectView:
     """Answers of that episode inside the window."""
 
 
+class BeliefView(NamedTuple):
+    """The content of a question for the opponent between two episodes."""
+
+    frame: Frame
+    episode: int
+    """Index of the episode that follows."""
+    names: Sequence[str]
+    """Opponents to choose from."""
+    memory: str = ""
+    """Memory section of the episode's play prompts."""
+    heading: str = ""
+    """Heading of the memory, instead of the style's own words."""
+    continues: bool = False
+    """True if the chat already shows the rest."""
+    previous: EpisodeRecord | None = None
+    """The previous episode, if the chat does not state its end yet."""
+
+
 class PromptStyle(Protocol):
     """The wording of prompts and of answers.
 
@@ -217,6 +235,18 @@ class StatesSetting(Protocol):
         ...
 
 
+@runtime_checkable
+class AsksBelief(Protocol):
+    """A style with words for the question which of the named opponents the learner faces."""
+
+    belief_tag: str
+    """Tag around the number or the name of an opponent in a reply."""
+
+    def ask_belief(self, view: BeliefView) -> str:
+        """Return the complete prompt for the question, or the next message of a conversation."""
+        ...
+
+
 def answer_text(record: TurnRecord) -> str:
     """Return the answer in the words of a transcript."""
     if record.action is None:
@@ -226,6 +256,8 @@ def answer_text(record: TurnRecord) -> str:
 
 
 # -- the words that the styles `plain`, `paper` and `prose` share ------------------------------------------------
+
+_KNOWN = "What you know from earlier episodes"
 
 
 def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
@@ -240,6 +272,7 @@ class Sentences(ABC):
 
     action_tag: str | None = "action"
     remark_tag: str | None = "remark"
+    belief_tag = "type"
 
     # -- the words in which the styles differ ---------------------------------------------------------------
 
@@ -271,7 +304,7 @@ class Sentences(ABC):
         if view.omitted or len(view.turns) > view.full_turns:
             parts.append(f"# How this episode began\n{view.first_observation}")
         if view.memory:
-            parts.append(f"# {view.heading or 'What you know from earlier episodes'}\n{view.memory}")
+            parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
         if view.turns:
             parts.append(f"# This episode so far\n{self._turns(view)}")
         if view.thinking:
@@ -306,6 +339,21 @@ class Sentences(ABC):
     def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
         skipped = len(record.turns) - len(shown)
         return f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\nIt ended with:\n{self.ended(record)}"
+
+    def ask_belief(self, view: BeliefView) -> str:
+        parts = [] if view.continues else [f"# Task\n{self.setting(view.frame)}"]
+        if view.previous is not None:
+            parts.append(self.ended(view.previous))
+        if view.memory:
+            parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
+        listed = "\n".join(f"{number}. {name}" for number, name in enumerate(view.names, start=1))
+        asked = "is true in all episodes" if view.frame.spec.series else "is your opponent"
+        parts.append(
+            f"# Question\nEpisode {view.episode} of {view.frame.num_episodes} is over. Which of these {asked}?\n"
+            f"{listed}\n\nThink first if you like. End your reply with one number inside tags, like this: "
+            f"<{self.belief_tag}>1</{self.belief_tag}>"
+        )
+        return "\n\n".join(parts)
 
     @staticmethod
     def _turns(view: PlayView) -> str:

@@ -99,6 +99,15 @@ class BayesPolicy:
             return
         self._hand, self._state, self._said = self._hand + 1, state, []
 
+    def name_opponent(self) -> str:
+        """Return the most likely opponent given the hands so far, the first if several are equally likely."""
+        pool = self._problem.pool
+        belief = np.array(pool.weights)
+        if self._solution is not None:
+            belief = self._solution.meeting.stages[self._hand].beliefs[:, self._state]
+        # In a series of tasks, each opponent has several entries: one for each order of the tasks.
+        return str(pool.entries[int(belief.reshape(len(pool), -1).sum(axis=1).argmax())])
+
     def _solved(self, turn: Turn) -> BayesSolution:
         if self._seat0 is None:
             self._seat0 = turn.player
@@ -181,6 +190,10 @@ class BlindPolicy:
     def distribution(self, turn: Turn) -> Mapping[str, float]:
         """Return probability 1 for the one action."""
         return self._policy(turn).distribution(turn)
+
+    def name_opponent(self) -> str:
+        """Return the opponent with the largest prior probability."""
+        return str(self._pool.entries[int(np.argmax(self._pool.weights))])
 
     def _policy(self, turn: Turn) -> ExactPolicy:
         key = seat, episode = turn.player, turn.episode if self._changes else 0

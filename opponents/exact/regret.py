@@ -15,7 +15,7 @@ regrets, where V is the value of the optimal learner for that credit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,6 +84,10 @@ class HandRegret(NamedTuple):
     """Posterior probability of each opponent of the pool at each choice, before it was made."""
     bests: tuple[str, ...] = ()
     """Best action at each choice, the first if several are equally good."""
+    values: tuple[Mapping[str, float], ...] = ()
+    """Value of each action at each choice, with optimal play of the rest."""
+    before: tuple[float, ...] = ()
+    """Posterior probability of each opponent before the hand. A series has one entry for each order of its tasks."""
 
     @property
     def adjusted(self) -> float:
@@ -224,6 +228,8 @@ class DecisionValues:
         self._reached: dict[int, Floats] = {}
         """Results of `HandPlan.reached` by the plan's id; the hands keep their plans alive, so ids stay valid."""
         self.prior = np.array((as_pool(pool) if rest is None else rest.pool).weights)
+        self.opponents = len(self.prior) // self._orders
+        """Number of opponents."""
 
     def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
         """Return the regrets of each hand of a meta-episode, in the order of play.
@@ -237,30 +243,57 @@ class DecisionValues:
             judged.append(regret)
         return judged
 
-    def _hand(self, played: PlayedHand, belief: Floats) -> tuple[HandRegret, Floats]:
+    def action_values(self, played: PlayedHand, belief: Floats) -> list[Mapping[str, float] | None]:
+        """Return the value of each action at each choice of a hand, if `belief` is true before the hand.
+
+        A choice that cannot be reached under the belief has None.
+        """
+        worth = self._worth(played, belief)
+        found: list[Mapping[str, float] | None] = []
+        for _, _, numbers, likelihood in self._choices(played):
+            mass = float(likelihood @ belief)
+            values = {action: float(worth[number]) / mass for action, number in numbers.items()} if mass > 0 else None
+            found.append(values)
+        return found
+
+    def _worth(self, played: PlayedHand, belief: Floats) -> Floats:
+        """Return the value of each branch of a hand, times its probability, (B,)."""
+        if self._rest is None:
+            _, plan = self._lived.seated(played.seat, played.episode)
+            return plan.tree.worth(belief[:, None])[:, 0]
+        return self._rest.branches(played.seat, played.place, belief)
+
+    def _choices(
+        self, played: PlayedHand
+    ) -> Iterator[tuple[OwnChoice, Mapping[str, Branch], Mapping[str, int], Floats]]:
+        """Yield each choice of a hand, the branch of each action, its number, and the opponents' likelihoods."""
         lived, plan = self._lived.seated(played.seat, played.episode)
         reached = self._reached.get(id(plan))
         if reached is None:
             reached = self._reached[id(plan)] = plan.reached()
-        if self._rest is None:
-            worth = plan.tree.worth(belief[:, None])[:, 0]
-        else:
-            worth = self._rest.branches(played.seat, played.place, belief)
-        available, regrets, beliefs = float(worth[-1]), list[float](), list[tuple[float, ...]]()
-        bests = list[str]()
-        branch, likelihood = lived.root, np.ones(len(belief))
-        left = available
+        branch = lived.root
         for choice in played.choices:
             options = self._options(branch, choice, played.seat)
             numbers = {action: plan.number[id(after)] for action, after in options.items()}
             # The player's own action is no evidence: all branches of a decision have the same counterfactual
             # probability, so any of them gives the likelihood of the decision.
-            likelihood = reached[next(iter(numbers.values()))]
+            yield choice, options, numbers, reached[next(iter(numbers.values()))]
+            branch = options[choice.action]
+
+    def _hand(self, played: PlayedHand, belief: Floats) -> tuple[HandRegret, Floats]:
+        lived, _ = self._lived.seated(played.seat, played.episode)
+        worth = self._worth(played, belief)
+        available, regrets, beliefs = float(worth[-1]), list[float](), list[tuple[float, ...]]()
+        bests, each = list[str](), list[Mapping[str, float]]()
+        branch, likelihood = lived.root, np.ones(len(belief))
+        left = available
+        for choice, options, numbers, likelihood in self._choices(played):
             # Values are multiplied by the probability of the decision, so divide by it.
             mass = float(likelihood @ belief)
             if mass <= 0:
                 raise ValueError(f"{choice.information_state!r} cannot be reached against this pool.")
             values = {action: float(worth[number]) / mass for action, number in numbers.items()}
+            each.append(values)
             row = choice.probabilities or {choice.action: 1.0}
             # The orders of the tasks of one opponent are neighbours.
             beliefs.append(tuple((likelihood * belief / mass).reshape(-1, self._orders).sum(axis=1).tolist()))
@@ -292,6 +325,8 @@ class DecisionValues:
             regrets=tuple(regrets),
             beliefs=tuple(beliefs),
             bests=tuple(bests),
+            values=tuple(each),
+            before=tuple(belief.tolist()),
         )
         return regret, after
 

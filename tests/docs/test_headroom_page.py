@@ -20,7 +20,7 @@ def test_the_commands_run_as_printed(
     monkeypatch.chdir(tmp_path)
     lines = [line for block in PAGE if block.language in SHELL for line in block.text.splitlines()]
     commands = [line for line in lines if not line.startswith(EXPERIMENTS)]
-    assert len(commands) == 12
+    assert len(commands) == 14
     for command in commands:
         program, *words = shlex.split(command)
         assert program == "mage"

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, local_generator
-from mage_envs.core import BY_THE_RULES, Game, Policy, RemembersMetaEpisode, SeesResults, Turn, hand_results
+from mage_envs.core import (
+    BY_THE_RULES,
+    Game,
+    Policy,
+    RemembersMetaEpisode,
+    SeesResults,
+    Turn,
+    hand_results,
+)
 from mage_envs.exceptions import reason_of, stops
 from mage_envs.loading.arguments import nearest_name, parse
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
+from wrappers.memory import BELIEF, NamesOpponent
 
 if TYPE_CHECKING:
     from opponents.llm import AnswerStream, EndpointGenerator
@@ -280,7 +289,10 @@ class _PolicyGenerator:
             if prompt.seed[2] == 0:
                 seated.begin()
             seated.on_hand_results(prompt.info)
-            text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
+            if prompt.info.get("kind") == BELIEF:
+                text = seated.policy.name_opponent() if isinstance(seated.policy, NamesOpponent) else ""
+            else:
+                text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
         # A policy may be a user's code. Its failure is counted and masked, and must not end the evaluation.
         except BaseException as error:
             if stops(error):

@@ -114,6 +114,10 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         out = out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
     own = replace(options, agents=(name,), memory=memory or options.memory, out=out)
     setting = setting_from(own, agent)
+    if own.elicit:
+        from benchmarks.evaluation.run.elicitation import eliciting
+
+        setting = eliciting(setting, agent)
     if own.control is None:
         if own.source is not None:
             raise ValueError("--from requires --control other. Add --control other, or remove --from.")

@@ -79,6 +79,9 @@ class PanelOptions:
     source: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Run to take memories from (with --control other)")
     ] = None
+    elicit: Annotated[
+        bool, typer.Option(help="Between episodes, ask which opponent of the panel the agent faces: one extra call")
+    ] = False
     sampling: Annotated[
         Mapping[str, float] | None,
         typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),

@@ -18,8 +18,9 @@ from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES, AdaptCell
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, played_in, score_of, suite_score
+from benchmarks.exact.judged_hands import judge
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.exact.regret import Horizon, judge
+from benchmarks.exact.regret import Horizon
 from benchmarks.records.record_store import Records
 from mage_envs.core import State, Turn
 from mage_envs.registry import make_game

@@ -1,0 +1,91 @@
+"""The hands of a meta-episode, reconstructed from its steps and prompts, with the regret of their decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchmarks.exact.recorded_generator import SeenPrompt
+from mage_envs.core import BY_THE_RULES
+from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand
+from trainer.method.trajectory import Step, Trajectory
+
+
+class JudgedMetaEpisode(NamedTuple):
+    """A meta-episode with the regret of its hands."""
+
+    trajectory: Trajectory
+    choices: list[list[OwnChoice]]
+    hands: list[HandRegret]
+    episode_of: list[int]
+    played: Sequence[PlayedHand] = ()
+
+
+def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> JudgedMetaEpisode:
+    """Return the judged hands of a meta-episode. Arguments as in `played_hands`."""
+    hands = played_hands(trajectory, seen)
+    return JudgedMetaEpisode(
+        trajectory=trajectory,
+        choices=[list(hand.choices) for hand in hands],
+        hands=values.judge(hands),
+        episode_of=[hand.episode for hand in hands],
+        played=hands,
+    )
+
+
+def played_hands(trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> list[PlayedHand]:
+    """Return the hands of a meta-episode, reconstructed from its steps and the results in its prompts.
+
+    The meta-episode may be running: then its last hand has no value yet, and `seen` may include the open prompt.
+    """
+    results = [result for one in seen for result in one.results]
+    starts: list[tuple[int, int]] = []
+    steps: dict[tuple[int, int], list[tuple[Step, SeenPrompt]]] = {}
+    for step, one in zip(trajectory.steps, seen):
+        if step.phase == "play":
+            key = (step.episode, step.hand)
+            if key not in steps:
+                starts.append(key)
+            steps.setdefault(key, []).append((step, one))
+    hands: list[PlayedHand] = []
+    # Only the rest of the meta-episode as the horizon uses the places, and it judges finished meta-episodes.
+    planned = trajectory.episodes[0].hands if trajectory.episodes else 1
+    places = [episode * planned + hand for episode, hand in starts]
+    # If an episode ends early, its last hand is followed by hands that are never played. `skipped` counts them.
+    following = [*places[1:], trajectory.num_episodes * planned]
+    at = 0
+    for number, key in enumerate(starts):
+        mine = [
+            OwnChoice(step.information_state, step.action, one.probabilities)
+            for step, one in steps[key]
+            if step.action is not None
+        ]
+        last = steps[key][-1][0]
+        place, skipped = places[number], following[number] - places[number] - 1
+        # If time runs out, the hands of the episode that are never played have results of their own.
+        told = results[at : at + 1 + skipped]
+        # The result of a hand reaches the agent with its next prompt, so the last hand has none. Its value is the rest
+        # of its episode's value, and its ending is not needed because no decision follows.
+        if told:
+            by_rules, ending = told[0].ended_by == BY_THE_RULES, told[0].observation
+            value = sum(result.value for result in told)
+        elif key[0] >= len(trajectory.episodes):
+            by_rules, value, ending = True, 0.0, None
+        else:
+            episode = trajectory.episodes[key[0]]
+            by_rules, ending = last.invalid_reason is None and not episode.timeout, None
+            value = episode.value - sum(hand.value for hand in hands if hand.episode == key[0])
+        at += len(told)
+        hands.append(
+            PlayedHand(
+                seat=last.seat,
+                choices=mine,
+                value=value,
+                ending=ending if by_rules else None,
+                by_rules=by_rules,
+                episode=key[0],
+                place=place,
+                skipped=skipped,
+            )
+        )
+    return hands

@@ -67,6 +67,8 @@ class GameSpec:
     """True if the prompts of the paper list the legal actions, as those of the style `paper` then do."""
     nearest: Callable[[str, Sequence[str]], str] | None = field(default=None, compare=False, repr=False)
     """Module-level function from (invalid answer, listed actions) to its legal form; None: the most similar action."""
+    neutral: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Phrases to neutral ones, for the prompt style `neutral`. A lower-case phrase also counts capitalised."""
     has_intermediate_rewards: bool = False
     """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False

@@ -33,7 +33,7 @@ ORDER, SOURCE = 11, 12
 class Frozen(Control):
     """Control that keeps the memory of the first episode until the end."""
 
-    def begin(self, seed: int, task: str) -> None:
+    def begin(self, seed: int, task: str, seat: Any = None) -> None:
         self._chat: list[Message] = []
 
     def allows(self, after: bool, episode: int) -> bool:
@@ -56,7 +56,7 @@ class Frozen(Control):
 class Shuffled(Control):
     """Control that shuffles the memory's items, which are the blocks of its text between blank lines."""
 
-    def begin(self, seed: int, task: str) -> None:
+    def begin(self, seed: int, task: str, seat: Any = None) -> None:
         self._streams = Streams(seed)
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
@@ -77,18 +77,24 @@ class Other(Control):
         """Read a source by the digest from `keep_source`. Raises ValueError if it is not in this machine's cache."""
         self._entries = _read_source(source)
 
-    def begin(self, seed: int, task: str) -> None:
+    def begin(self, seed: int, task: str, seat: Any = None) -> None:
+        found = self._fitting(seed, task, seat)
+        self._chosen = found[int(Streams(seed).number(SOURCE) * len(found))]["episodes"]
+
+    def _fitting(self, seed: int, task: str, seat: Any) -> Sequence[Mapping[str, Any]]:
+        """Return the entries to choose from. Raises ValueError if there are none."""
         others = [one for one in self._entries if one["task"] != task]
         if not others:
             raise ValueError(f"Control 'other': the run in --from contains only {task}. Use one with more opponents.")
-        self._chosen = others[int(Streams(seed).number(SOURCE) * len(others))]["episodes"]
+        return others
 
     def allows(self, after: bool, episode: int) -> bool:
         return False
 
     def _at(self, episode: int) -> Mapping[str, Any]:
         if episode >= len(self._chosen):
-            raise ValueError(f"Control 'other': the run in --from has {len(self._chosen)} episodes. Use a longer run.")
+            name = type(self).__name__.lower()
+            raise ValueError(f"Control {name!r}: the run in --from has {len(self._chosen)} episodes. Use a longer run.")
         entry: Mapping[str, Any] = self._chosen[episode]
         return entry
 
@@ -102,6 +108,22 @@ class Other(Control):
 
     def previous(self, records: Sequence[EpisodeRecord]) -> EpisodeRecord:
         return record_of(self._at(len(records))["previous"])
+
+
+class Same(Other):
+    """Control that shows the memory of a meta-episode with the same opponent and other deals, before the same episode.
+
+    Unlike its own memory, it holds no cards and no moves of the learner's own meta-episode.
+    """
+
+    def _fitting(self, seed: int, task: str, seat: Any) -> Sequence[Mapping[str, Any]]:
+        found = [one for one in self._entries if one["task"] == task and one["seed"] != seed]
+        if not found:
+            raise ValueError(
+                f"Control 'same': the run in --from has no other deals with {task}. Use one with more rows."
+            )
+        # In another seat the learner saw other things, so such a memory is the second choice.
+        return [one for one in found if one["seat"] == seat] or found
 
 
 class Given(Control):
@@ -120,9 +142,12 @@ CONTROLS: Mapping[str, Callable[..., Control]] = {
     "frozen": Frozen,
     "shuffled": Shuffled,
     "other": Other,
+    "same": Same,
     "given": Given,
 }
 """Builders of the controls by their name in a specification. `other@DIGEST` includes the digest of its source."""
+SOURCED = ("other", "same")
+"""Controls that copy memories from a source."""
 
 
 def split_control(memory: Any) -> tuple[Control, Any]:
@@ -142,8 +167,10 @@ def split_control(memory: Any) -> tuple[Control, Any]:
             f"memory={memory!r}: unknown control {name!r}.{nearest_name(name, CONTROLS)} Choose {', '.join(CONTROLS)}."
         )
     # The digest becomes a file name in the cache, so any other text could name a file outside it.
-    if (name == "other") != bool(at) or (at and not re.fullmatch(r"[0-9a-f]{32}", source)):
-        raise ValueError(f"memory={memory!r}: only the control other names a source: other@DIGEST/NAME.")
+    if (name in SOURCED) != bool(at) or (at and not re.fullmatch(r"[0-9a-f]{32}", source)):
+        raise ValueError(
+            f"memory={memory!r}: only the controls {' and '.join(SOURCED)} name a source: other@DIGEST/NAME."
+        )
     return CONTROLS[name](*([source] if at else [])), rest
 
 
@@ -157,7 +184,8 @@ def _path(digest: str) -> Path:
 def keep_source(entries: Sequence[Mapping[str, Any]]) -> str:
     """Store the memories of meta-episodes in the cache. Return the digest of the stored source.
 
-    An entry has a `task` and a list `episodes`. Each episode has `text`, `chat` and `previous` (None in episode 0).
+    An entry has a `task` and a list `episodes`, and for the control `same` the `seed` and the `seat` of its task. Each
+    episode has `text`, `chat` and `previous` (None in episode 0).
     """
     text = json.dumps(list(entries), sort_keys=True, separators=(",", ":"))
     digest = sha256(text.encode()).hexdigest()[:32]
@@ -176,8 +204,8 @@ def _read_source(digest: str) -> Sequence[Mapping[str, Any]]:
         text = ""
     if sha256(text.encode()).hexdigest()[:32] != digest:
         raise ValueError(
-            f"Control 'other': its source {digest[:12]} is not in the cache ({path.parent}), or was changed. "
-            "Create it again with mage eval … --control other --from RUN."
+            f"Control: its source {digest[:12]} is not in the cache ({path.parent}), or was changed. "
+            "Create it again with mage eval … --control NAME --from RUN."
         )
     entries: Sequence[Mapping[str, Any]] = json.loads(text)
     return entries

@@ -119,8 +119,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._replays = replays or self._single_player
         self._shows_score = not self._single_player if show_score is None else show_score
         control, strategy = split_control(memory)
-        self.memory, self._chat = as_memory(strategy), Chat(context == "conversation")
         self.style: PromptStyle = as_style(style, self.env_metadata.spec)
+        self.memory, self._chat = as_memory(strategy), Chat(context == "conversation", self.style)
         question = None
         if elicit is not None:
             # Imported here, because most meta-episodes ask no question.
@@ -207,7 +207,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             self._episode.thinking.append(parsed.thought)
             self._ask_play()
             return outcome(penalty=penalty_of(reply, None, self.env_metadata.settings)) | {"thought": True}
-        text = parsed.answer if reason is None else None
+        text = self._chat.renaming.read(parsed.answer) if reason is None and parsed.answer is not None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
         # The environment receives an overflow unchanged, because it ends the episode as a timeout. Other texts must be
         # valid Unicode, because the environment may quote them in an observation.

@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
-from mage_envs.text.prompts import EpisodeRecord, TurnRecord
+from mage_envs.text.prompts import EpisodeRecord, PromptStyle, Renames, Renaming, TurnRecord
 from wrappers.memory import (
     BELIEF,
     REMARK,
@@ -42,9 +42,10 @@ Message = dict[str, str]
 class Chat:
     """Messages that the model's next answer replies to."""
 
-    def __init__(self, converses: bool) -> None:
+    def __init__(self, converses: bool, style: PromptStyle) -> None:
         self.converses = converses
         """True if messages are appended. Otherwise every message starts a new chat."""
+        self.renaming = style.renaming if isinstance(style, Renames) else Renaming()
         self.text = ""
         """Newest message to the model."""
         self.fresh = True
@@ -67,7 +68,8 @@ class Chat:
         """Set the next message to the model."""
         self.fresh = self._restored or not self._messages
         self._restored = False
-        self.text = text
+        # All prompts pass here, so that no word is left out.
+        self.text = text = self.renaming.shown(text)
         if self.converses:
             self._messages.append({"role": "user", "content": text})
 
@@ -192,8 +194,8 @@ _SERVED: WeakValueDictionary[int, MemoryCalls] = WeakValueDictionary()
 class Control:
     """Base class without any effect. Each subclass changes one aspect of the memory."""
 
-    def begin(self, seed: int, task: str) -> None:
-        """Start a meta-episode. `task` is the opponent's name, otherwise the task, otherwise the seed of the reset."""
+    def begin(self, seed: int, task: str, seat: Any = None) -> None:
+        """Start a meta-episode in a seat. `task` is the opponent's name, otherwise the task, otherwise the seed."""
 
     def meet(self, env: gym.Env[Any, Any]) -> None:
         """Read from the environment what the control needs. Called after the reset of each episode."""
@@ -304,7 +306,7 @@ class MemoryCalls:
         self._named.clear()
         self.play()
         self.memory.begin()
-        self.control.begin(seed, str(options.get("opponent") or options.get("task") or seed))
+        self.control.begin(seed, str(options.get("opponent") or options.get("task") or seed), options.get("seat"))
 
     def end(self) -> None:
         """End the meta-episode."""

@@ -156,7 +156,8 @@ def regret(
     check_deals(env_id, env_kwargs)
     rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
     values = DecisionValues(game, dict(weights), rest=rest)
-    watched = WatchedGenerator.of(agent, game, scored)
+    # A model would be scored on the game's own words, which the style `neutral` hides.
+    watched = WatchedGenerator.of(agent, game, scored and dict(env_kwargs or {}).get("style") != "neutral")
     judged: list[JudgedMetaEpisode] = []
     for at in range(0, len(tasks), batch):
         part = tasks[at : at + batch]

@@ -25,7 +25,7 @@ from mage_envs.text.styles import DEFAULT_STYLE
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
-COMPARED = ("memory",)
+COMPARED = ("memory", "style")
 """Options that may differ between runs that are compared."""
 _NOT_RECORDED = ("ids", "sizes", "defaults", "variable", "stand_in")
 """Fields of a panel that its tasks do not depend on, and the function of its task ids, which no file can hold."""

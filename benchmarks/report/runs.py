@@ -82,7 +82,7 @@ class ReportedRun:
     def method(self) -> str:
         """The agent, with its memory if there is one."""
         # A control names the run whose memories it reads; rows of the same control belong together.
-        memory = re.sub(r"^other@\w+", "other", self.about["setting"]["options"]["memory"])
+        memory = re.sub(r"^(\w+)@\w+", r"\1", self.about["setting"]["options"]["memory"])
         name: str = self.about["agent"]["name"]
         return name if memory == "none" else f"{name} + {memory}"
 

@@ -129,6 +129,24 @@ def first_state(terms: Terms, first: tuple[int, ...], second: tuple[int, ...]) -
     return BargainState(terms, (first, second), (), Origin(first_state, (terms, first, second)))
 
 
+NEUTRAL = {
+    "Bargaining": "Game",
+    "book": "disc",
+    "hat": "cube",
+    "ball": "cone",
+    "offer": "pass",
+    "an offer": "a pass",
+    "offers": "passes",
+    "accept": "close",
+    "accepts": "closes",
+    "accepted": "closed",
+    "refuse": "drop",
+    "refuses": "drops",
+    "refused": "dropped",
+}
+"""Words for the style `neutral`."""
+
+
 def _facts(terms: Terms) -> GameSpec:
     return GameSpec(
         name="Bargaining",
@@ -147,6 +165,7 @@ def _facts(terms: Terms) -> GameSpec:
         # so the limit is higher.
         max_turns=terms.offers + 4,
         actions=(*TAKEN, ACCEPT, REFUSE),
+        neutral=NEUTRAL,
     )
 
 

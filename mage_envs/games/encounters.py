@@ -118,6 +118,12 @@ def first_state(kind: str, number: int) -> EncounterState:
     return EncounterState(kind, own, Origin(first_state, (kind, number)))
 
 
+def _neutral(specs: Sequence[GameSpec]) -> dict[str, str]:
+    """Return the neutral words of all encounters, whose titles name games."""
+    titles = {one.title: "Game" for one in ENCOUNTERS.values()}
+    return {phrase: word for spec in specs for phrase, word in spec.neutral.items()} | titles
+
+
 def _facts(games: Sequence[str]) -> GameSpec:
     specs = [game_of(kind).spec for kind in games]
     return GameSpec(
@@ -131,6 +137,7 @@ def _facts(games: Sequence[str]) -> GameSpec:
         max_return=1.0,
         max_turns=max(spec.max_turns for spec in specs),
         actions=tuple(dict.fromkeys(action for spec in specs for action in spec.actions or ())),
+        neutral=_neutral(specs),
         series=True,
         stays="The other player is the same person throughout. Every episode is another game.",
     )

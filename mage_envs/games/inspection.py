@@ -52,6 +52,28 @@ class InspectionRound(StageGame):
         return mean >= 0.5
 
 
+NEUTRAL = {
+    "Inspection game": "Game",
+    "defender": "opener",
+    "attacker": "visitor",
+    "inspect": "open",
+    "inspects": "opens",
+    "inspected": "opened",
+    "break into": "enter",
+    "breaks into": "enters",
+    "catch": "meet",
+    "catch per round": "meeting per round",
+    "catches per round": "meetings per round",
+    "caught": "met",
+    "vault": "circle",
+    "gallery": "square",
+    "archive": "star",
+    "garage": "cross",
+    "garden": "wave",
+}
+"""Words for the style `neutral`."""
+
+
 def _facts(rounds: int) -> GameSpec:
     worth = ", ".join(f"the {place} {value}" for place, value in WORTH.items())
     return GameSpec(
@@ -69,6 +91,7 @@ def _facts(rounds: int) -> GameSpec:
         # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * rounds,
         actions=PLACES,
+        neutral=NEUTRAL,
     )
 
 

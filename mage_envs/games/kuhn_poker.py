@@ -32,6 +32,26 @@ _VERBS = {"check": "checks", "bet": "bets", "call": "calls", "fold": "folds"}
 _YOU = {0: "first", 1: "second"}
 
 
+NEUTRAL = {
+    "Kuhn Poker": "Card game",
+    "J": "low",
+    "Q": "middle",
+    "K": "high",
+    "chip": "unit",
+    "chips": "units",
+    "pot": "store",
+    "check": "wait",
+    "checks": "waits",
+    "bet": "lift",
+    "bets": "lifts",
+    "call": "match",
+    "calls": "matches",
+    "fold": "leave",
+    "folds": "leaves",
+}
+"""Words for the style `neutral`."""
+
+
 def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
     """Yield (True if it was `player`'s move, action) for every move so far."""
     for index, letter in enumerate(betting):
@@ -180,6 +200,7 @@ class KuhnPoker(TableGame):
         max_turns=6,
         actions=("check", "bet", "call", "fold"),
         words=_words,
+        neutral=NEUTRAL,
         lists_actions_in_paper=False,
         has_pictures=True,
     )

@@ -93,6 +93,20 @@ class Dilemma(StageGame):
         return mean >= self.reward - 1e-9
 
 
+NEUTRAL = {
+    "Prisoner's dilemma": "Game",
+    "cooperate": "go left",
+    "cooperates": "goes left",
+    "cooperated": "went left",
+    "cooperating": "going left",
+    "defect": "go right",
+    "defects": "goes right",
+    "defected": "gone right",
+    "defecting": "going right",
+}
+"""Words for the style `neutral`."""
+
+
 def _facts(stage: Dilemma, noise: float) -> GameSpec:
     rules = (
         f"Prisoner's dilemma, {stage.rounds} round{'s' * (stage.rounds != 1)}. In each round both players choose at "
@@ -117,6 +131,7 @@ def _facts(stage: Dilemma, noise: float) -> GameSpec:
         # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * stage.rounds,
         actions=(COOPERATE, DEFECT),
+        neutral=NEUTRAL,
         has_pictures=True,
     )
 

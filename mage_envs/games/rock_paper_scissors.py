@@ -45,6 +45,16 @@ class Throw(StageGame):
         return f"{paid.count(1)} won, {paid.count(-1)} lost, {paid.count(0)} drawn."
 
 
+NEUTRAL = {
+    "Rock, paper, scissors": "Game",
+    "rock, paper, scissors": "the game of colours",
+    "rock": "red",
+    "paper": "green",
+    "scissors": "blue",
+}
+"""Words for the style `neutral`."""
+
+
 def _facts(rounds: int) -> GameSpec:
     return GameSpec(
         name="RockPaperScissors",
@@ -58,6 +68,7 @@ def _facts(rounds: int) -> GameSpec:
         # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * rounds,
         actions=CHOICES,
+        neutral=NEUTRAL,
     )
 
 

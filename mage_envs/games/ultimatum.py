@@ -124,6 +124,25 @@ def first_state(pie: int, offers: int) -> UltimatumState:
     return UltimatumState(pie, offers, (), Origin(first_state, (pie, offers)))
 
 
+NEUTRAL = {
+    "Ultimatum game": "Game",
+    "pie": "stock",
+    "pies": "stocks",
+    "slice": "unit",
+    "slices": "units",
+    "offer": "pass",
+    "offers": "passes",
+    "offered": "passed",
+    "accept": "close",
+    "accepts": "closes",
+    "accepted": "closed",
+    "refuse": "drop",
+    "refuses": "drops",
+    "refused": "dropped",
+}
+"""Words for the style `neutral`."""
+
+
 def _facts(offers: int, pie: int) -> GameSpec:
     series = (
         "" if offers == 1 else f" Then another pie is shared in the same way, {offers} in all; each is a new offer."
@@ -144,6 +163,7 @@ def _facts(offers: int, pie: int) -> GameSpec:
         max_turns=2 * offers + 2,
         has_pictures=True,
         actions=(*(offer(slices) for slices in range(1, pie + 1)), ACCEPT, REFUSE),
+        neutral=NEUTRAL,
     )
 
 

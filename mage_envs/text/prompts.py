@@ -235,6 +235,25 @@ class StatesSetting(Protocol):
         ...
 
 
+class Renaming:
+    """Other words for a game in prompts and answers; here none."""
+
+    def shown(self, text: str) -> str:
+        """Return a text of a prompt in the words that the model sees."""
+        return text
+
+    def read(self, answer: str) -> str:
+        """Return an answer in the words of the game."""
+        return answer
+
+
+@runtime_checkable
+class Renames(Protocol):
+    """A style with other words for the game."""
+
+    renaming: Renaming
+
+
 @runtime_checkable
 class AsksBelief(Protocol):
     """A style with words for the question which of the named opponents the learner faces."""

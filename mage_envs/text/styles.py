@@ -22,6 +22,13 @@ def _prose(spec: GameSpec) -> PromptStyle:
     return Prose()
 
 
+def _neutral(spec: GameSpec) -> PromptStyle:
+    # Imported here, because few runs use it.
+    from mage_envs.text.neutral import Neutral
+
+    return Neutral(spec)
+
+
 def _words(spec: GameSpec) -> PromptStyle:
     # Imported here, because the other styles need no vocabulary.
     from mage_envs.text.words.style import Words
@@ -33,6 +40,7 @@ STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {
     "plain": lambda spec: Plain(),
     "paper": lambda spec: Paper(),
     "prose": _prose,
+    "neutral": _neutral,
     "words": _words,
 }
 """Functions that create a style for a game with this specification."""

@@ -15,7 +15,7 @@ from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
 from mage_envs.text.generation import Completion, Generator, Prompt
-from wrappers.controls import keep_source, record_json, split_control
+from wrappers.controls import SOURCED, keep_source, record_json, split_control
 from wrappers.model_calls import Control
 
 BATCH = 256
@@ -30,15 +30,15 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
     Args:
         setting: Setting without a control.
         control: One of `options.ControlName`.
-        source: Folder of the run from which the control `other` copies memories; None for other controls.
+        source: Folder of the run from which the controls `other` and `same` copy memories; None for other controls.
 
     Raises:
         NoRun: If `source` holds no run.
         ValueError: If the setting has a single episode or a control already, or if `source` is missing or does not
             match.
     """
-    if control != "other" and source is not None:
-        raise ValueError("--from requires --control other. Remove --from.")
+    if control not in SOURCED and source is not None:
+        raise ValueError(f"--from requires --control {' or '.join(SOURCED)}. Remove --from.")
     if (episodes := setting.resolved["num_episodes"]) < 2:
         raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
     if control == "none":
@@ -46,10 +46,16 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
     memory = setting.resolved["memory"]
     if type(split_control(memory)[0]) is not Control:
         raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
-    if control == "other":
+    if control in SOURCED:
         if source is None:
-            raise ValueError("--control other requires --from RUN: a run with the same memory to copy memories from.")
-        control = f"other@{keep_source(memories_of(Path(source), setting))}"
+            raise ValueError(
+                f"--control {control} requires --from RUN: a run with the same memory to copy memories from."
+            )
+        entries = memories_of(Path(source), setting)
+        if control == "other":
+            # The digest of a stored source must not change, and `other` needs no more than this.
+            entries = [{name: one[name] for name in ("task", "episodes")} for one in entries]
+        control = f"{control}@{keep_source(entries)}"
     return setting.changed(memory=f"{control}/{memory}")
 
 
@@ -83,7 +89,12 @@ def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
     if found:
         raise ValueError(f"--from {folder} has another outcome when it is executed again: {found[0].lines()[0]}")
     return [
-        {"task": str(line["task"]["opponent"] or line["task"]["task_id"] or line["task"]["seed"]), "episodes": episodes}
+        {
+            "task": str(line["task"]["opponent"] or line["task"]["task_id"] or line["task"]["seed"]),
+            "seed": line["task"]["seed"],
+            "seat": line["task"]["seat"],
+            "episodes": episodes,
+        }
         for line, episodes in zip(lines, taken, strict=True)
     ]
 

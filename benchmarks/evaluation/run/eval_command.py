@@ -120,7 +120,7 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         setting = eliciting(setting, agent)
     if own.control is None:
         if own.source is not None:
-            raise ValueError("--from requires --control other. Add --control other, or remove --from.")
+            raise ValueError("--from requires --control other or same. Add it, or remove --from.")
         return agent, setting, own
     from benchmarks.evaluation.run.controls import controlled
 

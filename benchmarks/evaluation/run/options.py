@@ -17,7 +17,7 @@ from mage_envs.processes import CALL_TIMEOUT_S
 
 ROWS = 64
 """Default number of meta-episodes per opponent and first seat, unless a named panel fixes it."""
-ControlName = Literal["none", "frozen", "shuffled", "other", "given"]
+ControlName = Literal["none", "frozen", "shuffled", "other", "same", "given"]
 """Names of the controls: `none`, and those of `wrappers.controls`."""
 TsvOption = Annotated[bool, typer.Option("--tsv", help="Print tabs between the fields instead of aligned columns")]
 """Type of the parameter `tsv: TsvOption = False`."""
@@ -77,7 +77,8 @@ class PanelOptions:
         ControlName | None, typer.Option(help="Control: remove or exchange the memory (default: no control)")
     ] = None
     source: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="Run to take memories from (with --control other)")
+        str | None,
+        typer.Option("--from", metavar="RUN", help="Run to take memories from, with --control other or same"),
     ] = None
     elicit: Annotated[
         bool, typer.Option(help="Between episodes, ask which opponent of the panel the agent faces: one extra call")

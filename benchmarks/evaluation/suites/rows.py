@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.evaluation.run.sampling import checked, read_sampling
 from mage_envs.loading.arguments import nearest_name
-from wrappers.controls import CONTROLS
+from wrappers.controls import CONTROLS, SOURCED
 
 KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", "model", "pool")
 _SHARED = ("memory", "env_kwargs", "sampling", "control", "pool")
@@ -133,9 +133,10 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
     if control is not None and control not in ("none", *CONTROLS):
         hint = nearest_name(str(control), CONTROLS)
         raise ValueError(f"{where}: unknown control {control!r}.{hint} Use none, {', '.join(CONTROLS)}.")
-    if (control == "other") != isinstance(source, str):
+    if (control in SOURCED) != isinstance(source, str):
         raise ValueError(
-            f"{where}: control other requires from, the name of a row above it; other controls do not accept it."
+            f"{where}: control {' or '.join(SOURCED)} requires from, the name of a row above it; the others do not accept "
+            "it."
         )
     return SuiteRow(
         name=name,

@@ -98,7 +98,7 @@ class PlannedRun:
         """Return the setting to play. A run that it copies memories from must already be below `out`."""
         if self.row.source is None:
             return self.setting
-        return controlled(self.setting, "other", str(out / self.block / self.row.source))
+        return controlled(self.setting, self.row.control or "other", str(out / self.block / self.row.source))
 
 
 def short_names(suite: Suite) -> dict[str, str]:
@@ -193,7 +193,7 @@ def _planned(
     if row.memory is not None:
         options["memory"] = row.memory
     setting = Setting(named, panel, options)
-    if row.control not in (None, "other"):
+    if row.control is not None and row.source is None:
         setting = controlled(setting, row.control, None)
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mage_envs.games.openspiel.loading import sight, without_escapes
@@ -127,6 +127,10 @@ class Texts:
     def words(self) -> WordsOfState:
         """Return the function that splits `key` into words. It can be pickled."""
         return split_at_blanks
+
+    def neutral(self) -> Mapping[str, str]:
+        """Return the words for the style `neutral`, as `GameSpec.neutral`."""
+        return {}
 
     def key(self, state: Any, player: int) -> str:
         """Return a key of the information of `player`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,28 @@ RULES = (
     "cards split the pot. Whoever folds loses what they put in. Win as many chips as you can. The actions are fold, "
     "check, call, raise, as they are listed."
 )
+NEUTRAL = {
+    "Leduc Poker": "Card game",
+    "J": "low",
+    "Q": "middle",
+    "K": "high",
+    "jack": "low card",
+    "queen": "middle card",
+    "king": "high card",
+    "chip": "unit",
+    "chips": "units",
+    "pot": "store",
+    "betting": "lifting",
+    "check": "wait",
+    "checks": "waits",
+    "call": "match",
+    "calls": "matches",
+    "raise": "lift",
+    "raises": "lifts",
+    "fold": "leave",
+    "folds": "leaves",
+}
+"""Words for the style `neutral`."""
 _VERBS = {"fold": "folds", "check": "checks", "call": "calls", "raise": "raises"}
 
 
@@ -70,6 +92,9 @@ class LeducTexts(Texts):
 
     def rules(self) -> str:
         return super().rules() if self._plain else RULES
+
+    def neutral(self) -> Mapping[str, str]:
+        return super().neutral() if self._plain else NEUTRAL
 
     def actions(self) -> tuple[str, ...] | None:
         return None if self._plain else ("fold", "check", "call", "raise")

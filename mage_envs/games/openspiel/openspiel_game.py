@@ -175,6 +175,7 @@ class OpenSpiel(Game):
             max_turns=length if own is OpenSpiel.spec else own.max_turns,
             actions=texts.actions(),
             words=texts.words(),
+            neutral=texts.neutral(),
         )
 
     def initial_state(self, rng: np.random.Generator) -> SpielState:

@@ -130,6 +130,7 @@ def _spec(slack: int, most: int) -> GameSpec:
             "room."
         ),
         players=2,
+        neutral={"Sokoban": "Puzzle", "box": "block"},
         unit="rooms",
         min_return=0.0,
         max_return=1.0,

@@ -8,6 +8,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -191,6 +192,7 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
         "plain": ["--memory", "reflexion"],
         "other": ["--memory", "reflexion", "--control", "other", "--from", str(tmp_path / "plain")],
         "none": ["--memory", "reflexion", "--control", "none"],
+        "neutral": ["--memory", "reflexion", "--style", "neutral"],
     }.items():
         assert main([*run, *more, "--out", str(tmp_path / name)]) == 0
     memories = {name: Records(tmp_path / name).about["setting"]["options"]["memory"] for name in ("other", "none")}
@@ -198,7 +200,14 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
     assert memories["other"].startswith("other@")
     assert memories["other"].endswith("/reflexion")
     assert main(["replay", str(tmp_path / "other"), "--verify"]) == 0
-    assert main(["compare", str(tmp_path / "plain"), str(tmp_path / "other")]) == 0
+    assert main(["replay", str(tmp_path / "neutral"), "--verify"]) == 0
+    for name in ("other", "neutral"):
+        assert main(["compare", str(tmp_path / "plain"), str(tmp_path / name)]) == 0
+    # A policy reads no words, so it plays the same under other ones.
+    paid = [
+        [one["episodes"] for _, one in sorted(Records(tmp_path / name).lines.items())] for name in ("plain", "neutral")
+    ]
+    assert [[e["value"] for e in one] for one in paid[0]] == [[e["value"] for e in one] for one in paid[1]]
     capsys.readouterr()
     bad = {
         "requires --from RUN": ["--control", "other"],
@@ -213,15 +222,42 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
         "--control frozen requires num_episodes of at least 2, got 1": ["--control", "frozen", "--num-episodes", "1"],
         "already has a control": ["--memory", "frozen/reflexion", "--control", "shuffled"],
         "unknown control 'frzen'. Did you mean 'frozen'?": ["--memory", "frzen/reflexion"],
+        "no other deals with": ["--memory", "reflexion", "--control", "same", "--from", str(tmp_path / "plain")],
         "its source 000000000000 is not in the cache": ["--memory", f"other@{'0' * 32}/none"],
-        "only the control other names a source": ["--memory", "other@../../secret/none"],
+        "only the controls other and same name a source": ["--memory", "other@../../secret/none"],
     }
     for message, words in bad.items():
         assert main([*run, *words]) == 2
         assert message in capsys.readouterr().err
 
 
+def test_the_same_opponent_with_other_deals(tmp_path):
+    """The memory of another meta-episode with the same opponent, in the same seat, and never its own."""
+    plain = Setting(replace(PANEL, rows_per_cell=3), "by hand", {"memory": "history", "num_episodes": 3})
+    own = play(plain, tmp_path / "run")
+    entries = memories_of(tmp_path / "run", plain)
+    same = play(controlled(plain, "same", str(tmp_path / "run")))
+    for trajectory in same:
+        task = trajectory.task
+        fitting = [
+            one
+            for one in entries
+            if (one["task"], one["seat"]) == (task.opponent, task.seat) and one["seed"] != task.seed
+        ]
+        assert len(fitting) == 2
+        for episode, prompt in first_prompts(trajectory).items():
+            assert any(one["episodes"][episode]["text"] in prompt for one in fitting)
+            mine = next(
+                one["episodes"][episode]["text"]
+                for one in entries
+                if (one["task"], one["seat"], one["seed"]) == (task.opponent, task.seat, task.seed)
+            )
+            shown = [one["episodes"][episode]["text"] for one in fitting]
+            assert not mine or mine in shown or mine not in prompt
+    assert len(same) == len(own) == 12
+
+
 def test_a_specification_without_a_control_stands():
     assert split_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
     assert split_control("my.module:Mine")[1] == "my.module:Mine"
-    assert sorted(CONTROLS) == ["frozen", "given", "other", "shuffled"]
+    assert sorted(CONTROLS) == ["frozen", "given", "other", "same", "shuffled"]

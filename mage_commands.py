@@ -119,13 +119,20 @@ COMMANDS = {
     "validate": Entry(
         "benchmarks.records.validate", "Records", "check the files of runs: schema, digests, root, fingerprint, scores"
     ),
+    "attest": Entry(
+        "benchmarks.records.attest",
+        "Records",
+        "play as the verifier of runs: policies and saved models again, models behind endpoints on new seeds",
+    ),
     "export": Entry(
         "benchmarks.records.export",
         "Records",
         "write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set",
     ),
     "leaderboard": Entry(
-        "benchmarks.records.leaderboard", "Records", "compare validated runs of one setting in a table"
+        "benchmarks.records.leaderboard",
+        "Records",
+        "compare validated runs of one setting in a table, or those of suites on a page",
     ),
     "ceilings": Entry(
         "benchmarks.exact.ceilings",

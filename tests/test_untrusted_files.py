@@ -20,6 +20,7 @@ KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines")
 COMMANDS = {
     "validate": lambda run, sound, out: ["validate", run],
     "leaderboard": lambda run, sound, out: ["leaderboard", run],
+    "attest": lambda run, sound, out: ["attest", run],
     "replay": lambda run, sound, out: ["replay", run],
     "report": lambda run, sound, out: ["report", run, "--sample", "2", "--out", out],
     "compare": lambda run, sound, out: ["compare", sound, run],

@@ -1,10 +1,11 @@
-"""`mage leaderboard`: a table of validated runs of one setting, with the checks that each run passed."""
+"""`mage leaderboard`: validated runs of one setting as a table, or of suites as a page, with the checks of each run."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,25 +17,36 @@ from benchmarks.evaluation.tables.comparison import rank_intervals
 from benchmarks.evaluation.tables.markup import markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, reading
+from benchmarks.records.attest import Attestation, attestations_in
+from benchmarks.records.record_store import Records, reading, run_folders
 from benchmarks.records.replay import replay
 from benchmarks.records.validate import problems
-from benchmarks.report.document import REPORT
+from benchmarks.report.document import REPORT, static_page
+from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.text.visible import one_line
 
 MOST_MB = 20
 """Maximum size of a submitted run in 10^6 bytes."""
 
 
-def entry(folder: Path, sample: int) -> dict[str, Any]:
-    """Return one run as JSON values. Raises ValueError if it is not valid, or too large."""
+def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None = None) -> dict[str, Any]:
+    """Return one run as JSON values.
+
+    Args:
+        folder: Folder of the run.
+        sample: Number of meta-episodes to replay.
+        attested: Statements of the verifier by the root of their run.
+
+    Raises:
+        ValueError: If the run is not valid, too large, or contradicted by its attestation.
+    """
     if wrong := problems(folder):
         raise ValueError(f"{folder} is not valid: {wrong[0]}; mage validate {folder} prints all problems.")
     with reading(folder):
-        return _entry(folder, sample)
+        return _entry(folder, sample, attested or {})
 
 
-def _entry(folder: Path, sample: int) -> dict[str, Any]:
+def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> dict[str, Any]:
     # The report is made from the other files, so a submission does not need it.
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != REPORT]
     size = sum(path.stat().st_size for path in files) / 1e6
@@ -49,6 +61,9 @@ def _entry(folder: Path, sample: int) -> dict[str, Any]:
     found = replay(replayed, setting)
     if found:
         raise ValueError(f"{folder} differs from its records when it is replayed: {found[0].lines()[0]}")
+    statement = attested.get(records.root()["root"])
+    if statement is not None and not statement.agreed:
+        raise ValueError(f"{folder} is contradicted by its attestation: {statement.text()}.")
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     row = summary.overall
     measures = [episode.measure(summary.objective) for episode in row.episodes]
@@ -71,6 +86,7 @@ def _entry(folder: Path, sample: int) -> dict[str, Any]:
             "digests": len(lines),
             "replayed": count,
             "ceilings": all(measure.ceiling is not None for measure in measures),
+            "attested": None if statement is None else asdict(statement),
         },
     }
 
@@ -86,7 +102,9 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
     found = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
     for one in sorted(entries, key=lambda one: -one["episodes"][-1][0]):
         checked = one["verified"]
-        told = f"digests, replay of {checked['replayed']}" + (", ceilings" if checked["ceilings"] else "")
+        told = f"digests, {checked['replayed']} replayed" + (", ceilings" if checked["ceilings"] else "")
+        if (statement := checked["attested"]) is not None:
+            told += f", {statement['meta_episodes']} {statement['method']}"
         cells = [_cell(*interval) for interval in one["episodes"]]
         ceiling = NOT_KNOWN if one["ceiling"] is None else f"{one['ceiling']:.3f}"
         played = f"{one['meta_episodes']}/{one['planned']}"
@@ -105,28 +123,77 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
     return found
 
 
+def ranked(entries: Sequence[dict[str, Any]], folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return entries of one setting with their intervals of ranks."""
+    return [one | {"rank": list(rank)} for one, rank in zip(entries, rank_intervals(folders), strict=True)]
+
+
+def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]) -> list[dict[str, Any]]:
+    """Return the tables of a page: one per setting, with the runs that measure it.
+
+    Args:
+        runs: Folders of runs or of suites.
+        sample: Number of meta-episodes to replay per run.
+        attested: Statements of the verifier by the root of their run.
+
+    Raises:
+        ValueError: As `entry`.
+    """
+    found: dict[str, list[tuple[dict[str, Any], Path]]] = {}
+    for folder in (folder for name in runs for folder in run_folders(Path(name))):
+        one = entry(folder, sample, attested)
+        found.setdefault(one["fingerprint"], []).append((one, folder))
+    made = []
+    for print_, members in found.items():
+        entries = ranked([one for one, _ in members], [folder for _, folder in members])
+        made.append(
+            {
+                "title": entries[0]["setting"],
+                "measure": entries[0]["measure"],
+                "fingerprint": print_,
+                "rows": table(entries),
+                "warnings": [f"{one['agent']}: {text}" for one in entries for text in one["warnings"]],
+                "roots": [f"{one['root']}  {one['agent']}" for one in entries],
+            }
+        )
+    return made
+
+
 def _cell(mean: float, low: float | None, high: float | None) -> str:
     return f"{mean:.3f}" if low is None or high is None else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs at one setting")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Folders of runs at one setting; with --page also of suites")
+    ],
     table_format: Annotated[
         Literal["markdown", "csv", "json"], typer.Option("--format", help="Format of the table (default: markdown)")
     ] = "markdown",
     sample: Annotated[int, typer.Option(metavar="N", min=1, help="Meta-episodes to replay per run (default: 32)")] = 32,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", parser=output_path, help="Write a page with one table per setting")
+    ] = None,
+    attested: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Your statements of mage attest --out (default: none)")
+    ] = None,
 ) -> None:
-    """Compare validated runs of one setting in a table.
+    """Compare validated runs of one setting in a table, or those of suites on a page.
 
     Example: mage leaderboard runs/t1/kuhn-k10-paper/react --format csv
     """
-    entries = [entry(Path(name), sample) for name in runs]
+    statements = {} if attested is None else attestations_in(attested)
+    if page is not None:
+        found = groups(runs, sample, statements)
+        write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found))
+        sys.stdout.write(f"{page}: {sum(len(one['roots']) for one in found)} runs in {len(found)} settings\n")
+        return
+    entries = [entry(Path(name), sample, statements) for name in runs]
     prints = {name: one["fingerprint"][:12] for name, one in zip(runs, entries, strict=True)}
     if len(set(prints.values())) > 1:
         told = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
         raise ValueError(f"These runs measure different settings and are not compared (fingerprints: {told}).")
-    ranks = rank_intervals([Path(name) for name in runs])
-    entries = [one | {"rank": list(rank)} for one, rank in zip(entries, ranks, strict=True)]
+    entries = ranked(entries, [Path(name) for name in runs])
     if table_format == "json":
         sys.stdout.write(json.dumps(entries, indent=2) + "\n")
         return

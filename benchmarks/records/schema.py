@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -119,6 +119,24 @@ class RootRecord(StrictRecord):
     missing: list[Index]
     failed: list[Index]
     root: Sha256
+
+
+class AttestationRecord(StrictRecord):
+    """Statement of a verifier on a run, `<root>.json`. docs/publish.md explains the fields."""
+
+    # A field named `schema` would hide a method of pydantic's BaseModel.
+    schema_version: Annotated[int, Field(ge=1, le=1, alias="schema")]
+    root: Sha256
+    fingerprint: Sha256
+    agent: str
+    method: Literal["executed", "challenged"]
+    agreed: bool
+    meta_episodes: Count
+    equal: Count | None
+    nonce: str | None
+    recorded: int | FiniteFloat | None
+    found: int | FiniteFloat | None
+    half: int | FiniteFloat | None
 
 
 class SuiteRunRecord(BaseModel):

@@ -92,6 +92,21 @@ def document(
     return _page(runs, trained, (script, style, head), blocks), blocks
 
 
+def static_page(template: str, **values: Any) -> str:
+    """Return a page without scripts, whose policy forbids all of them.
+
+    Args:
+        template: File name of the template.
+        **values: Values of the template, which it escapes.
+
+    Raises:
+        ImportError: If Jinja is not installed.
+    """
+    style = _part("page.css")
+    policy = f"default-src 'none'; style-src {_allowed(style)}; base-uri 'none'; form-action 'none'"
+    return templates().get_template(template).render(policy=policy, style=style, **values)
+
+
 def _part(name: str) -> str:
     return files("benchmarks.report").joinpath("page", name).read_text("utf-8")
 

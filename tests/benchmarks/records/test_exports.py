@@ -61,7 +61,7 @@ def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys)
     pair = [str(runs / "random"), str(runs / "last")]
     assert main(["leaderboard", *pair]) == 0
     out = capsys.readouterr().out
-    assert "digests, replay of 12, ceilings" in out
+    assert "digests, 12 replayed, ceilings" in out
     assert len([line for line in out.splitlines() if "| scripted:" in line]) == 2
     assert "\n| rank | agent |" in out
     assert main(["leaderboard", *pair, "--format", "json"]) == 0
@@ -96,7 +96,7 @@ def test_the_commands_of_the_document_run_as_printed(tmp_path, monkeypatch, caps
         assert words[0] == "mage"
         assert main(words[1:]) == 0, line
     assert (tmp_path / "calls.csv").exists()
-    assert "digests, replay of 32, ceilings" in capsys.readouterr().out
+    assert "digests, 32 replayed, ceilings" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -135,8 +135,8 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
         raise ValueError(f"{where}: unknown control {control!r}.{hint} Use none, {', '.join(CONTROLS)}.")
     if (control in SOURCED) != isinstance(source, str):
         raise ValueError(
-            f"{where}: control {' or '.join(SOURCED)} requires from, the name of a row above it; the others do not accept "
-            "it."
+            f"{where}: control {' or '.join(SOURCED)} requires from, the name of a row above it; the others do not "
+            "accept it."
         )
     return SuiteRow(
         name=name,

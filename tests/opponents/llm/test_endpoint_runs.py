@@ -135,7 +135,9 @@ def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path:
 def test_the_name_of_an_agent_is_the_users(tmp_path: Path, capfd: Any) -> None:
     words = ["eval", "scripted:first", *KUHN, "--rows", "1", "--name", "First of all"]
     assert ended([*words, "--out", str(tmp_path / "run")]) == 0
-    assert capfd.readouterr().out.startswith("First of all in mage/KuhnPoker-Meta-v0")
+    first, _, table = capfd.readouterr().out.split("\n", 2)
+    assert first == "First of all: memory of earlier episodes is worth nothing on this panel."
+    assert table.startswith("First of all in mage/KuhnPoker-Meta-v0")
     assert read_about(tmp_path / "run")["agent"]["name"] == "First of all"
     assert ended([*words[:2], "scripted:last", *words[2:]]) == 2
     assert "--name names one agent, got 2 agents." in capfd.readouterr().err

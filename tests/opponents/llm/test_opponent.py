@@ -142,7 +142,9 @@ def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixtu
     arguments = ["eval", agent, "--env", META, "--opponents", "kuhn/rock", "--rows", "2"]
     assert main(arguments) == 0
     table = capfd.readouterr().out
-    assert table.startswith(f"llm:tiny-guided,max_tokens=2 in {META}\nseed 0, 4 meta-episodes, sha256 ")
+    title, setting, *_ = table.partition("\n\n")[2].splitlines()
+    assert title == f"llm:tiny-guided,max_tokens=2 in {META}"
+    assert setting.startswith("seed 0, 4 meta-episodes, sha256 ")
     asked = len(server.bodies)
     assert asked >= 12
     assert any("<remark>" in body["messages"][0]["content"] for body in server.bodies), "it reflects too"

@@ -1,4 +1,4 @@
-"""`mage compare`: comparison of runs paired by task. Only agents and memories may differ."""
+"""`mage compare`: comparison of runs paired by task. Only agents, memories and styles may differ."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _check(first: _Played, other: _Played) -> None:
         place, there, here = next(differences(one, two))
         raise ValueError(
             f"{first.folder} and {other.folder} measure different things and are not compared: {place} is "
-            f"{json.dumps(there)} and {json.dumps(here)}. Only agents and {' and '.join(COMPARED)} may differ."
+            f"{json.dumps(there)} and {json.dumps(here)}. Only agents, {' and '.join(COMPARED)} may differ."
         )
 
 
@@ -292,7 +292,7 @@ def command(
 ) -> None:
     """Compare runs of the same tasks: paired differences, intervals, p-values, detectable differences.
 
-    Only agents and memories may differ.
+    Only agents, memories and styles may differ.
 
     Example: mage compare runs/t1/kuhn-k10-paper/reflexion runs/t1/kuhn-k10-paper/react
     """

@@ -163,7 +163,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "x", "--rows", "a"], "mage eval: Invalid value for '--rows': Input should be a valid integer"),
         (
             ["eval", "x", "--control", "frozn"],
-            "'shuffled', 'other', 'given'. Did you mean frozen?",
+            "'shuffled', 'other', 'same', 'given'. Did you mean frozen?",
         ),
         (["eval"], "mage eval: Missing argument 'AGENT'."),
         (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),

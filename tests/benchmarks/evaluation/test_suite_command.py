@@ -310,8 +310,8 @@ def test_the_file_of_the_docs_is_read():
         ("- {name: a, agent: 'scripted:random', memory: amm}", "memory='amm' is unknown; Did you mean 'amem'?"),
         ("- {name: a, agent: 'scripted:random', memory: 'amem:encoder=hsh'}", "Did you mean 'hash'?"),
         ("- {name: a, agent: 'scripted:random', control: frosen}", "unknown control 'frosen'. Did you mean 'frozen'?"),
-        ("- {name: a, agent: 'scripted:random', control: other}", "control other requires from"),
-        ("- {name: a, agent: 'scripted:random', from: a}", "control other requires from"),
+        ("- {name: a, agent: 'scripted:random', control: other}", "control other or same requires from"),
+        ("- {name: a, agent: 'scripted:random', from: a}", "control other or same requires from"),
         ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which must be a row above it."),
         (
             "- {name: a, agent: {kuhn-train: 'scripted:last'}}\n"

@@ -37,8 +37,11 @@ _SERIES: dict[str, TaskSeries] = {}
 
 
 def stated(fact: str, turn: Turn) -> Mapping[str, float]:
-    """Return the move of a fact: it states itself. In the learner's seat it plays the first legal action."""
-    return {fact if turn.player == 1 else turn.legal_actions[0]: 1.0}
+    """Return the move of a fact: it states itself. In the learner's seat it plays at random, until a hand ends."""
+    if turn.player == 1:
+        return {fact: 1.0}
+    # Not one fixed action: with the first one of each page, a visit to a shop would never end.
+    return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
 
 
 def fact_policy(game: Game, fact: str) -> RulePolicy:

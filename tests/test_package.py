@@ -139,6 +139,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     inside = {file.split("/")[1] for file in files if file.startswith("benchmarks/")}
     assert inside == {
         "__init__.py",
+        "paper",
         "__main__.py",
         "py.typed",
         "chaos",

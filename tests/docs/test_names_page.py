@@ -10,6 +10,7 @@ import pytest
 from benchmarks.evaluation.run.agents import split_memory
 from benchmarks.evaluation.run.hugging_face import HuggingFaceOptions
 from benchmarks.evaluation.run.sampling import PAPER, read_sampling
+from benchmarks.evaluation.suites.adapt import REFERENCES
 from benchmarks.executors.naming import _BUILDERS as EXECUTORS
 from mage_envs import make_game
 from mage_envs.loading.arguments import SpecError, bind, parse
@@ -49,7 +50,10 @@ def opponent_texts() -> Iterator[str]:
         yield from split_names(filled(text.partition("+")[0]))
 
 
-OPPONENTS = sorted({text for text in opponent_texts() if not text.startswith(("model", "NAME", *OWN))})
+# `mage adapt policy:NAME` takes names of references, of which each cell makes its own policy.
+OPPONENTS = sorted(
+    {text for text in opponent_texts() if not text.startswith(("model", "NAME", *OWN)) and text not in REFERENCES}
+)
 MEMORY_TEXTS = found(
     rf"--memory[= ]{VALUE}",
     rf"\bmemory=[\"']{VALUE}",

@@ -157,9 +157,13 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "versions.py",
     }
     page = {path.name for path in (ROOT / "benchmarks" / "report" / "page").iterdir()}
-    parts = ("bubbles", "chart", "curves", "page", "results", "summary", "swings", "trained")
+    parts = ("bubbles", "chart", "curves", "leaderboard", "page", "results", "summary", "swings", "trained")
     assert {"page.css", *SCRIPTS, *(f"{part}.html" for part in parts)} == page
     assert {f"benchmarks/report/page/{name}" for name in page} <= set(files)
+    read = (ROOT / "benchmarks").rglob("*.json")
+    own = {path.relative_to(ROOT).as_posix() for path in read if "results" not in path.parts}
+    assert len(own) > 2
+    assert own <= set(files)
     assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/config/presets.py"} <= set(files)
     data = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mage_envs").rglob("*.toml")}
     assert len(data) == 12

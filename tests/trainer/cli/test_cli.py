@@ -267,7 +267,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*DRY, "--env_kwargs", '{"max_turn": 6}'), "unexpected keyword argument 'max_turn'"),
     ((*DRY, "--protocol", "papr"), "choose one of: adaptive, paper"),
     ((*DRY, "--memory", "x"), "choose one of: reflection, history, both, none"),
-    ((*DRY, "--prompt_style", "x"), "choose one of: plain, paper, neutral, prose, words"),
+    ((*DRY, "--prompt_style", "x"), "choose one of: plain, paper, prose, neutral, words"),
     ((*DRY, "--opponents", "kuhn/agressive"), "Did you mean 'kuhn/aggressive'?"),
     ((*DRY, "--opponents", '{"minimax": 1}'), "plays TicTacToe, not KuhnPoker"),
     ((*DRY, "--env_id", "mage/KuhnPokr-Meta-v0"), "KuhnPoker-Meta"),

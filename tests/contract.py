@@ -23,7 +23,11 @@ __all__ = [
     "transcript",
 ]
 
-OPTIONS: dict[str, dict[str, Any]] = {"ALFWorld": {"size": "tiny"}, "WebShop": {"size": "tiny"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ALFWorld": {"size": "tiny"},
+    "ALFWorldHouse": {"turns": 5},
+    "WebShop": {"size": "tiny"},
+}
 """Options with which a game is quick to check."""
 HEAVY = {"mcts": "mcts:20", "ismcts": "ismcts:5", "cfr": "cfr:3", "cfr-argmax": "cfr-argmax:3"}
 """Opponents whose work is their argument, with a small one."""

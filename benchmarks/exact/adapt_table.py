@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.rows import POOL
-from benchmarks.evaluation.tables.sentence import share, share_text
+from benchmarks.evaluation.tables.sentence import share, share_text, verdict
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.adaptation import CellScore, estimate_json, suite_memory, suite_score
 from mage_envs.cli.tables import Block, TextTable
@@ -54,7 +54,7 @@ class AdaptResult:
         score = suite_score(main)
         if score is None:
             return f"{one_line(self.agent)} played no cell in which memory is worth anything."
-        text = f"adapts: {share_text(score)} of what is possible, of which memory {share(suite_memory(main))}"
+        text = f"{verdict(score)}, of which memory {share(suite_memory(main))}"
         for name, cells in self.conditions.items():
             if name != self.main and (other := suite_score(cells)) is not None:
                 text += f"; without a pool description {share_text(other)}"

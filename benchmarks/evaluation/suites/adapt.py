@@ -50,16 +50,15 @@ class AdaptCell:
     """True for a negative control: exact headroom 0, and no score."""
     success: bool = False
     """True if success is the measure of a negative control, else the return."""
+    alone: bool = False
+    """True if `pool` is the name of a single opponent."""
+    counts: bool = True
+    """True if `counting` plays the cell. In a large tree, a best response for each hand takes seconds."""
 
     @property
     def opponents(self) -> str | Mapping[str, float]:
         """Return the opponents as a panel names them."""
         return {self.pool: 1.0} if self.alone else f"pool:{self.pool}"
-
-    @property
-    def alone(self) -> bool:
-        """Return True if the pool is a single opponent."""
-        return self.pool == "pd/tit-for-tat"
 
     @property
     def seats(self) -> Sequence[int]:
@@ -80,8 +79,7 @@ class AdaptCell:
         if reference == "random":
             return "scripted:random"
         if reference == "counting":
-            # A best response for each hand takes seconds in a tree of this size.
-            return None if self.game == "Bargaining" else "policy:counting"
+            return "policy:counting" if self.counts else None
         if reference == "nash":
             return f"policy:{self.nash}" if self.nash else None
         if self.alone:
@@ -149,7 +147,11 @@ CELLS: Mapping[str, AdaptCell] = {
         about="rock, paper, scissors against reactions",
     ),
     "bargaining": AdaptCell(
-        game="Bargaining", pool="bargain/four", seed=109, about="bargaining against four ways to concede"
+        game="Bargaining",
+        pool="bargain/four",
+        seed=109,
+        about="bargaining against four ways to concede",
+        counts=False,
     ),
     "kuhn": AdaptCell(
         game="KuhnPoker",
@@ -189,6 +191,7 @@ CELLS: Mapping[str, AdaptCell] = {
         nash="pd/all-d",
         about="a pool of one: tit-for-tat",
         control=True,
+        alone=True,
     ),
 }
 """Name of a cell to the cell, the negative controls last."""

@@ -26,6 +26,12 @@ def share_text(found: Estimate | None) -> str:
     return share(found.mean) if found.half is None else f"{share(found.mean)} ± {share(found.half)}"
 
 
+def verdict(found: Estimate | None) -> str:
+    """Return `adapts: .43 ± .04 of what is possible`, or that the interval does not lie above 0."""
+    clear = found is not None and found.low is not None and found.low > 0
+    return f"{'adapts' if clear else 'does not measurably adapt'}: {share_text(found)} of what is possible"
+
+
 def adaptation_sentence(summary: Summary) -> str:
     """Return one sentence on the last episode between the best play without memory (0) and the optimal learner (1).
 
@@ -44,5 +50,4 @@ def adaptation_sentence(summary: Summary) -> str:
     found = row.efficiency_estimate(planned - 1, summary.objective)
     gain = row.gain if summary.objective == "returns" else row.success_gain
     memory = None if gain is None else gain.mean / way
-    told = f"{share_text(found)} of what is possible in episode {planned}, of which memory {share(memory)}"
-    return f"{agent} adapts: {told}."
+    return f"{agent} {verdict(found)} in episode {planned}, of which memory {share(memory)}."

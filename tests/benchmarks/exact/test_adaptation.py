@@ -15,12 +15,13 @@ from benchmarks.evaluation.run.agents import make_agent
 from benchmarks.evaluation.run.eval_command import measure
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.scoring.estimates import stratified
+from benchmarks.evaluation.scoring.estimates import Estimate, stratified
 from benchmarks.evaluation.suites.adapt import CELLS, MINI
 from benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from benchmarks.evaluation.suites.paper import named_suite, setting_for
 from benchmarks.evaluation.suites.pool_texts import has_description
 from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.tables.sentence import verdict
 from benchmarks.exact.adapt_table import reference_rows
 from benchmarks.exact.adaptation import exact_values
 from benchmarks.exact.decisions import decisions_of
@@ -161,3 +162,10 @@ def test_the_small_suite_has_at_most_600_calls():
         played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
         calls += sum(len(one.steps) for one in played)
     assert 400 < calls <= 600
+
+
+def test_the_verdict_needs_an_interval_above_zero() -> None:
+    assert verdict(Estimate(0.43, 0.39, 0.47, 50)) == "adapts: .43 ± .04 of what is possible"
+    assert verdict(Estimate(-0.55, -8.32, 7.22, 18)) == "does not measurably adapt: -.55 ± 7.77 of what is possible"
+    assert verdict(Estimate(0.04, 0.0, 0.08, 50)).startswith("does not measurably adapt: ")
+    assert verdict(Estimate(1.0, None, None, 1)) == "does not measurably adapt: 1.00 of what is possible"

@@ -71,6 +71,9 @@ class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
         GRPOConfig.__post_init__(self)  # type: ignore[no-untyped-call]
         started = processes_started()
         if started > self.world_size:
+            # TRL has made a group. The first process serves its store, so it may end only after the others have joined.
+            if torch.distributed.is_available() and torch.distributed.is_initialized():
+                torch.distributed.barrier()
             raise WronglyStarted(
                 f"{started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each would "
                 f"train a model of its own. Add --use_cpu true to train on CPUs, or start one process per GPU."

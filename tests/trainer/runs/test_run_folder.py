@@ -8,7 +8,9 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import sys
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed import distributed_c10d
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 import mage_commands
@@ -346,12 +349,26 @@ def test_more_processes_than_accelerate_sees_are_refused(monkeypatch: pytest.Mon
         MAGEConfig(output_dir=str(tmp_path), report_to="none")
 
 
+class JoinsLate(torch.distributed.ProcessGroupGloo):
+    """A group of a process that needs the store of the first process for longer than that process itself."""
+
+    def __init__(self, store: distributed_c10d.Store, *args: Any, **named: Any) -> None:
+        super().__init__(store, *args, **named)
+        time.sleep(1)
+        store.add("joined", 1)
+
+
 def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
     """Two ranks on a machine without GPUs, and without --use_cpu."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
 
     def rank(number: str) -> None:
-        as_rank((number, number, "2", "2", "29500"))
+        as_rank((number, number, "2", "2", port))
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        if number == "1":
+            vars(distributed_c10d)["ProcessGroupGloo"] = JoinsLate
         with (tmp_path / "stderr").open("a") as sys.stderr:
             code = run("--preset", "mage-kuhn", "--model", "tiny", "--output_dir", str(tmp_path), "--dry-run")
         os._exit(code)

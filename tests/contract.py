@@ -12,6 +12,7 @@ from opponents.exact.tree import is_enumerable
 from opponents.search.openspiel import DoesNotSuit
 
 __all__ = [
+    "FEW",
     "GARBAGE",
     "check_id",
     "enumerable_games",
@@ -29,6 +30,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "WebShop": {"size": "tiny"},
 }
 """Options with which a game is quick to check."""
+FEW: dict[str, dict[str, Any]] = {
+    # Each task of each other house would be compiled first.
+    "ALFWorldHouse": {"opponent": {"house:train0": 1.0, "house:eval0": 1.0}},
+    "Breakthrough": {"rows": 4, "columns": 4},
+}
+"""Options with which a game is quicker still, for checks of options that do not depend on them."""
 HEAVY = {"mcts": "mcts:20", "ismcts": "ismcts:5", "cfr": "cfr:3", "cfr-argmax": "cfr-argmax:3"}
 """Opponents whose work is their argument, with a small one."""
 SHORT = {"rounds": 3, "offers": 3, "sides": 3, "rows": 4, "columns": 4}

@@ -18,7 +18,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,11 +180,26 @@ def distinct(found: Sequence[str], kinds: Sequence[str]) -> list[int]:
     return chosen
 
 
+@contextmanager
+def reserved_port() -> Iterator[str]:
+    """A port of this machine for the store of a group of processes.
+
+    It stays bound until the group has ended, so that no other test gets it. The store may bind it beside this socket,
+    because both reuse addresses and this one does not listen.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield str(held.getsockname()[1])
+
+
 def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told: Path | None = None) -> list[int]:
     """Runs `act` as two ranks; when one ends by itself, the launcher's part is played: the other is killed."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = str(listening.getsockname()[1])
+    with reserved_port() as port:
+        return _run_ranks(act, port, killing, at, told)
+
+
+def _run_ranks(act: Any, port: str, killing: int | None, at: int | None, told: Path | None) -> list[int]:
     ranks = [
         started(
             partial(act, ranks=(str(rank), str(rank), "2", "2", port)),

@@ -90,9 +90,11 @@ VARIANTS = (
     Setup(game="KuhnPoker", pool="kuhn/demo"),
     Setup(game="KuhnPoker", pool="kuhn/demo", options={"reveal": "always"}),
     Setup(game="KuhnPoker", pool="kuhn/demo", options={"reveal": "always"}, hands=3),
-    Setup(game="WebShopCustomer", pool="customer/all"),
-    Setup(game="WebShopCustomer", pool="customer/all", options={"wishes": 2, "size": "medium"}),
-    Setup(game="WebShopCustomer", pool="customer/fit", options={"kind": "fit"}),
+    *(
+        Setup(game="WebShopCustomer", pool=f"customer/{pool}", options=options, episodes=episodes)
+        for pool, options in (("all", {}), ("all", {"wishes": 2, "size": "medium"}), ("fit", {"kind": "fit"}))
+        for episodes in (3, 5)
+    ),
     *(
         Setup(game=split.game, pool=pool, options=options)
         for split in list_splits().values()

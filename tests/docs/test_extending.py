@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -73,6 +74,7 @@ def program(command: str, folder: Path, typed: str = "") -> subprocess.Completed
     return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
 
 
+Run = Callable[[str, Path, str], "subprocess.CompletedProcess[str]"]
 RUN_IN_A_SHELL = (0, 1)
 """Blocks whose commands start as a reader's do. All others need torch."""
 KEPT_IMPORTS = {
@@ -153,18 +155,18 @@ def coward(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("run", "command"),
     [
-        "mage play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1",
-        "mage play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1",
-        "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2",
-        "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2",
-        "mage tournament KuhnPoker --import my_opponents --games 2 --policies kuhn/coward,uniform",
-        "mage tournament KuhnPoker --policies my_opponents:Coward,cfr --games 2 --executor local --out cup",
+        (shell, "mage play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1"),
+        (program, "mage play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1"),
+        (program, "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2"),
+        (program, "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2"),
+        (shell, "mage tournament KuhnPoker --import my_opponents --games 2 --policies kuhn/coward,uniform"),
+        (program, "mage tournament KuhnPoker --policies my_opponents:Coward,cfr --games 2 --executor local --out cup"),
     ],
 )
-def test_opponents_of_the_current_folder_are_found(command: str, coward: Path) -> None:
-    done = shell(command, coward, "bet\ncheck\ncall\n")
+def test_opponents_of_the_current_folder_are_found(run: Run, command: str, coward: Path) -> None:
+    done = run(command, coward, "bet\ncheck\ncall\n")
     assert done.returncode == 0, done.stderr
     assert "oward" in done.stdout
 

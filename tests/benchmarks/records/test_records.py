@@ -211,14 +211,15 @@ class Dies:
         return Asked()
 
 
-def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize("moments", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_kill_at_any_moment_loses_the_open_shard_alone(moments, tmp_path, monkeypatch):
     monkeypatch.setattr(record_store, "SHARD", 4)
     base = named_panel("kuhn-paper")
     setting = Setting(replace(base, size=14), "14 of them")
     whole = recorded(tmp_path / "whole", setting=setting)
     calls = sum(len(line["calls"]) for line in whole.lines.values())
     seen = set()
-    for number, last in enumerate(np.random.default_rng(1).integers(1, calls, 100)):
+    for number, last in enumerate(np.random.default_rng(1).integers(1, calls, moments)):
         folder = tmp_path / f"killed {number}"
         pid = child(lambda folder=folder, last=last: recorded(folder, Dies(int(last)), setting, batch=5))
         assert os.waitpid(pid, 0)[1] == signal.SIGKILL

@@ -16,6 +16,7 @@ from benchmarks.evaluation.scoring.scores import summarise
 from benchmarks.evaluation.suites import named_panel
 from mage_envs import IllegalAction, make_game
 from mage_envs.games.alfworld.houses import FACTS, HOUSES, LONGEST, TASKS
+from mage_envs.games.alfworld.plan import read_problem
 from mage_envs.games.alfworld_house import ALFWorldHouse
 from tests.contract import check_id
 
@@ -34,6 +35,9 @@ def test_no_task_comes_twice_and_houses_are_disjoint() -> None:
         assert sorted(game.errand(np.random.default_rng(seed), number) for number in range(TASKS)) == list(range(TASKS))
     houses = {fact: game.house(fact) for facts in FACTS.values() for fact in facts}
     assert len({house.text.problem for house in houses.values()}) == len(houses) == 2 * HOUSES
+    # So a learner that knows the houses needs no memory, as docs/headroom.md says.
+    problems = [read_problem(house.text.problem) for house in houses.values()]
+    assert len({frozenset(one.names[place] for place in one.receptacle_type) for one in problems}) == len(houses)
     for house in houses.values():
         assert len({task.thing for task in house.tasks}) == TASKS
         assert all(0 < len(task.plan) <= LONGEST for task in house.tasks)

@@ -202,9 +202,9 @@ def test_the_players() -> None:
 
 def test_exact_values(game: WebShopCustomer) -> None:
     solution = CustomerSolution(game)
-    found = headroom(game, "pool:customer/all", objective="success")
-    expected = np.zeros(3)
-    for drawn in product(solution.chances.items(), repeat=3):
+    found = headroom(game, "pool:customer/all", episodes=5, objective="success")
+    expected = np.zeros(5)
+    for drawn in product(solution.chances.items(), repeat=5):
         expected += prod(chance for _, chance in drawn) * np.array(closed_form([tastes for tastes, _ in drawn], SIZES))
     for credit in ("myopic", "sum", "mage", "last"):
         assert found.per_episode[credit] == pytest.approx(tuple(expected))
@@ -217,7 +217,7 @@ def test_exact_values(game: WebShopCustomer) -> None:
     # A score shows less than the parts do.
     scored = headroom(WebShopCustomer(feedback="score"), "pool:customer/all", objective="success")
     assert scored.blind == found.blind
-    assert all(less < more for less, more in zip(scored.per_episode["sum"][1:], expected[1:], strict=True))
+    assert all(less < more for less, more in zip(scored.per_episode["sum"][1:], expected[1:3], strict=True))
 
 
 def test_the_contract() -> None:

@@ -76,20 +76,21 @@ UNSAID = {
 """Pools with known probabilities, and the same ones without."""
 
 
+@pytest.mark.parametrize("seeds", [50, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(UNSAID))
-def test_intervals_of_sampled_moves_contain_the_truth(name: str) -> None:
-    """At least 93% of 200 seeds; evaluated on the moves that chose it, play seems to earn more than it does."""
+def test_intervals_of_sampled_moves_contain_the_truth(name: str, seeds: int) -> None:
+    """At least 93% of the seeds; evaluated on the moves that chose it, play seems to earn more than it does."""
     known, unsaid = UNSAID[name]
     game, pool, exact = KuhnPoker(), OpponentPool(unsaid), headroom(KuhnPoker(), known, episodes=1)
     hits = dict.fromkeys(("blind", "known", "adaptation"), 0)
-    for seed in range(200):
+    for seed in range(seeds):
         single = SingleHands(game=game, pool=pool, seats=(0, 1), objective="returns", samples=20, seed=seed)
         bounds = single.values().bounds
         for measure in hits:
             low, high = bounds[measure]
             hits[measure] += low - 1e-12 <= getattr(exact, measure) <= high + 1e-12
             assert high - low < 0.2
-    assert min(hits.values()) >= 186, hits
+    assert min(hits.values()) >= 0.93 * seeds, hits
 
 
 def test_a_switch_is_sampled_part_by_part() -> None:

@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ import mage_commands
 from mage_envs.files import manifest
 from mage_envs.files.atomic import drafts_of, write_atomically
 from mage_envs.files.manifest import verify_checkpoint
-from tests.interruptions import distinct, forked, killed, points, run_ranks, started, status
+from tests.interruptions import distinct, forked, killed, points, reserved_port, run_ranks, started, status
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
@@ -360,11 +359,8 @@ class JoinsLate(torch.distributed.ProcessGroupGloo):
 
 def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
     """Two ranks on a machine without GPUs, and without --use_cpu."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = str(listening.getsockname()[1])
 
-    def rank(number: str) -> None:
+    def rank(number: str, port: str) -> None:
         as_rank((number, number, "2", "2", port))
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         if number == "1":
@@ -373,7 +369,8 @@ def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
             code = run("--preset", "mage-kuhn", "--model", "tiny", "--output_dir", str(tmp_path), "--dry-run")
         os._exit(code)
 
-    assert [status(child) for child in [started(partial(rank, number)) for number in "01"]] == [2, 2]
+    with reserved_port() as port:
+        assert [status(child) for child in [started(partial(rank, number, port)) for number in "01"]] == [2, 2]
     (line,) = (line for line in (tmp_path / "stderr").read_text().splitlines() if line.startswith("mage: "))
     assert line.startswith("mage: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
 

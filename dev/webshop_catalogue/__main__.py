@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dev.webshop_catalogue.guarantee import built, proven
 from dev.webshop_catalogue.prove import Proof, prove, summary
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certified, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certified, stream
 from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, counted
 from mage_envs.games.webshop.shop import Shop
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         shops = {}
         for held_out in (False, True):
-            families = stream(wanted.size, held_out=held_out, chosen=shipped(wanted.size, held_out))
+            families = stream(wanted.size, held_out=held_out)
             catalogue = built(counted(families, wanted.size), Path(folder, str(held_out)))
             try:
                 told = proven(catalogue)

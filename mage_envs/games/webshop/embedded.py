@@ -19,8 +19,6 @@ from mage_envs.games.webshop.catalogue_maker import (
     CatalogueGoal,
     FamilyRecord,
     certified,
-    edition,
-    shipped,
     stream,
 )
 from mage_envs.games.webshop.products import MadeGoal, Product, normalise
@@ -42,13 +40,13 @@ def embedded(size: str, split: str) -> Path:
     if size not in SIZES:
         raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(map(repr, SIZES))}.")
     held_out = split == HELD_OUT
-    # The key names everything that the content depends on: word lists and draws, file format, and choices of goals.
-    key = f"made-{size}-{VERSION}.{FORMAT}-{edition(size, held_out)}{'-held-out' if held_out else ''}"
+    # The key names everything that the content depends on: word lists and draws, and file format.
+    key = f"made-{size}-{VERSION}.{FORMAT}{'-held-out' if held_out else ''}"
     return cached(key, lambda draft: _generate(draft, size, held_out))
 
 
 def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
-    families = stream(size, held_out=held_out, chosen=shipped(size, held_out))
+    families = stream(size, held_out=held_out)
     about = write_catalogue(draft, products_of(counted(families, size)))
     known, expected = certificate(draft), certified(size, held_out)
     if known != expected:
@@ -98,5 +96,4 @@ def stored(goal: CatalogueGoal) -> MadeGoal:
         attributes=goal.attributes,
         options=options,
         price_upper=goal.price_upper,
-        standing=goal.standing,
     )

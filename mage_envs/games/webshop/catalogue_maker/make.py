@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Iterator
 from functools import lru_cache, partial
+from importlib.resources import files
 from typing import NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker.choices import Choice
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
 from mage_envs.games.webshop.catalogue_maker.family import LARGEST, SMALLEST, Member, family
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, goals
 from mage_envs.games.webshop.catalogue_maker.listing import Listing, listing
 from mage_envs.games.webshop.catalogue_maker.tables import Type, product_types, siblings
 
+VERSION = 3
+"""Version of the generator. Every change of a word list or a draw must increase it, because it changes the result.
+`dev/webshop_catalogue` describes the next steps."""
 SIZES = {"tiny": 100, "small": 1_000, "medium": 10_000, "large": 100_000, "xl": 1_000_000}
 SPLITS = ("train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue")
 TYPOS = 0.04
@@ -44,7 +48,6 @@ def stream(
     *,
     held_out: bool = False,
     typos: float = TYPOS,
-    chosen: Iterable[Choice] = (),
 ) -> Iterator[FamilyRecord]:
     """Yield the families of a catalogue one at a time, so that any size fits in memory.
 
@@ -53,9 +56,7 @@ def stream(
         seed: Seed of the catalogue.
         held_out: If True, the held-out catalogue.
         typos: Probability of a typing error in an instruction.
-        chosen: Choices of candidates for the goals, in order. The first candidate is used if there are no more.
     """
-    choices = iter(chosen)
     for number, count, draws in _families(size, seed, held_out):
         role, kind, other = _role(seed, held_out, number)
         members = family(draws, kind, other, count)
@@ -63,8 +64,8 @@ def stream(
             listing(draws, member, _asin(seed, held_out, number, place)) for place, member in enumerate(members)
         ]
         split = "ood_catalogue" if held_out else role
-        deal = partial(goal_draws, seed, held_out, number)
-        wanted = goals(deal, choices, number, split, members, listings, typos)
+        deal = partial(_goal_draws, seed, held_out, number)
+        wanted = goals(deal, number, split, members, listings, typos)
         yield FamilyRecord(number=number, split=split, members=members, listings=listings, goals=wanted)
 
 
@@ -104,17 +105,23 @@ def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int,
         number += 1
 
 
-def goal_draws(seed: int, held_out: bool, family: int, goal: int, candidate: int) -> Draws:
-    """Return the draws of one candidate for one goal of a family.
+def certified(size: str, held_out: bool) -> str:
+    """Return the certificate of a size's proven catalogue."""
+    certificates = tomllib.loads(files(__package__).joinpath("certificates.toml").read_text("utf-8"))
+    known: str = certificates[size][held_out]
+    return known
+
+
+def _goal_draws(seed: int, held_out: bool, family: int, goal: int) -> Draws:
+    """Return the draws of one goal of a family.
 
     Args:
         seed: Seed of the catalogue.
         held_out: True for the held-out catalogue.
         family: Number of the family.
         goal: Number of the goal in the family.
-        candidate: Number of the candidate.
     """
-    return Draws(seed, _GOALS, held_out, family, goal, candidate)
+    return Draws(seed, _GOALS, held_out, family, goal)
 
 
 def _count(size: str | int) -> int:

@@ -13,29 +13,30 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
+from mage_envs.games.webshop.products import UNLIMITED
 from tests.games.webshop.maker.catalogues import catalogue, make
 
 GOLDEN = {
-    (2, "tiny", 0, False): "5b3aa72b87fcafda",
-    (2, "tiny", 7, True): "d68f50672318862c",
-    (2, "small", 0, False): "86eac5bed646629d",
-    (2, "medium", 0, False): "f615b6862bd4eada",
+    (3, "tiny", 0, False): "6c695df61c765f06",
+    (3, "tiny", 7, True): "d6535decead3987d",
+    (3, "small", 0, False): "7472c6bb5c2eeb6c",
+    (3, "medium", 0, False): "97b1073a20ef8e69",
 }
 """(version, size, seed, held out) to the hash of everything that is made."""
 
 
 STARTS = {
-    (2, "large", False): "ad5ddf6340282e7d",
-    (2, "xl", False): "ad5ddf6340282e7d",
-    (2, "xl", True): "9c3f3ec3780e0a39",
+    (3, "large", False): "ec3b40da5b3784e0",
+    (3, "xl", False): "ec3b40da5b3784e0",
+    (3, "xl", True): "5bbc0b34e833e325",
 }
 """(version, size, held out) to the hash of the first families of seed 0 and all that belongs to them."""
 
 
 def digest_of_start(size, held_out):
-    families = islice(stream(size, held_out=held_out, chosen=shipped(size, held_out)), 60)
+    families = islice(stream(size, held_out=held_out), 60)
     told = [[family.listings, [goal._asdict() for goal in family.goals]] for family in families]
     return sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
 
@@ -189,12 +190,13 @@ def test_goals_want_what_their_product_has(small):
         for axis, value in goal.options:
             assert value in [choice["value"] for choice in raw["customization_options"][axis]]
         prices = [float(part) for part in raw["pricing"].replace("$", "").split(" - ") if part] or [100.0]
-        assert max(prices) < goal.price_upper <= max(prices) + 40
+        assert max(prices) < goal.price_upper
+        assert goal.price_upper in (UNLIMITED, min(goal.price_upper, max(prices) + 40))
 
 
 def test_the_family_misses_what_a_goal_wants(small):
     enough = sum(goal.near_misses >= 5 for goal in small.goals)
-    assert enough > 0.97 * len(small.goals)
+    assert enough > 0.94 * len(small.goals)
     assert sum(goal.alternatives == 0 for goal in small.goals) > 0.3 * len(small.goals)
 
 

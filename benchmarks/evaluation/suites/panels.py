@@ -216,14 +216,10 @@ def _webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
     """Return goals of a split of the generated catalogue at even steps."""
     from mage_envs.games.webshop.catalogue_maker import goal_ids
 
-    every = goal_ids(options["split"])
-    if len(every) < SIZES[0]:
-        few = goal_ids(options["split"], SIZES[-1])
-        return few if size == SIZES[-1] else [*few, *(one for one in every if one not in set(few))]
     # Interleaving puts every fourth goal first, so the 128 goals of the small size spread over the same range as all
     # 512.
     step = SIZES[0] // SIZES[-1]
-    spread = goal_ids(options["split"], SIZES[0])
+    spread = goal_ids(options["split"], SIZES[0], size=options["size"])
     return [one for start in range(step) for one in spread[start::step]][:size]
 
 
@@ -291,7 +287,8 @@ def _alfworld(split: str, seed: int, data: str, about: str) -> Panel:
 
 
 def _webshop(split: str, seed: int, about: str) -> Panel:
-    kwargs = {"split": split, "size": "small", "data": None}
+    # A small catalogue has ten families of each split, too few kinds of product to average over.
+    kwargs = {"split": split, "size": "medium", "data": None}
     return Panel(env_id="mage/WebShop-Meta-v0", seed=seed, about=about, env_kwargs=kwargs, ids=_webshop_ids)
 
 

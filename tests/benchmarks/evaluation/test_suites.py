@@ -15,6 +15,8 @@ from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.suites.panels import base_panels, full_name, panel_names
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
 from mage_envs.games.alfworld.scenes import is_installed
+from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of
+from mage_envs.games.webshop.catalogue_maker.make import _role
 from mage_envs.text.styles import FIRST_DEFAULT
 from opponents import make_opponent
 from opponents.splits import list_splits
@@ -251,3 +253,18 @@ def test_the_list_names_every_panel_with_its_fingerprint(capsys):
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("split", SPLITS[1:])
+def test_panels_of_webshop_spread_over_families_and_kinds(split, size):
+    held_out = split == "ood_catalogue"
+    tasks = named_panel(f"webshop-{split.replace('_', '-')}-{size}").tasks()
+    families = {family_of(task.task_id.partition("-")[0], held_out=held_out) for task in tasks}
+    roles = [_role(0, held_out, number) for number in families]
+    kinds = {kind.name for _, kind, _ in roles}
+    assert len(families) >= 40
+    assert len(kinds) >= 20
+    assert held_out or {role for role, _, _ in roles} == {split}
+    train = {kind.name for role, kind, _ in (_role(0, False, number) for number in range(1000)) if role == "train"}
+    assert split != "ood_type" or not kinds & train

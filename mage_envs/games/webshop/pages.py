@@ -157,6 +157,8 @@ def _done(session: Session, shows_score: bool) -> list[Piece]:
             "Reward Details ",
             "None",
         )
+    if feedback := session.feedback():
+        texts.append(feedback)
     return [Piece(TEXT, text) for text in texts]
 
 
@@ -242,6 +244,8 @@ def as_dict(session: Session, shows_score: bool) -> str:
         page["message"] = THANKS
         if shows_score and session.score is not None:
             page["score"] = session.score.total
+        if feedback := session.feedback():
+            page["feedback"] = feedback
     return json.dumps(page, ensure_ascii=False)
 
 

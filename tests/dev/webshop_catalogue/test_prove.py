@@ -8,7 +8,7 @@ import pytest
 from dev.webshop_catalogue.__main__ import main
 from dev.webshop_catalogue.prove import Buyer, Proof, best_reward, prove, summary
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.catalogue_maker import SPLITS
+from mage_envs.games.webshop.catalogue_maker import SPLITS, certified
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
@@ -157,9 +157,16 @@ def test_a_buyer_remembers_what_is_true(shop):
 def test_the_command_proves_all_and_tells_of_each_split(capsys):
     assert main(["--size", "tiny", "--goals", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert all(line.startswith("all 200 goals proven, all products found in ") for line in lines[:2])
-    assert [line.split()[0] for line in lines[3:]] == list(SPLITS)
-    assert all("100.0%" in line for line in lines[3:])
+    assert sum(line.startswith("all 200 goals proven, all products found in ") for line in lines) == 2
+    assert [line.split()[0] for line in lines[-6:]] == list(SPLITS)
+    assert all("100.0%" in line for line in lines[-6:])
+
+
+def test_the_command_proves_further_seeds(capsys):
+    assert main(["--size", "tiny", "--seeds", "2", "--goals", "5"]) == 1  # one is recorded
+    said = capsys.readouterr().out
+    assert said.count("all 400 goals proven") == 2
+    assert all(said.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
@@ -169,9 +176,9 @@ def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
 
 
 def test_the_command_fails_where_a_certificate_is_outdated(capsys, monkeypatch):
-    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: "1.1-0")
+    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: ("1.1-0",))
     assert main(["--size", "tiny", "--goals", "1"]) == 1
-    assert capsys.readouterr().out.count("the certificate differs from that in certificates.toml") == 2
+    assert capsys.readouterr().out.count("the certificates differ from those in certificates.toml") == 2
 
 
 @pytest.mark.slow

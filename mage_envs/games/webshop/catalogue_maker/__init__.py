@@ -10,6 +10,7 @@ from mage_envs.games.webshop.catalogue_maker.make import (
     certified,
     family_of,
     goal_ids,
+    seed_of,
     stream,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "certified",
     "family_of",
     "goal_ids",
+    "seed_of",
     "stream",
 ]

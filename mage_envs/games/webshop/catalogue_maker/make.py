@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, Catalogue
 from mage_envs.games.webshop.catalogue_maker.listing import Listing, listing
 from mage_envs.games.webshop.catalogue_maker.tables import Type, product_types, siblings
 
-VERSION = 3
+VERSION = 4
 """Version of the generator. Every change of a word list or a draw must increase it, because it changes the result.
 `dev/webshop_catalogue` describes the next steps."""
 SIZES = {"tiny": 100, "small": 1_000, "medium": 10_000, "large": 100_000, "xl": 1_000_000}
@@ -26,6 +26,8 @@ _SHELF = 3
 _FAMILIES, _ORDER, _GOALS = 1, 2, 3
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ASINS = 36**8
+_LENGTH = 10
+"""Number of characters of a product's id."""
 _STRIDE = 1_822_837_805_971
 """Multiplier of a product's number. It is coprime to `_ASINS`, so that different products have different ids."""
 _APART = 977_231_469_403
@@ -82,16 +84,18 @@ def goal_ids(split: str, count: int | None = None, *, size: str | int = "small",
         ValueError: If the split has fewer goals.
     """
     held_out = split == SPLITS[-1]
-    ids = [
-        f"{_asin(seed, held_out, number, place)}-m{order}"
+    found = [
+        (number, place, order)
         for number, members, _ in _families(size, seed, held_out)
         if held_out or _split(seed, number) == split
         for place in range(members)
         for order in range(PER_PRODUCT)
     ]
-    if not ids or (count is not None and not 0 < count <= len(ids)):
-        raise ValueError(f"split={split!r} of size {size!r} has {len(ids)} goals, expected {count or 'at least 1'}.")
-    return tuple(ids) if count is None else tuple(ids[place * len(ids) // count] for place in range(count))
+    if not found or (count is not None and not 0 < count <= len(found)):
+        raise ValueError(f"split={split!r} of size {size!r} has {len(found)} goals, expected {count or 'at least 1'}.")
+    if count is not None:
+        found = [found[place * len(found) // count] for place in range(count)]
+    return tuple(f"{_asin(seed, held_out, number, place)}-m{order}" for number, place, order in found)
 
 
 def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int, int, Draws]]:
@@ -105,11 +109,11 @@ def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int,
         number += 1
 
 
-def certified(size: str, held_out: bool) -> str:
-    """Return the certificate of a size's proven catalogue."""
+@cache
+def certified(size: str, held_out: bool) -> tuple[str, ...]:
+    """Return the certificates of a size's proven catalogues, which have the seeds 0, 1, 2 and so on."""
     certificates = tomllib.loads(files(__package__).joinpath("certificates.toml").read_text("utf-8"))
-    known: str = certificates[size][held_out]
-    return known
+    return tuple(certificates[size]["held_out" if held_out else "main"])
 
 
 def _goal_draws(seed: int, held_out: bool, family: int, goal: int) -> Draws:
@@ -207,3 +211,20 @@ def family_of(asin: str, *, held_out: bool, seed: int = 0) -> int:
     # The modular inverse of the stride undoes the multiplication.
     number = (code - (2 * seed + held_out) * _APART) * pow(_STRIDE, -1, _ASINS) % _ASINS - 1
     return number // (LARGEST + 3)
+
+
+def seed_of(asin: str, size: str, *, held_out: bool) -> int | None:
+    """Return the seed of the built-in catalogue that has a product, or None if there is none.
+
+    Args:
+        asin: Id of the product.
+        size: Name of the catalogue's size.
+        held_out: True for the held-out catalogues.
+    """
+    if len(asin) != _LENGTH or not set(asin[2:]) <= set(_LETTERS):
+        return None
+    # A family has at least `SMALLEST` products, and an id of another seed has a number far above all families.
+    most = SIZES[size] // SMALLEST
+    # A size without a certificate has one catalogue, too.
+    seeds = range(max(1, len(certified(size, held_out))))
+    return next((seed for seed in seeds if family_of(asin, held_out=held_out, seed=seed) <= most), None)

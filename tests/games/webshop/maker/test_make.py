@@ -13,24 +13,24 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, seed_of, stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
 from mage_envs.games.webshop.products import UNLIMITED
 from tests.games.webshop.maker.catalogues import catalogue, make
 
 GOLDEN = {
-    (3, "tiny", 0, False): "6c695df61c765f06",
-    (3, "tiny", 7, True): "d6535decead3987d",
-    (3, "small", 0, False): "7472c6bb5c2eeb6c",
-    (3, "medium", 0, False): "97b1073a20ef8e69",
+    (4, "tiny", 0, False): "6c695df61c765f06",
+    (4, "tiny", 7, True): "e283b553697a604d",
+    (4, "small", 0, False): "8963e0331d364dfb",
+    (4, "medium", 0, False): "9e2248012601c2f2",
 }
 """(version, size, seed, held out) to the hash of everything that is made."""
 
 
 STARTS = {
-    (3, "large", False): "ec3b40da5b3784e0",
-    (3, "xl", False): "ec3b40da5b3784e0",
-    (3, "xl", True): "5bbc0b34e833e325",
+    (4, "large", False): "4f29ba01e9ccc4f5",
+    (4, "xl", False): "4f29ba01e9ccc4f5",
+    (4, "xl", True): "bf50b169eee52f68",
 }
 """(version, size, held out) to the hash of the first families of seed 0 and all that belongs to them."""
 
@@ -211,6 +211,18 @@ def test_a_products_family_is_in_its_id(size: str | int, seed: int, held_out: bo
     for family in stream(size, seed, held_out=held_out):
         asins = [shown.raw["asin"] for shown in family.listings]
         assert {family_of(asin, held_out=held_out, seed=seed) for asin in asins} == {family.number}
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_products_catalogue_is_in_its_id(held_out):
+    split = "ood_catalogue" if held_out else "val"
+    for seed in range(20):
+        asins = [one.partition("-")[0] for one in goal_ids(split, 20, seed=seed)]
+        assert {seed_of(asin, "small", held_out=held_out) for asin in asins} == {seed}
+        assert {seed_of(asin, "small", held_out=not held_out) for asin in asins} == {None}
+    assert seed_of("B000000001", "small", held_out=held_out) is None
+    assert seed_of("x", "small", held_out=held_out) is None
+    assert seed_of("B0abcdefgh", "small", held_out=held_out) is None
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def nodes(session: Session, shows_score: bool) -> list[Piece]:
     """Return the text nodes of the visitor's current page; `shows_score` adds the score to the last page."""
     found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
     # Few texts start with a blank, and a call for each of the others would take longer than the rest.
-    if all([node.text[:1] not in _BLANKS for node in found]):
+    if all(node.text[:1] not in _BLANKS for node in found):
         return found
     return [node for node in map(_collapsed, found) if node is not None]
 

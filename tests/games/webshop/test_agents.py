@@ -44,6 +44,13 @@ def test_the_oracle_wins_everything(split):
     assert max(turns for _, turns in results) <= game.spec.max_turns
 
 
+def test_the_oracle_finds_the_catalogue_of_a_goal():
+    game = WebShop("val", catalogues=3)
+    goals = [goal for shop in game.shops() for goal in list(shop.goals("val"))[::40]]
+    assert len(goals) > 12
+    assert {score for score, _ in shopping(game, WebShopOracle(WebShop("val", catalogues=3)), goals)} == {1.0}
+
+
 @pytest.mark.parametrize("options", [{"mode": "dict"}, {"mode": "text_rich"}, {"compat": True}, {"option_state": True}])
 def test_the_oracle_reads_other_modes(options):
     game = WebShop(size="tiny", **options)

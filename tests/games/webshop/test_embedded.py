@@ -50,7 +50,7 @@ def test_a_further_catalogue_is_the_proven_one():
 
 
 def test_a_catalogue_without_a_certificate_is_said_to_be_unproven(tmp_path, monkeypatch, caplog):
-    """As `xl`, whose proof takes more than an hour."""
+    """As `xl`, whose proof has not been run yet."""
     monkeypatch.setattr(embedded, "certified", lambda size, held_out: ())
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     assert read_manifest(embedded.embedded("tiny", "train"))["proven"] is False

@@ -157,7 +157,7 @@ SCENES = {
 }
 
 _SHOP = (
-    "The instruction names bars. <action>search[kosher certified granola bars blueberry pack of 12]</action>",
+    "The instruction names an umbrella. <action>search[manual lift patio umbrella]</action>",
     "Back, perhaps? <action>click[nowhere]</action>",
     "No more turns.",
 )

@@ -1,10 +1,10 @@
-"""Command that proves a generated catalogue.
+"""Command that proves generated catalogues.
 
     python -m dev.webshop_catalogue --size small --goals 2000
 
 The command generates the catalogues of a size and proves every goal (`guarantee`). Then it prints `prove.summary` of a
-sample of the goals of each split. The exit status is 1 if a goal cannot be reached with full reward, or if a
-catalogue's certificate is not the recorded one.
+sample of the goals of each split. The exit status is 1 if a goal cannot be reached with full reward, or if the
+certificates are not the recorded ones.
 """
 
 from __future__ import annotations
@@ -12,39 +12,41 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from dev.webshop_catalogue.guarantee import built, proven
 from dev.webshop_catalogue.prove import Proof, prove, summary
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certified, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certified, stream
 from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, counted
 from mage_envs.games.webshop.shop import Shop
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns its exit status."""
-    parser = argparse.ArgumentParser(prog="webshop_catalogue", description="Proves the goals of a generated catalogue.")
+    parser = argparse.ArgumentParser(prog="webshop_catalogue", description="Proves the goals of generated catalogues.")
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=0,
+        help="Number of catalogues, with the seeds 0, 1 and so on (default: as recorded)",
+    )
     parser.add_argument(
         "--goals", type=int, default=2000, help="Maximum number of goals per split, at even steps (default: 2000)"
     )
     wanted = parser.parse_args(arguments)
-    failed = []
+    failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         shops = {}
         for held_out in (False, True):
-            families = stream(wanted.size, held_out=held_out, chosen=shipped(wanted.size, held_out))
-            catalogue = built(counted(families, wanted.size), Path(folder, str(held_out)))
             try:
-                told = proven(catalogue)
+                shops[held_out], made = _proven(wanted.size, held_out, wanted.seeds, Path(folder))
             except Unproven as error:
                 sys.stdout.write(f"not proven: {error}\n")
                 return 1
-            sys.stdout.write(f"all {told.goals} goals proven, all products found in {told.searches} searches, ")
-            sys.stdout.write(f"certificate {told.certificate}\n")
-            if told.certificate != certified(wanted.size, held_out):
-                failed.append("the certificate differs from that in certificates.toml")
-            shops[held_out] = Shop(catalogue, "made")
+            if made != certified(wanted.size, held_out):
+                failed.append("the certificates differ from those in certificates.toml")
         sys.stdout.write("split         goals  holding  by words  rank>10  near misses  alternatives\n")
         for split in SPLITS:
             proofs = _proofs(shops[split == HELD_OUT], split, wanted.goals)
@@ -59,10 +61,30 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _proofs(shop: Shop, split: str, most: int) -> list[Proof]:
-    numbers = shop.numbers(split)
-    step = max(1, len(numbers) // most)
-    return list(prove(shop, (shop.goal_at(int(number)) for number in list(numbers)[::step][:most])))
+def _proven(size: str, held_out: bool, seeds: int, folder: Path) -> tuple[list[Shop], tuple[str, ...]]:
+    """Return the proven shops and their certificates, and print the certificates. Raises Unproven."""
+    shops, made, goals, searches = [], [], 0, 0
+    for seed in range(seeds or len(certified(size, held_out))):
+        catalogue = built(counted(stream(size, seed, held_out=held_out), size), folder / f"{held_out}-{seed}")
+        told = proven(catalogue)
+        shops.append(Shop(catalogue, "made"))
+        made.append(told.certificate)
+        goals, searches = goals + told.goals, searches + told.searches
+    sys.stdout.write(f"all {goals} goals proven, all products found in {searches} searches, certificates:\n")
+    sys.stdout.write(f"{'held_out' if held_out else 'main'} = [\n")
+    sys.stdout.write("".join(f'    "{certificate}",\n' for certificate in made) + "]\n")
+    return shops, tuple(made)
+
+
+def _proofs(shops: Sequence[Shop], split: str, most: int) -> list[Proof]:
+    """Return the proofs of at most that many goals, evenly over the shops."""
+    proofs: list[Proof] = []
+    each = -(-most // len(shops))
+    for shop in shops:
+        numbers = shop.numbers(split)
+        step = max(1, len(numbers) // each)
+        proofs += prove(shop, (shop.goal_at(int(number)) for number in list(numbers)[::step][:each]))
+    return proofs
 
 
 if __name__ == "__main__":

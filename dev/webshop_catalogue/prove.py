@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from mage_envs.games.webshop.goals import UNLIMITED, Goal
-from mage_envs.games.webshop.products import Product, ProductStanding
+from mage_envs.games.webshop.goals import Goal
+from mage_envs.games.webshop.products import UNLIMITED, Product
 from mage_envs.games.webshop.reward import attribute_met, lower_texts, options_matched
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
@@ -59,11 +59,6 @@ class Proof(NamedTuple):
     def holds(self) -> bool:
         """True if the goal can be reached with full reward."""
         return self.reward == 1.0 and bool(self.query)
-
-    @property
-    def standing(self) -> ProductStanding:
-        """The part of the proof that goals record."""
-        return ProductStanding(self.rank, self.near_misses, self.alternatives)
 
 
 class ProofSummary(NamedTuple):

@@ -1,15 +1,13 @@
 """The search engine's ranking for a million searches of a catalogue: the same results in less time.
 
-A shop answers few searches and uses little memory. The generator of a catalogue can use more. `search` stores a row
-over all documents for each term, so that a contribution is read, not searched for. `search_rare` sums the postings of
-rare words in a scratch column. Both return the results of `Index.search` in its arithmetic, and the tests compare them.
+A shop answers few searches and uses little memory. The proof of a catalogue can use more: it sums the postings of rare
+words in a scratch column. The results are those of `Index.search` in its arithmetic, and the tests compare them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,15 +17,8 @@ from mage_envs.games.webshop.search.analysis import term, words
 from mage_envs.games.webshop.search.bm25 import divisors, mean_length, weight
 from mage_envs.games.webshop.search.index import MAX_QUERY, Index
 
-_MARGIN = 1 + 1e-6
-"""Tolerance of pruning to rounding, as in the search engine."""
-_NONE = np.zeros(1, np.float32)
 _KEPT_TERMS = 4096
 """Number of cached terms of queries."""
-_KEPT_ROWS = 256 * 2**20
-"""Maximum size of the cached rows in bytes."""
-_FIRST = 2
-"""Number of terms with the largest contributions whose documents are scored first."""
 
 
 class _Wanted(NamedTuple):
@@ -37,7 +28,7 @@ class _Wanted(NamedTuple):
     most: float
     """Maximum contribution to a score."""
     added: NDArray[np.float32]
-    """Contribution to a document, indexed by the entry in the term's row (see `_made_row`)."""
+    """Contribution to a document, indexed by the number of its pair."""
 
 
 class _Numbers(dict[str, int]):
@@ -66,9 +57,6 @@ class Ranking:
         table = arrays.pair_table
         self._divisors = divisors(table[:, 0], table[:, 1], mean_length(total, self._with_terms))
         self._scores = np.zeros(len(arrays.ranks))
-        self._row_type = np.uint16 if len(table) < 1 << 16 else np.uint32
-        rows = _KEPT_ROWS // max(1, len(arrays.ranks) * np.dtype(self._row_type).itemsize)
-        self._row = lru_cache(max(_FIRST, rows))(self._made_row)
         self._wanted = lru_cache(_KEPT_TERMS)(self._made_wanted)
 
     def spread(self, word: str) -> int:
@@ -76,41 +64,19 @@ class Ranking:
         number = self._numbers[word]
         return 0 if number < 0 else self._starts[number + 1] - self._starts[number]
 
-    def search_rare(self, query: str, k: int) -> tuple[int, ...]:
+    def search(self, query: str, k: int) -> tuple[int, ...]:
         """Return the `k` best documents, best first. The time grows with the number of documents with a term."""
         scores, found = self._scores, [np.zeros(0, np.intp)]
         for one in self._terms(query):
             documents, pairs = self._postings(one.number)
             known = _taken(scores, documents)
             found.append(documents[known == 0.0])
-            scores[documents] = known + _taken(one.added[1:], pairs)
+            scores[documents] = known + _taken(one.added, pairs)
         documents = np.concatenate(found)
         total = _taken(scores, documents)
         # Only the used entries are cleared, which is faster than a new array.
         scores[documents] = 0.0
         return self._ranked(documents, total, k)
-
-    def search(self, query: str, k: int) -> tuple[int, ...]:
-        """Return the `k` best documents, best first."""
-        # The documents with one of the first terms are scored completely. Their k-th best score is a threshold. If the
-        # terms from `needed` on cannot reach it together, a further document must have a term before `needed`.
-        wanted = self._terms(query)
-        rows = [(self._row(one.number), one.added) for one in wanted]
-        left = list(accumulate((one.most for one in reversed(wanted)), initial=0.0))[::-1]
-        marks = np.zeros(len(self._ranks), bool)
-        documents = self._marked(wanted[:_FIRST], marks)
-        scores = np.zeros(len(documents))
-        for row, added in rows:
-            scores += _taken(added, _taken(row, documents))
-        floor = float(np.partition(scores, len(scores) - k)[-k]) / _MARGIN if len(scores) >= k else 0.0
-        needed = next(count for count in range(len(left)) if left[count] * _MARGIN < floor or count == len(wanted))
-        more = self._marked(wanted[_FIRST:needed], marks)
-        found = np.zeros(len(more))
-        for position, (row, added) in enumerate(rows[_FIRST:], _FIRST):
-            found += _taken(added, _taken(row, more))
-            kept = found > floor - left[position + 1] * _MARGIN
-            more, found = more[kept], found[kept]
-        return self._ranked(np.concatenate([documents, more]), np.concatenate([scores, found]), k)
 
     def _ranked(self, documents: NDArray[Any], scores: NDArray[np.float64], k: int) -> tuple[int, ...]:
         rounded = scores.astype(np.float32)
@@ -127,31 +93,14 @@ class Ranking:
         return sorted(found, key=lambda one: (-one.most, one.number))
 
     def _made_wanted(self, number: int, count: int) -> _Wanted:
-        # The entry 0 of a row means that the document does not have the term, so its contribution is 0.
         heavy = weight(count, self._starts[number + 1] - self._starts[number], self._with_terms)
-        added = np.concatenate([_NONE, heavy - heavy / self._divisors])
+        added = heavy - heavy / self._divisors
         return _Wanted(number, float(heavy - heavy / self._best[number]), added)
 
     def _postings(self, number: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return the documents with a term, and the number of the pair of each."""
         some = slice(self._starts[number], self._starts[number + 1])
         return self._documents[some].astype(np.intp), self._pairs[some]
-
-    def _made_row(self, number: int) -> NDArray[Any]:
-        """Return the row of a term: 1 + the number of the pair for each document with the term, else 0."""
-        documents, pairs = self._postings(number)
-        row = np.zeros(len(self._ranks), self._row_type)
-        row[documents] = pairs.astype(self._row_type) + 1
-        return row
-
-    def _marked(self, wanted: list[_Wanted], marks: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Return the documents with one of the terms and without a mark, and mark them."""
-        found = [np.zeros(0, np.intp)]
-        for one in wanted:
-            documents = self._postings(one.number)[0]
-            found.append(documents[~_taken(marks, documents)])
-            marks[documents] = True
-        return np.concatenate(found)
 
 
 def _taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mage_envs.core import Game, Turn
+from mage_envs.games.webshop.session import INSTRUCTION_UNMET
 from mage_envs.games.webshop_customer.errands import UnsaidWish, named_value, wishes_on
 from mage_envs.games.webshop_customer.shopping import (
-    INSTRUCTION_UNMET,
     SCORE,
     TOO_LARGE,
     TOO_SMALL,

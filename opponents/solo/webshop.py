@@ -15,6 +15,7 @@ from mage_envs.core import Game, Turn
 if TYPE_CHECKING:
     from mage_envs.games.webshop.goals import Goal
     from mage_envs.games.webshop.products import Product
+    from mage_envs.games.webshop.shop import Shop
 
 _SEPARATOR = " [SEP] "
 _CLAUSE = re.compile(r",? and price lower than ([\d.]+) dollars$")
@@ -51,8 +52,8 @@ class WebShopOracle:
 
         if not isinstance(game, WebShop):
             raise TypeError(f"Opponent 'webshop/oracle' expects WebShop, got {type(game).__name__}.")
-        self._shop = game.shop
-        self._by_text: dict[str, list[int]] = {}
+        self._game, self._shop = game, game.shop
+        self._by_text: dict[str, list[tuple[Shop, int]]] = {}
         self._plan: list[str] = []
 
     def reset(self, rng: np.random.Generator) -> None:
@@ -85,22 +86,29 @@ class WebShopOracle:
         return plan
 
     def _goals_with(self, instruction: str) -> list[Goal]:
-        """Return the goals with this instruction, from the products that a search finds or from the whole table."""
+        """Return the goals with this instruction, from the products that a search finds or from the whole table.
+
+        With several catalogues, the shop of these goals becomes the agent's shop.
+        """
         # Usually the search finds the goal's product. Reading all goals of a large shop is slow, so it is done only if
         # the search fails, and once.
-        shop = self._shop
-        matches = [
-            goal
-            for position in shop.search(instruction.lower())
-            for goal in shop.goals_of(shop.catalogue.product(position))
-            if goal.instruction.strip() == instruction
-        ]
-        if matches:
-            return matches
+        for shop in self._game.shops():
+            matches = [
+                goal
+                for position in shop.search(instruction.lower())
+                for goal in shop.goals_of(shop.catalogue.product(position))
+                if goal.instruction.strip() == instruction
+            ]
+            if matches:
+                self._shop = shop
+                return matches
         if not self._by_text:
-            for number in range(len(shop)):
-                self._by_text.setdefault(shop.goal_at(number).instruction.strip(), []).append(number)
-        return [shop.goal_at(number) for number in self._by_text.get(instruction, ())]
+            for shop in self._game.shops():
+                for number in range(len(shop)):
+                    self._by_text.setdefault(shop.goal_at(number).instruction.strip(), []).append((shop, number))
+        found = self._by_text.get(instruction, [])
+        self._shop = found[0][0] if found else self._shop
+        return [shop.goal_at(number) for shop, number in found if shop is self._shop]
 
     def _candidates(self, goal: Goal) -> Iterator[int]:
         """Yield the goal's own product, then the products that its instruction finds."""

@@ -213,18 +213,17 @@ def _alfworld_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
 
 
 def _webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """Return goals of a split of the generated catalogue at even steps."""
+    """Return goals of a split in rounds, one of each generated catalogue, each at even steps in its catalogue."""
     from mage_envs.games.webshop.catalogue_maker import goal_ids
 
-    every = goal_ids(options["split"])
-    if len(every) < SIZES[0]:
-        few = goal_ids(options["split"], SIZES[-1])
-        return few if size == SIZES[-1] else [*few, *(one for one in every if one not in set(few))]
+    split, catalogues = options["split"], options["catalogues"]
+    rounds = -(-SIZES[0] // catalogues)
+    found = [goal_ids(split, rounds, size=options["size"], seed=seed) for seed in range(catalogues)]
     # Interleaving puts every fourth goal first, so the 128 goals of the small size spread over the same range as all
     # 512.
     step = SIZES[0] // SIZES[-1]
-    spread = goal_ids(options["split"], SIZES[0])
-    return [one for start in range(step) for one in spread[start::step]][:size]
+    order = [place for start in range(step) for place in range(rounds)[start::step]]
+    return [ids[place] for place in order for ids in found][:size]
 
 
 def _own_webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
@@ -291,7 +290,8 @@ def _alfworld(split: str, seed: int, data: str, about: str) -> Panel:
 
 
 def _webshop(split: str, seed: int, about: str) -> Panel:
-    kwargs = {"split": split, "size": "small", "data": None}
+    # A small catalogue has ten families of each split, too few kinds of product to average over.
+    kwargs = {"split": split, "size": "small", "catalogues": 20, "data": None}
     return Panel(env_id="mage/WebShop-Meta-v0", seed=seed, about=about, env_kwargs=kwargs, ids=_webshop_ids)
 
 
@@ -322,7 +322,7 @@ PANELS: Mapping[str, Panel] = {
     "webshop-test": _webshop("test", 14, "further such families"),
     "webshop-ood-type": _webshop("ood_type", 15, "kinds of product that training never shows"),
     "webshop-ood-phrase": _webshop("ood_phrase", 16, "sentences that training never uses"),
-    "webshop-ood-catalogue": _webshop("ood_catalogue", 17, "another catalogue"),
+    "webshop-ood-catalogue": _webshop("ood_catalogue", 17, "catalogues that training never shows"),
     "webshop-official-test": Panel(
         env_id="mage/WebShop-Meta-v0",
         seed=57,

@@ -1,11 +1,13 @@
 """The built-in catalogue, which is generated at its first use and then read from the cache.
 
-`dev/webshop_catalogue` proved each goal of every size: its product earns exactly 1.0, and a search finds it. The
-certificate of a generated catalogue shows that it is the proven one.
+`dev/webshop_catalogue` proves the goals of a catalogue: the product of each earns exactly 1.0, and a search finds it.
+The certificate of a generated catalogue shows that it is the proven one. A catalogue without a certificate is not
+proven, which a warning says.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from hashlib import file_digest
 from pathlib import Path
@@ -19,13 +21,12 @@ from mage_envs.games.webshop.catalogue_maker import (
     CatalogueGoal,
     FamilyRecord,
     certified,
-    edition,
-    shipped,
     stream,
 )
 from mage_envs.games.webshop.products import MadeGoal, Product, normalise
 from mage_envs.games.webshop.store import FORMAT, write_catalogue
 
+_LOG = logging.getLogger(__name__)
 HELD_OUT = "ood_catalogue"
 """The split with its own catalogue."""
 
@@ -34,31 +35,42 @@ class Unproven(RuntimeError):
     """A generated catalogue that is not a proven one, or a goal that cannot be reached with full reward."""
 
 
-def embedded(size: str, split: str) -> Path:
+def embedded(size: str, split: str, seed: int = 0) -> Path:
     """Return the folder of a generated catalogue, and build it if it does not exist.
 
-    Raises ValueError if the size is unknown, and Unproven if another catalogue than the proven one was generated.
+    Args:
+        size: Name of the size.
+        split: Split of the goals. `ood_catalogue` selects the held-out catalogue.
+        seed: Seed of the catalogue.
+
+    Raises:
+        ValueError: If the size is unknown.
+        Unproven: If the generated catalogue is not the proven one.
     """
     if size not in SIZES:
         raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(map(repr, SIZES))}.")
     held_out = split == HELD_OUT
-    # The key names everything that the content depends on: word lists and draws, file format, and choices of goals.
-    key = f"made-{size}-{VERSION}.{FORMAT}-{edition(size, held_out)}{'-held-out' if held_out else ''}"
-    return cached(key, lambda draft: _generate(draft, size, held_out))
+    # The key names everything that the content depends on: word lists and draws, and file format.
+    key = f"made-{size}-{VERSION}.{FORMAT}{'-held-out' if held_out else ''}-{seed}"
+    return cached(key, lambda draft: _generate(draft, size, held_out, seed))
 
 
-def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
-    families = stream(size, held_out=held_out, chosen=shipped(size, held_out))
+def _generate(draft: Path, size: str, held_out: bool, seed: int) -> dict[str, Any]:
+    families = stream(size, seed, held_out=held_out)
     about = write_catalogue(draft, products_of(counted(families, size)))
-    known, expected = certificate(draft), certified(size, held_out)
-    if known != expected:
+    known, proven = certificate(draft), certified(size, held_out)
+    expected = proven[seed] if seed < len(proven) else None
+    if expected is None:
+        _LOG.warning("The goals of the catalogue %r, seed %d, are not proven.", size, seed)
+    elif known != expected:
         raise Unproven(
-            f"The goals of the generated catalogue {size!r} are not proven: its certificate is {known}, expected "
-            f"{expected}; install mage-envs again, or prove a changed generator (dev/webshop_catalogue)."
+            f"The goals of the generated catalogue {size!r}, seed {seed}, are not proven: its certificate is {known}, "
+            f"expected {expected}; install mage-envs again, or prove a changed generator (dev/webshop_catalogue)."
         )
     return about | {
-        "proven": {"goals": sum(about["goals"]["made"].values()), "certificate": known},
-        "source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out},
+        "proven": expected is not None,
+        "certificate": known,
+        "source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out, "seed": seed},
     }
 
 
@@ -98,5 +110,4 @@ def stored(goal: CatalogueGoal) -> MadeGoal:
         attributes=goal.attributes,
         options=options,
         price_upper=goal.price_upper,
-        standing=goal.standing,
     )

@@ -15,26 +15,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from typing import Self
 
 import numpy as np
 
 from mage_envs.core import Game, GameSpec, IllegalAction, State
+from mage_envs.games.webshop.catalogue_maker import certified, seed_of
+from mage_envs.games.webshop.embedded import HELD_OUT
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.pages import MODES, SEPARATOR
 from mage_envs.games.webshop.session import DONE, Session, parse
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
+from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
 
 EXAMPLE = "search[<your query>]"
 """Placeholder for all searches among the legal actions."""
 _EXPECTED = (EXAMPLE, "or a click that the page offers")
+PARTS, NOTHING = "parts", "none"
 MOST_EARLIER = 100
 """Maximum number of earlier pages or actions in an observation."""
 _LOOSE_SEARCH = re.compile(r"\W*search\b\W*(\w.*?)\W*", re.IGNORECASE | re.DOTALL)
@@ -161,6 +166,10 @@ class WebShop(Game):
             model.
         num_prev_obs: Number of earlier pages before the page, oldest first, joined by `[SEP]` between blanks.
         num_prev_actions: Number of earlier actions before the page, in the same sequence.
+        feedback: `parts` (default): the last page names the parts of the score that the purchase does not meet, except
+            under `compat`. `none`: it does not.
+        catalogues: Number of built-in catalogues that episodes draw from (default: 1). The size `small` has 20, each
+            generated at its first use.
 
     Raises:
         ValueError: If an option is invalid or does not fit the others, or if the split has no goals.
@@ -199,8 +208,10 @@ class WebShop(Game):
     title_tagger: str = "builtin"
     num_prev_obs: int = 0
     num_prev_actions: int = 0
+    feedback: str = PARTS
+    catalogues: int = 1
     shop: Shop = field(init=False)
-    """Catalogue and goals, shared by all games with the same options."""
+    """Catalogue and goals, shared by all games with the same options. With several catalogues, those of the first."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -211,34 +222,72 @@ class WebShop(Game):
         for name, count in (("num_prev_obs", self.num_prev_obs), ("num_prev_actions", self.num_prev_actions)):
             if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_EARLIER:
                 raise ValueError(f"{name}={count!r} must be a whole number from 0 to {MOST_EARLIER}.")
-        self.shop = shop_for(
+        check_choice("feedback", self.feedback, (PARTS, NOTHING))
+        self.shop = self._shop(0)
+        check_positive("catalogues", self.catalogues, self._available)
+        # Raises ValueError now, not at the first reset, if the split has no goals.
+        self.shop.numbers(self.split, self.compat)
+
+    def initial_state(self, rng: np.random.Generator) -> WebShopState:
+        # One catalogue needs no draw.
+        shop = self.shop if self.catalogues == 1 else self._shop(int(rng.integers(self.catalogues)))
+        return WebShopState(self, self._session(shop, shop.draw(self.split, rng, self.compat)), self.split)
+
+    def task_state(self, task_id: str, rng: np.random.Generator) -> WebShopState:
+        shop = self._shop_with(task_id)
+        goal = shop.goal(task_id)
+        return WebShopState(self, self._session(shop, goal), goal.split)
+
+    def data_hash(self) -> str:
+        if self.catalogues == 1:
+            return self.shop.fingerprint
+        # The certificates name the content of the other catalogues, which need not be generated for this.
+        content = (self.shop.fingerprint, *self._certificates[: self.catalogues])
+        return sha256(" ".join(content).encode()).hexdigest()[:12]
+
+    def family(self, task_id: str) -> str:
+        """Return the family of near duplicates of the goal's product, or the product's id if it has no family."""
+        return self._shop_with(task_id).family(task_id)
+
+    def shops(self) -> Iterator[Shop]:
+        """Yield the shops of all catalogues."""
+        return map(self._shop, range(self.catalogues))
+
+    @property
+    def _certificates(self) -> tuple[str, ...]:
+        return certified(self.size, self.split == HELD_OUT)
+
+    @property
+    def _available(self) -> int:
+        """Number of catalogues. The user's own data or goals belong to one."""
+        return max(1, len(self._certificates)) if self.data is None and self.goals is None else 1
+
+    def _shop(self, seed: int) -> Shop:
+        return shop_for(
             split=self.split,
             size=self.size,
             data=self.data,
             goals=self.goals,
             price_seed=self.price_seed,
             title_tagger=self.title_tagger,
+            catalogue=seed,
         )
-        # Raises ValueError now, not at the first reset, if the split has no goals.
-        self.shop.numbers(self.split, self.compat)
 
-    def initial_state(self, rng: np.random.Generator) -> WebShopState:
-        goal = self.shop.draw(self.split, rng, self.compat)
-        return WebShopState(self, self._session(goal), self.split)
+    def _shop_with(self, task_id: str) -> Shop:
+        """Return the shop whose catalogue has the goal's product, or the first one if there is none."""
+        if self.catalogues == 1:
+            return self.shop
+        seed = seed_of(task_id.partition("-")[0], self.size, held_out=self.split == HELD_OUT)
+        return self.shop if seed is None or seed >= self.catalogues else self._shop(seed)
 
-    def task_state(self, task_id: str, rng: np.random.Generator) -> WebShopState:
-        goal = self.shop.goal(task_id)
-        return WebShopState(self, self._session(goal), goal.split)
-
-    def data_hash(self) -> str:
-        return self.shop.fingerprint
-
-    def family(self, task_id: str) -> str:
-        """Return the family of near duplicates of the goal's product, or the product's id if it has no family."""
-        return self.shop.family(task_id)
-
-    def _session(self, goal: Goal) -> Session:
-        return Session(self.shop, goal, upstream=self.compat, shows_attributes=self.show_attributes)
+    def _session(self, shop: Shop, goal: Goal) -> Session:
+        return Session(
+            shop,
+            goal,
+            upstream=self.compat,
+            shows_attributes=self.show_attributes,
+            shows_parts=self.feedback == PARTS and not self.compat,
+        )
 
 
 SETTINGS = GameSettings(

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.goals import KINDS, UNLIMITED, Goal, goal_for, parse_id
-from mage_envs.games.webshop.products import MadeGoal, Product
+from mage_envs.games.webshop.goals import KINDS, Goal, goal_for, parse_id
+from mage_envs.games.webshop.products import UNLIMITED, MadeGoal, Product
 from mage_envs.games.webshop.store import Catalogue
 from mage_envs.loading.imports import check_path
 

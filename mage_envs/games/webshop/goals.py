@@ -14,10 +14,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.chance import uniform
-from mage_envs.games.webshop.products import MadeGoal, Product, ProductStanding
+from mage_envs.games.webshop.products import UNLIMITED, MadeGoal, Product
 
-UNLIMITED = 1_000_000.0
-"""Price limit of a goal without a limit, in dollars."""
 _LIMITS = tuple(10.0 * step for step in range(1, 100))
 _ID = re.compile(r"(.{1,10})-([hsm])(\d{1,9})")
 
@@ -38,8 +36,6 @@ class Goal(NamedTuple):
     category: str
     product_category: str
     title: str
-    standing: ProductStanding | None = None
-    """Place among the results of the shop's own search, if the goal is of a catalogue with shipped choices."""
 
 
 class Kind(NamedTuple):

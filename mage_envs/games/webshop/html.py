@@ -105,6 +105,8 @@ def _done(session: Session, shows_score: bool) -> list[str]:
     lines = [f"<h1>{THANKS}</h1>"]
     if shows_score and session.score is not None:
         lines.append(f'<h3 id="reward">Your score (min 0.0, max 1.0)<pre>{session.score.total}</pre></h3>')
+    if feedback := session.feedback():
+        lines.append(_tag("p", "feedback", feedback))
     return lines
 
 

@@ -30,6 +30,9 @@ class Piece(NamedTuple):
 def nodes(session: Session, shows_score: bool) -> list[Piece]:
     """Return the text nodes of the visitor's current page; `shows_score` adds the score to the last page."""
     found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
+    # Few texts start with a blank, and a call for each of the others would take longer than the rest.
+    if all(node.text[:1] not in _BLANKS for node in found):
+        return found
     return [node for node in map(_collapsed, found) if node is not None]
 
 
@@ -39,8 +42,7 @@ def _collapsed(node: Piece) -> Piece | None:
     A node of blanks alone is dropped if it is empty or has a line break, else it becomes one blank.
     """
     text = node.text
-    # A blank costs a call to strip, and few texts start with one.
-    if text[:1] not in _BLANKS or text.strip(_BLANKS):
+    if text.strip(_BLANKS):
         return node
     return None if not text or "\n" in text else Piece(node.kind, " ")
 
@@ -157,6 +159,8 @@ def _done(session: Session, shows_score: bool) -> list[Piece]:
             "Reward Details ",
             "None",
         )
+    if feedback := session.feedback():
+        texts.append(feedback)
     return [Piece(TEXT, text) for text in texts]
 
 
@@ -242,6 +246,8 @@ def as_dict(session: Session, shows_score: bool) -> str:
         page["message"] = THANKS
         if shows_score and session.score is not None:
             page["score"] = session.score.total
+        if feedback := session.feedback():
+            page["feedback"] = feedback
     return json.dumps(page, ensure_ascii=False)
 
 

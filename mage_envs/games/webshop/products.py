@@ -12,6 +12,8 @@ from mage_envs.games.webshop.chance import uniform
 
 NO_PRICE = 100.0
 """Price in dollars of a product without a price."""
+UNLIMITED = 1_000_000.0
+"""Price limit of a goal without a limit, in dollars."""
 NO_ATTRIBUTES = ("DUMMY_ATTR",)
 LONGEST_ASIN = 10
 _NOT_A_NUMBER = re.compile(r"[^\d.]")
@@ -38,17 +40,6 @@ class Annotation(NamedTuple):
     """Option values, or (axis, value) pairs if the file has an object."""
 
 
-class ProductStanding(NamedTuple):
-    """Place of a goal's product among the results of the shop's own search."""
-
-    rank: int
-    """Rank from 1 if the instruction is the query, or 0 if the product is not among the results."""
-    near_misses: int
-    """Number of products among the first 20 of those results with a reward of at least 0.33 and less than 1."""
-    alternatives: int
-    """Number of other products with full reward, among the results of all queries that were needed to find it."""
-
-
 class MadeGoal(NamedTuple):
     """The requirements of a goal, as stored with a generated product."""
 
@@ -57,7 +48,6 @@ class MadeGoal(NamedTuple):
     attributes: tuple[str, ...]
     options: tuple[Any, ...]
     price_upper: float
-    standing: ProductStanding | None = None
 
 
 class Product(NamedTuple):
@@ -122,9 +112,8 @@ def from_record(record: bytes) -> Product:
             attributes=tuple(wanted),
             options=_options(chosen),
             price_upper=upper,
-            standing=None if standing is None else ProductStanding(*standing),
         )
-        for split, text, wanted, chosen, upper, standing in values[_MADE]
+        for split, text, wanted, chosen, upper in values[_MADE]
     )
     return Product._make(values)
 

@@ -7,7 +7,7 @@ belongs to the last one. If a button and an option value have the same name, a c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import Product
@@ -18,6 +18,7 @@ INDEX, RESULTS, ITEM, SUB, DONE = "index", "results", "item", "sub", "done"
 """Kinds of page."""
 BACK, PREVIOUS, NEXT, BUY, SEARCH = "back to search", "< prev", "next >", "buy now", "search"
 THANKS = "Thank you for shopping with us!"
+INSTRUCTION_MET, INSTRUCTION_UNMET = "The instruction is met.", "The instruction is not met."
 SUB_PAGES = ("description", "features", "reviews", "attributes")
 PAGE_SIZE = 10
 LONGEST_QUERY = 10_000
@@ -48,6 +49,31 @@ def _upstream_parts(action: str) -> tuple[str, str]:
     return (line[:start], line[start + 1 : end]) if start > 0 else ("", "")
 
 
+def judgement(is_met: bool, caption: str, unmet: Iterable[str]) -> str:
+    """Return the text of the last page about a purchase.
+
+    Args:
+        is_met: True if the purchase meets the instruction.
+        caption: Words before the list.
+        unmet: What the purchase does not meet.
+    """
+    return f"{INSTRUCTION_MET if is_met else INSTRUCTION_UNMET} {caption}{', '.join(unmet) or 'none'}"
+
+
+def _unmet_parts(score: Score, goal: Goal) -> Iterator[str]:
+    """Yield the parts of the score that a purchase does not meet, in the words of the rules."""
+    if score.r_type < 1.0:
+        yield "kind of product"
+    for name, share, wanted in (
+        ("properties", score.r_att, goal.attributes),
+        ("options", score.r_option, goal.options),
+    ):
+        if share is not None and share < 1.0:
+            yield f"{name} ({round(share * len(wanted))} of {len(wanted)} met)"
+    if not score.r_price:
+        yield "price"
+
+
 class Session:
     """One visit with one goal.
 
@@ -58,13 +84,23 @@ class Session:
         goal: The goal of the visit.
         upstream: If True, enable the original's magic queries and its parser of actions.
         shows_attributes: If True, offer the page of hidden attributes.
+        shows_parts: If True, the last page names the parts of the score that the purchase does not meet.
     """
 
-    def __init__(self, shop: Shop, goal: Goal, *, upstream: bool = False, shows_attributes: bool = False) -> None:
+    def __init__(
+        self,
+        shop: Shop,
+        goal: Goal,
+        *,
+        upstream: bool = False,
+        shows_attributes: bool = False,
+        shows_parts: bool = False,
+    ) -> None:
         self.shop = shop
         self.goal = goal
         self.upstream = upstream
         self.shows_attributes = shows_attributes
+        self.shows_parts = shows_parts
         self.score: Score | None = None
         """Score of the purchase, or None before it."""
         self._offered: dict[str, None] | None = None
@@ -171,6 +207,12 @@ class Session:
         assert self.product is not None
         self.score = self.shop.score(self.product, self.goal, self.options)
         self.page = DONE
+
+    def feedback(self) -> str:
+        """Return the last line of the last page, or an empty string if it has none."""
+        if not self.shows_parts or self.score is None:
+            return ""
+        return judgement(self.score.total == 1.0, "Parts not met: ", _unmet_parts(self.score, self.goal))
 
     def clickables(self) -> dict[str, None]:
         """Return the clickable names in the original's order: buttons, products, options.

@@ -32,6 +32,8 @@ from mage_envs.games.webshop.store import Catalogue
 HITS = 50
 """Maximum number of results of a search."""
 _KEPT_SEARCHES = 128
+_KEPT_SHOPS = 32
+"""Number of open shops per process. A panel over 20 catalogues must not open them again and again."""
 TAGGERS: dict[str, Callable[[], Tagger]] = {"builtin": lambda: nouns, "spacy": spacy_nouns}
 """Functions that make the tagger of titles for the reward, by name. They raise ImportError if spaCy is missing."""
 
@@ -179,7 +181,8 @@ class Shop:
         asin, source = self.goal(goal_id).asin, self.catalogue.about["source"]
         if source["kind"] != "generated":
             return asin
-        return str(family_of(asin, held_out=source["held_out"]))
+        # Families of different catalogues have the same numbers.
+        return f"{source['seed']}-{family_of(asin, held_out=source['held_out'], seed=source['seed'])}"
 
     def with_goals(self, entries: Sequence[Mapping[str, Any]]) -> Shop:
         """Return a shop with the same catalogue and the user's own goals.
@@ -239,10 +242,10 @@ def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin",
     return _opened(folder.absolute(), kind, seed, title_tagger, own)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(_KEPT_SHOPS)
 def _opened(folder: Path, kind: str, seed: int, title_tagger: str, own: tuple[Goal, ...]) -> Shop:
     return Shop(catalogue=_catalogue(folder), kind=kind, seed=seed, title_tagger=title_tagger, own=own)
 
 
-_catalogue = lru_cache(maxsize=16)(Catalogue)
+_catalogue = lru_cache(_KEPT_SHOPS)(Catalogue)
 """Function that returns the catalogue of a folder. Shops with different goals share it."""

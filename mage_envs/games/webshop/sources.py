@@ -22,6 +22,7 @@ def shop_for(
     goals: str | os.PathLike[str] | None = None,
     price_seed: int = 0,
     title_tagger: str = "builtin",
+    catalogue: int = 0,
 ) -> Shop:
     """Return the shop for these options of the game. The processes of a machine share its files.
 
@@ -32,6 +33,7 @@ def shop_for(
         goals: `synthetic`, `human`, or a file of the user's own goals (`*.json`).
         price_seed: Seed of the prices, for the original's data.
         title_tagger: Name of the tagger of titles.
+        catalogue: Seed of the built-in catalogue.
 
     Returns:
         The shop, which environments of a process share.
@@ -51,7 +53,7 @@ def shop_for(
                 "names a file of your own goals (*.json)."
             )
         # The seed is fixed, so that all environments of a size have the same prices.
-        shop = open_shop(embedded(size, split), "made", 0, title_tagger)
+        shop = open_shop(embedded(size, split, catalogue), "made", 0, title_tagger)
     else:
         if goals not in (None, *GOALS) and not own:
             raise ValueError(

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
 from mage_envs.core import GameSpec
-from mage_envs.games.webshop.game import WebShop, WebShopState
-from mage_envs.games.webshop.pages import SEPARATOR
+from mage_envs.games.webshop.game import PARTS, WebShop, WebShopState
 from mage_envs.games.webshop.products import Product
-from mage_envs.games.webshop.session import DONE, Session
+from mage_envs.games.webshop.session import Session, judgement
 from mage_envs.games.webshop_customer.errands import Errand, UnsaidWish, errands
 from mage_envs.games.webshop_customer.tastes import KINDS, customers
 from mage_envs.loading.options import check_choice
 from mage_envs.related import Related
 from mage_envs.settings import GameSettings, success_reward
 
-PARTS, SCORE = "parts", "score"
+SCORE = "score"
 EASY, EVERY = "easy", "all"
-INSTRUCTION_MET, INSTRUCTION_UNMET = "The instruction is met.", "The instruction is not met."
 UNMET = "Wishes not met: "
 TOO_SMALL, TOO_LARGE = "too small", "too large"
 _FEWEST = 3
@@ -66,12 +63,11 @@ class ErrandSession(Session):
         return any(self.options.get(axis) in resolve(values)[place] for axis, resolve in rules if axis == wish.axis)
 
     def feedback(self) -> str:
-        """Return the last line of the last page."""
+        """Return what the customer thinks of the purchase."""
         assert self.score is not None
         if self._game.feedback == SCORE:
             return f"Score: {self.score.total:.2f}"
-        said = INSTRUCTION_MET if self._said else INSTRUCTION_UNMET
-        return f"{said} {UNMET}{', '.join(map(self._judged, self._unmet)) or 'none'}"
+        return judgement(self._said, UNMET, map(self._judged, self._unmet))
 
     def _judged(self, wish: UnsaidWish) -> str:
         """Return the axis of a wish that is not met, and the direction of the mistake if sizes are ordered."""
@@ -81,17 +77,6 @@ class ErrandSession(Session):
             return wish.axis
         below = taste.ladder.index(chosen) < taste.ladder.index(wanted)
         return f"{wish.axis} ({TOO_SMALL if below else TOO_LARGE})"
-
-
-class ErrandState(WebShopState):
-    """One point of a visit for a customer. The last page says what the customer thinks of the purchase."""
-
-    session: ErrandSession
-
-    @cached_property
-    def _page(self) -> str:
-        page = super()._page
-        return page if self.session.page != DONE else f"{page}{SEPARATOR}{self.session.feedback()}"
 
 
 def _rules(kind: str) -> str:
@@ -200,8 +185,8 @@ class WebShopCustomer(Related):
         # Errands repeat after all of them occurred.
         return found[number % len(found)]
 
-    def begin(self, errand: Errand, fact: str) -> ErrandState:
-        return ErrandState(self._webshop, ErrandSession(self, errand, self.customer(fact)), self.split)
+    def begin(self, errand: Errand, fact: str) -> WebShopState:
+        return WebShopState(self._webshop, ErrandSession(self, errand, self.customer(fact)), self.split)
 
     def customer(self, fact: str) -> tuple[int, ...]:
         """Return the place of a customer's character in each taste. Raises ValueError if the customer is unknown."""

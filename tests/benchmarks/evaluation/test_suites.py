@@ -12,9 +12,11 @@ import pytest
 from benchmarks import SUITES, Panel, Setting, named_panel, panel
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run.environments import game_of, seats_of
-from benchmarks.evaluation.suites.panels import base_panels, full_name, panel_names
+from benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
 from mage_envs.games.alfworld.scenes import is_installed
+from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of, seed_of
+from mage_envs.games.webshop.catalogue_maker.make import _role
 from mage_envs.text.styles import FIRST_DEFAULT
 from opponents import make_opponent
 from opponents.splits import list_splits
@@ -251,3 +253,25 @@ def test_the_list_names_every_panel_with_its_fingerprint(capsys):
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("split", SPLITS[1:])
+def test_panels_of_webshop_spread_over_families_and_kinds(split, size):
+    held_out = split == "ood_catalogue"
+    tasks = named_panel(f"webshop-{split.replace('_', '-')}-{size}").tasks()
+    asins = [task.task_id.partition("-")[0] for task in tasks]
+    seeds = [seed_of(asin, "small", held_out=held_out) for asin in asins]
+    families = {(seed, family_of(asin, held_out=held_out, seed=seed)) for asin, seed in zip(asins, seeds, strict=True)}
+    roles = [_role(seed, held_out, number) for seed, number in families]
+    kinds = {kind.name for _, kind, _ in roles}
+    assert set(seeds) == set(range(20))
+    assert len(families) >= 40
+    assert len(kinds) >= 20
+    assert held_out or {role for role, _, _ in roles} == {split}
+    train = {
+        kind.name
+        for role, kind, _ in (_role(seed, False, number) for seed in range(20) for number in range(120))
+        if role == "train"
+    }
+    assert split != "ood_type" or not kinds & train

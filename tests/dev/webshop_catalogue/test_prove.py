@@ -2,13 +2,16 @@
 
 from itertools import islice
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dev.webshop_catalogue.__main__ import main
 from dev.webshop_catalogue.prove import Buyer, Proof, best_reward, prove, summary
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.catalogue_maker import SPLITS
+from mage_envs.games.webshop.catalogue_maker import SPLITS, certified
 from mage_envs.games.webshop.session import Session
+from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
 from tests.games.webshop.maker.catalogues import catalogue
 
@@ -45,25 +48,34 @@ def test_words_of_the_goal_lead_to_full_reward(proofs):
 
 
 def test_near_misses_surround_the_target(proofs):
-    assert summary(proofs).near_missed == 1.0
+    assert summary(proofs).near_missed > 0.95
 
 
 def test_the_first_page_is_often_not_enough(proofs):
-    assert 0.37 < summary(proofs).beyond_first_page < 0.49
+    assert 0.25 < summary(proofs).beyond_first_page < 0.49
 
 
-def test_goals_record_what_is_proven(shop, proofs):
-    tiny = shop_for("ood_catalogue", "tiny", None, None, 0)
-    for known, found in ((shop, proofs), (tiny, prove(tiny, tiny.goals("ood_catalogue")))):
-        assert all(known.goal(proof.goal_id).standing == proof.standing for proof in found)
+def successes(shop: Shop, split: str, places: int, sample: int) -> NDArray[np.float64]:
+    """Return the share of goals that each of the first affordable results satisfies with the wanted options."""
+    buyer, wins = Buyer(shop), np.zeros(places)
+    numbers = shop.numbers(split)
+    chosen = numbers[:: max(1, len(numbers) // sample)]
+    for goal in map(shop.goal_at, map(int, chosen)):
+        query = goal.instruction.partition(", and price")[0].lower()
+        hits = (hit for hit in shop.search(query) if shop.catalogue.product(hit).low <= goal.price_upper)
+        right = [buyer.is_satisfied(hit, goal) for hit in islice(hits, places)]
+        wins[: len(right)] += right
+    return wins / len(chosen)
 
 
-def test_the_first_result_is_seldom_right(shop):
-    right = []
-    for goal in islice(shop.goals("train"), 0, None, 5):
-        first = shop.catalogue.product(shop.search(goal.instruction)[0])
-        right.append(best_reward(shop, first, goal) == 1.0)
-    assert 0.05 < sum(right) / len(right) < 0.25
+@pytest.mark.parametrize("split", SPLITS)
+def test_success_falls_with_the_place_that_is_bought(split):
+    """The goals do not depend on the ranks of their products, so rank is no trace of them."""
+    shops = [shop_for(split, "small", catalogue=seed) for seed in range(5)]
+    first, second, third, fourth, *later = np.mean([successes(shop, split, 8, 100) for shop in shops], axis=0)
+    assert first > second + 0.1
+    assert second > (third + fourth) / 2 + 0.03
+    assert (third + fourth) / 2 > np.mean(later) + 0.03
 
 
 def test_the_held_out_catalogue_is_proven_too():
@@ -147,21 +159,28 @@ def test_a_buyer_remembers_what_is_true(shop):
 def test_the_command_proves_all_and_tells_of_each_split(capsys):
     assert main(["--size", "tiny", "--goals", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert all(line.startswith("all 200 goals proven, all products found in ") for line in lines[:2])
-    assert [line.split()[0] for line in lines[3:]] == list(SPLITS)
-    assert all("100.0%" in line for line in lines[3:])
+    assert sum(line.startswith("all 200 goals proven, all products found in ") for line in lines) == 2
+    assert [line.split()[0] for line in lines[-6:]] == list(SPLITS)
+    assert all("100.0%" in line for line in lines[-6:])
+
+
+def test_the_command_proves_further_seeds(capsys):
+    assert main(["--size", "tiny", "--seeds", "2", "--goals", "5"]) == 1  # one is recorded
+    said = capsys.readouterr().out
+    assert said.count("all 400 goals proven") == 2
+    assert all(said.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
-    monkeypatch.setattr(Ranking, "search_rare", lambda self, query, k: ())
+    monkeypatch.setattr(Ranking, "search", lambda self, query, k: ())
     assert main(["--size", "tiny"]) == 1
     assert "not proven: Product " in capsys.readouterr().out
 
 
 def test_the_command_fails_where_a_certificate_is_outdated(capsys, monkeypatch):
-    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: "1.1-0")
+    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: ("1.1-0",))
     assert main(["--size", "tiny", "--goals", "1"]) == 1
-    assert capsys.readouterr().out.count("the certificate differs from that in certificates.toml") == 2
+    assert capsys.readouterr().out.count("the certificates differ from those in certificates.toml") == 2
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from itertools import islice
 
 import pytest
 
-from dev.webshop_catalogue import ranking
 from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.sources import shop_for
@@ -38,7 +37,6 @@ def test_it_finds_what_the_engine_finds(index, queries, k):
     for query in queries:
         wanted = index.search(query, k)
         assert ranks.search(query, k) == wanted, query[:80]
-        assert ranks.search_rare(query, k) == wanted, query[:80]
 
 
 def test_equal_documents_are_ranked_by_id():
@@ -46,13 +44,7 @@ def test_equal_documents_are_ranked_by_id():
     index = index_of([(f"{number * 37 % 100:03}", texts[number % 3]) for number in range(100)])
     ranks = Ranking(index)
     for query in ("red", "shoe red", "lace", "lace shoe red"):
-        assert ranks.search(query, 50) == ranks.search_rare(query, 50) == index.search(query, 50)
-
-
-def test_few_rows_are_enough(index, queries, monkeypatch):
-    monkeypatch.setattr(ranking, "_KEPT_ROWS", 0)
-    ranks = Ranking(index)
-    assert all(ranks.search(query, 50) == index.search(query, 50) for query in queries[::9])
+        assert ranks.search(query, 50) == index.search(query, 50)
 
 
 def test_the_spread_of_a_word(index):

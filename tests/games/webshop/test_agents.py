@@ -44,6 +44,13 @@ def test_the_oracle_wins_everything(split):
     assert max(turns for _, turns in results) <= game.spec.max_turns
 
 
+def test_the_oracle_finds_the_catalogue_of_a_goal():
+    game = WebShop("val", catalogues=3)
+    goals = [goal for shop in game.shops() for goal in list(shop.goals("val"))[::40]]
+    assert len(goals) > 12
+    assert {score for score, _ in shopping(game, WebShopOracle(WebShop("val", catalogues=3)), goals)} == {1.0}
+
+
 @pytest.mark.parametrize("options", [{"mode": "dict"}, {"mode": "text_rich"}, {"compat": True}, {"option_state": True}])
 def test_the_oracle_reads_other_modes(options):
     game = WebShop(size="tiny", **options)
@@ -64,7 +71,7 @@ def test_the_shopper_reads_pages_alone():
     results = shopping(game, WebShopRule(), list(game.shop.goals("val"))[::3])
     scores = [score for score, _ in results]
     assert np.mean(scores) > 0.5
-    assert 0.15 < np.mean([score == 1.0 for score in scores]) < 0.5
+    assert 0.25 < np.mean([score == 1.0 for score in scores]) < 0.6
     assert max(turns for _, turns in results) <= game.spec.max_turns
 
 
@@ -104,9 +111,9 @@ def tried(name, count=40):
 
 def test_the_floors_on_forty_goals():
     """What blind tries are worth: the next product after each failure, the same one after a success."""
-    assert tried("webshop/first") == ([1, 1, 1], pytest.approx(20.8357, abs=1e-4))
-    assert tried("webshop/next") == ([12, 20, 26], pytest.approx(31.4905, abs=1e-4))
-    assert tried("webshop/rule") == ([12, 12, 12], pytest.approx(31.4905, abs=1e-4))
+    assert tried("webshop/first") == ([5, 5, 5], pytest.approx(22.0976, abs=1e-4))
+    assert tried("webshop/next") == ([20, 25, 26], pytest.approx(33.5571, abs=1e-4))
+    assert tried("webshop/rule") == ([20, 20, 20], pytest.approx(33.5571, abs=1e-4))
 
 
 def test_first_reads_nothing_but_the_instruction():
@@ -141,7 +148,7 @@ def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
     third = bought(one, True)
     assert len({first, second, third}) == 3
     goal = game.shop.goal(one)
-    words = goal.instruction.rpartition(", and price lower than")[0].lower()
+    words = goal.instruction.partition(", and price lower than")[0].lower()
     products = [game.shop.catalogue.product(position) for position in game.shop.search(words)]
     fitting = [f"click[{p.asin.lower()}]" for p in products if p.low <= goal.price_upper]
     assert [first, second, third] == fitting[:3]

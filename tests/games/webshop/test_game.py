@@ -13,6 +13,7 @@ from mage_envs.core import is_success
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.game import EXAMPLE
 from mage_envs.games.webshop.pages import MODES
+from mage_envs.games.webshop.session import THANKS
 from tests.contract import GARBAGE, check_id, transcript
 from tests.games.webshop.test_pages import Reader
 
@@ -42,7 +43,7 @@ def test_a_purchase(play):
     assert (state.player, state.returns, state.won(0), state.metrics()) == (0, (0.0,), False, {"task_score": 0})
     bought = state.after(BUY[-1])
     assert (bought.player, bought.returns, bought.won(0), bought.legal_actions) == (None, (1.0,), True, ())
-    assert bought.observation(0) == "Thank you for shopping with us!"
+    assert bought.observation(0) == f"{THANKS} [SEP] The instruction is met. Parts not met: none"
     assert bought.metrics() == {"task_score": 1.0, "r_type": 1.0, "r_att": 1.0, "r_option": 1.0, "r_price": 1.0}
     with pytest.raises(IllegalAction):
         bought.after("search[x]")
@@ -139,8 +140,46 @@ def test_options_in_the_text_only_where_asked_for(play):
 
 def test_score_on_the_last_page_only_where_asked_for(play):
     assert "score" not in play(*BUY).observation(0)
-    assert play(*BUY, show_score=True).observation(0).endswith("max 1.0) [SEP] 1.0 [SEP] Reward Details [SEP] None")
+    assert (
+        play(*BUY, show_score=True, feedback="none")
+        .observation(0)
+        .endswith("max 1.0) [SEP] 1.0 [SEP] Reward Details [SEP] None")
+    )
     assert "Your score" in play(*BUY, compat=True, split="val").observation(0)
+
+
+def test_the_last_page_names_the_parts_that_are_not_met(play):
+    wrong = (*BUY[:2], "click[red]", "click[buy now]")
+    unmet = "The instruction is not met. Parts not met: options (0 of 2 met)"
+    assert play(*wrong).observation(0) == f"{THANKS} [SEP] {unmet}"
+    assert play(*wrong, mode="text_rich").observation(0) == f"{THANKS}\n{unmet}\n"
+    assert json.loads(play(*wrong, mode="dict").observation(0))["feedback"] == unmet
+    assert f">{unmet}</p>" in play(*wrong, mode="html").observation(0)
+    other = play("search[heath slippers]", "click[b000000008]", "click[buy now]").observation(0)
+    unmet = "kind of product, properties (1 of 2 met), options (0 of 2 met)"
+    assert other == f"{THANKS} [SEP] The instruction is not met. Parts not met: {unmet}"
+
+
+def test_no_parts_under_compat_or_if_not_asked_for(play):
+    wrong = (*BUY[:2], "click[red]", "click[buy now]")
+    assert play(*wrong, feedback="none").observation(0) == THANKS
+    assert "Parts not met" not in play(*wrong, compat=True, split="val").observation(0)
+
+
+def test_episodes_draw_from_several_catalogues(rng):
+    game, one = WebShop("val", catalogues=3), WebShop("val")
+    states = [game.initial_state(rng) for _ in range(40)]
+    assert {game.family(state.task_id).partition("-")[0] for state in states} == {"0", "1", "2"}
+    assert len({state.session.shop for state in states}) == 3
+    for state in states:
+        again = game.task_state(state.task_id, rng)
+        assert (again.observation(0), again.session.shop) == (state.observation(0), state.session.shop)
+    assert game.data_hash() == WebShop("val", catalogues=3).data_hash()
+    assert len({game.data_hash(), one.data_hash(), WebShop("val", catalogues=2).data_hash()}) == 3
+    further = next(state.task_id for state in states if game.family(state.task_id).startswith("2-"))
+    for other in (one, WebShop("val", catalogues=2)):
+        with pytest.raises(ValueError, match=f"There is no made goal '{further}'"):
+            other.task_state(further, rng)
 
 
 def test_compat_reads_actions_as_the_original(play):
@@ -189,6 +228,11 @@ def test_the_goal_is_a_function_of_the_generators_state(data):
         ({"goals": "made"}, "goals='made' is unknown"),
         ({"size": "tiny"}, "size='tiny' is unknown for the original's data"),
         ({"price_seed": 1.5}, "price_seed=1.5 must"),
+        ({"feedback": "score"}, "feedback='score' is unknown; choose one of: 'parts', 'none'"),
+        ({"catalogues": 2}, "catalogues=2 must be at most 1"),
+        ({"data": None, "catalogues": 0}, "catalogues=0 must be a whole number of at least 1"),
+        ({"data": None, "catalogues": 21}, "catalogues=21 must be at most 20"),
+        ({"data": None, "size": "tiny", "catalogues": 2}, "catalogues=2 must be at most 1"),
         ({"data": None, "goals": "human"}, "The built-in catalogue has its own goals"),
         ({"data": None, "size": "huge"}, "size='huge' is unknown; choose one of: 'tiny', 'small'"),
     ],

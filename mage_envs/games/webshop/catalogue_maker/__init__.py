@@ -1,14 +1,16 @@
 """Generator of a shop's catalogue: products in families of near duplicates, and goals that distinguish them."""
 
-from mage_envs.games.webshop.catalogue_maker.choices import VERSION, Choice, certified, edition, shipped
 from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal
 from mage_envs.games.webshop.catalogue_maker.make import (
     SIZES,
     SPLITS,
     TYPOS,
+    VERSION,
     FamilyRecord,
+    certified,
     family_of,
     goal_ids,
+    seed_of,
     stream,
 )
 
@@ -18,12 +20,10 @@ __all__ = [
     "TYPOS",
     "VERSION",
     "CatalogueGoal",
-    "Choice",
     "FamilyRecord",
     "certified",
-    "edition",
     "family_of",
     "goal_ids",
-    "shipped",
+    "seed_of",
     "stream",
 ]

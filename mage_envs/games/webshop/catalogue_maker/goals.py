@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker.choices import UNCHOSEN, Choice
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
 from mage_envs.games.webshop.catalogue_maker.family import Member, limit_above
 from mage_envs.games.webshop.catalogue_maker.instructions import HELD_OUT, USUAL, instruction
-from mage_envs.games.webshop.catalogue_maker.listing import FIRST, TITLE, Listing
-from mage_envs.games.webshop.products import ProductStanding
+from mage_envs.games.webshop.catalogue_maker.listing import Listing
+from mage_envs.games.webshop.products import UNLIMITED
 
 PER_PRODUCT = 2
 """Number of goals per product."""
 _NEAR_MISSES, _ALTERNATIVES = 5, 4
 """Minimum number of members that fail a goal, and maximum number of other members that satisfy it."""
-_ATTRIBUTES = Weighted([(60, 1), (22, 2), (12, 3), (6, 4)])
+_ATTRIBUTES = Weighted([(66, 1), (20, 2), (10, 3), (4, 4)])
 _OPTIONS = Weighted([(46, 0), (36, 1), (18, 2)])
 _PLACES = Weighted([(1, 2), (2, 3), (3, 4)])
 """Weighted places of the price limit: as in the original, the larger of two of the next four multiples of ten."""
@@ -24,6 +23,12 @@ _RARER = 1.0 / 3.0
 """Exponent of the draw for a disputed attribute, which triples its weight."""
 _OWN = 0.8
 """Probability that a goal wants the attribute in which its product differs from the family's seed."""
+_UNSAID = frozenset({"single", "unscented"})
+"""Option values that no goal wants, because the phrases of their options do not fit them."""
+_UNLIMITED = 1.0 / 3.0
+"""Share of the goals without a price limit. As in the original, they have no price clause."""
+_HIGHEST = 990.0
+"""Highest price limit in dollars, as in the original. A goal for a product that costs more has no limit."""
 _TRIES = 6
 """Maximum number of draws of the requirements."""
 
@@ -48,12 +53,12 @@ class CatalogueGoal(NamedTuple):
     """Number of products of the family that fail a requirement."""
     alternatives: int
     """Number of other products of the family that satisfy all requirements."""
-    standing: ProductStanding | None = None
-    """Place among the results of the shop's own search, if the goal was chosen with it."""
 
     @property
     def text(self) -> str:
-        """Instruction with the price clause in the original's wording."""
+        """Instruction with the price clause in the original's wording, if the goal has a limit."""
+        if self.price_upper == UNLIMITED:
+            return self.instruction
         return f"{self.instruction}, and price lower than {self.price_upper:.2f} dollars"
 
 
@@ -70,8 +75,7 @@ class Wish(NamedTuple):
 
 
 def goals(
-    deal: Callable[[int, int], Draws],
-    chosen: Iterator[Choice],
+    deal: Callable[[int], Draws],
     number: int,
     split: str,
     members: list[Member],
@@ -81,8 +85,7 @@ def goals(
     """Return `PER_PRODUCT` goals for each product of a family.
 
     Args:
-        deal: Function of (goal, candidate) that returns the draws of a candidate for a goal.
-        chosen: Choices of candidates. The first candidate is used if there are no more choices.
+        deal: Function that returns the draws of the goal with that number in the family.
         number: Number of the family.
         split: Split of the family.
         members: Products of the family.
@@ -93,14 +96,12 @@ def goals(
     for place in range(len(members)):
         other: CatalogueGoal | None = None
         for _ in range(PER_PRODUCT):
-            choice = next(chosen, UNCHOSEN)
-            draws = deal(len(made), choice.candidate)
-            other = candidate(draws, number, split, members, listings, typos, place, other)
-            made.append(other._replace(standing=choice.standing))
+            other = _goal(deal(len(made)), number, split, members, listings, typos, place, other)
+            made.append(other)
     return made
 
 
-def candidate(
+def _goal(
     draws: Draws,
     number: int,
     split: str,
@@ -110,7 +111,7 @@ def candidate(
     place: int,
     other: CatalogueGoal | None,
 ) -> CatalogueGoal:
-    """Return a candidate for a goal.
+    """Return a goal of a product.
 
     Args:
         draws: Source of randomness.
@@ -124,7 +125,7 @@ def candidate(
     """
     member, shown = members[place], listings[place]
     asin, order = str(shown.raw["asin"]), 0 if other is None else 1
-    wish = _wish(draws, member, members, shown, other)
+    wish = _wish(draws, member, members, other)
     wanted = [member.attributes[attribute] for attribute in wish.attributes]
     options = tuple((axis, value) for axis, value, _ in wish.options)
     manner = HELD_OUT if split == "ood_phrase" else USUAL
@@ -144,12 +145,15 @@ def candidate(
     )
 
 
-def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, other: CatalogueGoal | None) -> Wish:
+def _wish(draws: Draws, member: Member, members: list[Member], other: CatalogueGoal | None) -> Wish:
     """Return the first wish that is sharp enough, else the sharpest. It never equals the wish of `other`."""
-    limit = limit_above(member.high, draws.weighted(_PLACES))
+    place = draws.weighted(_PLACES)
+    limit = limit_above(member.high, place)
+    if draws.chance(_UNLIMITED) or limit > _HIGHEST:
+        limit = UNLIMITED
     best: Wish | None = None
     for _ in range(_TRIES):
-        wish = _judged(member, members, _wanted(draws, member, shown), _chosen(draws, member), limit)
+        wish = _judged(member, members, _wanted(draws, member), _chosen(draws, member), limit)
         wish = _sharpened(draws, member, members, wish)
         if other is not None and _wants_the_same(member, wish, other):
             more = draws.choice([place for place in range(len(member.attributes)) if place not in wish.attributes])
@@ -204,10 +208,10 @@ def _disputed(member: Member, attribute: str) -> bool:
     return attribute in member.exposed or attribute == member.change[1]
 
 
-def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
+def _wanted(draws: Draws, member: Member) -> tuple[int, ...]:
     """Return the indices of wanted attributes. Disputed ones are more likely.
 
-    If there are several, at least one can be found by searching.
+    The place of an attribute in the texts does not matter, so that the rank of the product is no trace of the goal.
     """
     count = draws.weighted(_ATTRIBUTES)
     ranked = sorted(
@@ -219,12 +223,6 @@ def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
     chosen = [place for _, place in ranked[-count:]]
     if member.change[0] == "attribute" and draws.chance(_OWN):
         chosen[-1] = next(place for _, place in ranked if member.attributes[place].name == member.change[1])
-    # The search engine reads the title and the first bullet, not the other bullets.
-    searched = [
-        place for place, attribute in enumerate(member.attributes) if shown.places[attribute.name] in (TITLE, FIRST)
-    ]
-    if searched and not any(place in searched for place in chosen):
-        chosen[0] = chosen[0] if len(chosen) == 1 else draws.choice(searched)
     return tuple(dict.fromkeys(chosen))
 
 
@@ -232,7 +230,7 @@ def _chosen(draws: Draws, member: Member) -> tuple[tuple[str, str, str], ...]:
     """Return wanted options, at most one per axis. If an axis has exposed values, half of the draws are among them."""
     chosen = []
     for axis, values in draws.sample(member.options, draws.weighted(_OPTIONS)):
-        plain = [value for value in values if value.plain and value.text != "single"]
+        plain = [value for value in values if value.plain and value.text not in _UNSAID]
         disputed = [value for value in plain if value.classes[0] in member.exposed]
         if plain:
             value = draws.choice(disputed if disputed and draws.chance(0.5) else plain)

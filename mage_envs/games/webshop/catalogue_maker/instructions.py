@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
-from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Type, Wording, word_lists
+from mage_envs.games.webshop.catalogue_maker.tables import FORMS, Attribute, Type, Wording, word_lists
 
 _PHRASES = word_lists("phrases")
 Forms = Mapping[str, Weighted[str]]
@@ -17,7 +17,6 @@ class Manner(NamedTuple):
 
     openers: Weighted[str]
     clauses: Forms
-    plural_clauses: Forms
     sentences: Forms
     choices: Forms
     before: Mapping[str, float]
@@ -32,7 +31,6 @@ def _manner(lists: dict[str, Any]) -> Manner:
     return Manner(
         openers=Weighted(lists["openers"]),
         clauses=_forms(lists["clauses"]),
-        plural_clauses=_forms(lists["clauses"] | lists.get("plural_clauses", {})),
         sentences=_forms(lists["sentences"]),
         choices=_forms(lists["choices"]),
         before=lists["before"],
@@ -40,6 +38,8 @@ def _manner(lists: dict[str, Any]) -> Manner:
 
 
 USUAL, HELD_OUT = _manner(_PHRASES["usual"]), _manner(_PHRASES["held_out"])
+_OPTION = FORMS.index("m")
+"""Place of an option among the clauses: options come before the attributes that could describe them."""
 _SYNONYM = 0.5
 _SENTENCE = 0.06
 _FRUGAL = 0.004
@@ -66,26 +66,31 @@ def instruction(
     """
     many = kind.number in {"plural", "pair"}
     before: list[str] = []
-    clauses: list[str] = []
-    last = ""
+    clauses: list[tuple[int, str]] = []
+    last, named = "", False
     for attribute in wanted:
         wording = draws.choice(attribute.wordings) if draws.chance(_SYNONYM) else attribute.wordings[0]
-        if _leads(wording, attribute) and len(before) < 2 and draws.chance(manner.before[wording.form]):
-            before.append(wording.text)
+        # A second name before the noun would be read as a part of the first one.
+        leads = _leads(wording, attribute) and len(before) < 2 and (wording.form == "a" or not named)
+        if leads and draws.chance(manner.before[wording.form]):
+            before.insert(0 if wording.form == "a" else len(before), wording.text)
+            named |= wording.form != "a"
         elif not last and len(wanted) > 1 and draws.chance(_SENTENCE):
             last = ". " + _said(draws, manner.sentences, wording, many)
         else:
-            clauses.append(_said(draws, manner.plural_clauses if many else manner.clauses, wording, many))
+            clauses.append((FORMS.index(wording.form), _said(draws, manner.clauses, wording, many)))
     noun = _noun(draws, kind.name)
+    pools = {axis.name: axis.pool for axis in kind.axes}
     for axis, value in options:
-        form = draws.weighted(manner.choices[axis])
+        form = draws.weighted(manner.choices.get(pools[axis]) or manner.choices[axis])
         held = draws.choice(_PHRASES["packs"][value]) if "{w}" in form else ""
         if form.endswith("{n}"):
             noun = form.format(v=value, w=held, n=noun)
         else:
-            clauses.append(form.format(v=value, w=held))
+            clauses.append((_OPTION, form.format(v=value, w=held, **_verbs(many))))
     phrase = _article(draws, kind.number, " ".join([*before, noun]))
-    text = draws.weighted(manner.openers).format(n=" ".join([phrase, *_joined(draws, draws.shuffled(clauses))])) + last
+    product = " ".join([phrase, *_joined(draws, _in_order(draws, clauses))])
+    text = draws.weighted(manner.openers).format(n=product) + last
     if draws.chance(_FRUGAL):
         text = f"{text} {_PHRASES['frugal']}"
     # Drawn in any case, so that the number of draws does not depend on `typos`.
@@ -93,15 +98,30 @@ def instruction(
     return _slipped(text, word, letter, how) if slip < typos else text
 
 
+_VERBS = ("have", "come", "offer", "taste", "smell")
+
+
+def _verbs(many: bool) -> dict[str, str]:
+    """Return the pronoun and the verbs of a noun's number."""
+    if many:
+        return {"it": "they", "is": "are", **{verb: verb for verb in _VERBS}}
+    return {"it": "it", "is": "is", **{verb: f"{verb}s" for verb in _VERBS}, "have": "has"}
+
+
 def _said(draws: Draws, forms: Forms, wording: Wording, many: bool) -> str:
-    it, is_ = ("they", "are") if many else ("it", "is")
     text = wording.plural if many else wording.text
-    return draws.weighted(forms[wording.form]).format(a=text, it=it, **{"is": is_})
+    return draws.weighted(forms[wording.form]).format(a=text, **_verbs(many))
+
+
+def _in_order(draws: Draws, clauses: list[tuple[int, str]]) -> list[str]:
+    """Return the clauses in the order of their forms, so that none of them describes the noun of another one."""
+    return [clause for _, clause in sorted(draws.shuffled(clauses), key=lambda one: one[0])]
 
 
 def _leads(wording: Wording, attribute: Attribute) -> bool:
-    """Return True if the wording can precede the noun: short adjectives, and names such as "long sleeve"."""
-    return wording.text.count(" ") < 2 and (wording.form == "a" or wording is attribute.wordings[0])
+    """Return True if the wording can precede the noun: short adjectives, and singular names such as "long sleeve"."""
+    short = wording.text.count(" ") < 2
+    return short and (wording.form == "a" or (wording is attribute.wordings[0] and not wording.text.endswith("s")))
 
 
 def _noun(draws: Draws, name: str) -> str:

@@ -11,7 +11,7 @@ from mage_envs.games.webshop.catalogue_maker.tables import Attribute, word_lists
 
 _PHRASES = word_lists("phrases")
 TITLE, FIRST, LATER, DESCRIPTION = "title", "first bullet", "later bullet", "description"
-_PLACES = Weighted([(34, TITLE), (16, FIRST), (35, LATER), (15, DESCRIPTION)])
+_PLACES = Weighted([(16, TITLE), (10, FIRST), (60, LATER), (14, DESCRIPTION)])
 _SHORTEST, _LONGEST = 8, 25
 _LONGEST_DESCRIPTION = 120
 _JOINTS = Weighted([(45, " "), (35, ", "), (8, " - "), (8, " | "), (4, " , ")])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache, partial
+import tomllib
+from collections.abc import Iterator
+from functools import cache, lru_cache, partial
+from importlib.resources import files
 from typing import NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker.choices import Choice
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
 from mage_envs.games.webshop.catalogue_maker.family import LARGEST, SMALLEST, Member, family
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, goals
 from mage_envs.games.webshop.catalogue_maker.listing import Listing, listing
 from mage_envs.games.webshop.catalogue_maker.tables import Type, product_types, siblings
 
+VERSION = 4
+"""Version of the generator. Every change of a word list or a draw must increase it, because it changes the result.
+`dev/webshop_catalogue` describes the next steps."""
 SIZES = {"tiny": 100, "small": 1_000, "medium": 10_000, "large": 100_000, "xl": 1_000_000}
 SPLITS = ("train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue")
 TYPOS = 0.04
@@ -22,6 +26,8 @@ _SHELF = 3
 _FAMILIES, _ORDER, _GOALS = 1, 2, 3
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ASINS = 36**8
+_LENGTH = 10
+"""Number of characters of a product's id."""
 _STRIDE = 1_822_837_805_971
 """Multiplier of a product's number. It is coprime to `_ASINS`, so that different products have different ids."""
 _APART = 977_231_469_403
@@ -44,7 +50,6 @@ def stream(
     *,
     held_out: bool = False,
     typos: float = TYPOS,
-    chosen: Iterable[Choice] = (),
 ) -> Iterator[FamilyRecord]:
     """Yield the families of a catalogue one at a time, so that any size fits in memory.
 
@@ -53,9 +58,7 @@ def stream(
         seed: Seed of the catalogue.
         held_out: If True, the held-out catalogue.
         typos: Probability of a typing error in an instruction.
-        chosen: Choices of candidates for the goals, in order. The first candidate is used if there are no more.
     """
-    choices = iter(chosen)
     for number, count, draws in _families(size, seed, held_out):
         role, kind, other = _role(seed, held_out, number)
         members = family(draws, kind, other, count)
@@ -63,8 +66,8 @@ def stream(
             listing(draws, member, _asin(seed, held_out, number, place)) for place, member in enumerate(members)
         ]
         split = "ood_catalogue" if held_out else role
-        deal = partial(goal_draws, seed, held_out, number)
-        wanted = goals(deal, choices, number, split, members, listings, typos)
+        deal = partial(_goal_draws, seed, held_out, number)
+        wanted = goals(deal, number, split, members, listings, typos)
         yield FamilyRecord(number=number, split=split, members=members, listings=listings, goals=wanted)
 
 
@@ -81,16 +84,18 @@ def goal_ids(split: str, count: int | None = None, *, size: str | int = "small",
         ValueError: If the split has fewer goals.
     """
     held_out = split == SPLITS[-1]
-    ids = [
-        f"{_asin(seed, held_out, number, place)}-m{order}"
+    found = [
+        (number, place, order)
         for number, members, _ in _families(size, seed, held_out)
         if held_out or _split(seed, number) == split
         for place in range(members)
         for order in range(PER_PRODUCT)
     ]
-    if not ids or (count is not None and not 0 < count <= len(ids)):
-        raise ValueError(f"split={split!r} of size {size!r} has {len(ids)} goals, expected {count or 'at least 1'}.")
-    return tuple(ids) if count is None else tuple(ids[place * len(ids) // count] for place in range(count))
+    if not found or (count is not None and not 0 < count <= len(found)):
+        raise ValueError(f"split={split!r} of size {size!r} has {len(found)} goals, expected {count or 'at least 1'}.")
+    if count is not None:
+        found = [found[place * len(found) // count] for place in range(count)]
+    return tuple(f"{_asin(seed, held_out, number, place)}-m{order}" for number, place, order in found)
 
 
 def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int, int, Draws]]:
@@ -104,17 +109,23 @@ def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int,
         number += 1
 
 
-def goal_draws(seed: int, held_out: bool, family: int, goal: int, candidate: int) -> Draws:
-    """Return the draws of one candidate for one goal of a family.
+@cache
+def certified(size: str, held_out: bool) -> tuple[str, ...]:
+    """Return the certificates of a size's proven catalogues, which have the seeds 0, 1, 2 and so on."""
+    certificates = tomllib.loads(files(__package__).joinpath("certificates.toml").read_text("utf-8"))
+    return tuple(certificates[size]["held_out" if held_out else "main"])
+
+
+def _goal_draws(seed: int, held_out: bool, family: int, goal: int) -> Draws:
+    """Return the draws of one goal of a family.
 
     Args:
         seed: Seed of the catalogue.
         held_out: True for the held-out catalogue.
         family: Number of the family.
         goal: Number of the goal in the family.
-        candidate: Number of the candidate.
     """
-    return Draws(seed, _GOALS, held_out, family, goal, candidate)
+    return Draws(seed, _GOALS, held_out, family, goal)
 
 
 def _count(size: str | int) -> int:
@@ -200,3 +211,20 @@ def family_of(asin: str, *, held_out: bool, seed: int = 0) -> int:
     # The modular inverse of the stride undoes the multiplication.
     number = (code - (2 * seed + held_out) * _APART) * pow(_STRIDE, -1, _ASINS) % _ASINS - 1
     return number // (LARGEST + 3)
+
+
+def seed_of(asin: str, size: str, *, held_out: bool) -> int | None:
+    """Return the seed of the built-in catalogue that has a product, or None if there is none.
+
+    Args:
+        asin: Id of the product.
+        size: Name of the catalogue's size.
+        held_out: True for the held-out catalogues.
+    """
+    if len(asin) != _LENGTH or not set(asin[2:]) <= set(_LETTERS):
+        return None
+    # A family has at least `SMALLEST` products, and an id of another seed has a number far above all families.
+    most = SIZES[size] // SMALLEST
+    # A size without a certificate has one catalogue, too.
+    seeds = range(max(1, len(certified(size, held_out))))
+    return next((seed for seed in seeds if family_of(asin, held_out=held_out, seed=seed) <= most), None)

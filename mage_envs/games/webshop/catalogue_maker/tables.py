@@ -2,8 +2,8 @@
 
 A department has attribute groups and types of products. A product has one value of each of its type's groups. A value
 is its canonical form and, after an equal sign, other wordings, separated by semicolons. Each wording starts with its
-form: a (adjective), w (with), m (made of), f (for), t (that). The number of a type is one, plural, pair or mass. The
-types with `held_out` are reserved for the split `ood_type`.
+form: a (adjective), w (with), n (an absence, such as "no pockets"), m (made of), f (for), t (that). The number of a
+type is one, plural, pair or mass. The types with `held_out` are reserved for the split `ood_type`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 SEPARATOR = " › "
+FORMS = ("m", "w", "n", "f", "a", "t")
+"""Forms of wordings, in the order in which they follow a noun."""
 _DEPARTMENTS = ("fashion", "beauty", "home", "grocery", "electronics")
 
 
@@ -21,7 +23,7 @@ class Wording(NamedTuple):
     """One wording of an attribute."""
 
     form: str
-    """Form of the wording: a, w, m, f or t."""
+    """Form of the wording: a, w, n, m, f or t."""
     text: str
     plural: str
     """Wording after a plural noun."""
@@ -136,8 +138,8 @@ def _axis(pool: str, axis: str, classes: list[list[str]]) -> Axis:
 
 def _wording(text: str) -> Wording:
     form, _, words = text.partition(" ")
-    if form not in {"a", "w", "m", "f", "t"}:
-        raise ValueError(f"wording {text!r} must start with one of the forms a, w, m, f, t")
+    if form not in FORMS:
+        raise ValueError(f"wording {text!r} must start with one of the forms {', '.join(FORMS)}")
     return Wording(form, words, _plural(words) if form == "t" else words)
 
 

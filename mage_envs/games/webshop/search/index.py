@@ -135,7 +135,12 @@ class Index:
         """Return candidates that include the `k` best documents, and their scores, in 64 bits as in Lucene."""
         # Documents are processed in blocks, so that the scores of a block fit in the processor's cache (one megabyte).
         bounds = np.append(np.arange(0, self._size, _BLOCK), self._size).astype(np.uint32)
-        cuts = [(first + np.searchsorted(self._documents[first:last], bounds)).tolist() for first, last, _, _ in wanted]
+        cuts = [[first, last] for first, last, _, _ in wanted]
+        # The only block of a small index has all postings of a term, so they need no cuts.
+        if len(bounds) > 2:
+            cuts = [
+                (first + np.searchsorted(self._documents[first:last], bounds)).tolist() for first, last, _, _ in wanted
+            ]
         # left[i] bounds the total contribution of the terms from i on.
         left = list(accumulate((term.most for term in reversed(wanted)), initial=0.0))[::-1]
         room = self._scratch.room

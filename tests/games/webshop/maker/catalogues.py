@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from dev.speed.webshop import about
-from mage_envs.games.webshop.catalogue_maker import TYPOS, CatalogueGoal, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import TYPOS, CatalogueGoal, stream
 
 
 class Made(NamedTuple):
@@ -23,8 +23,7 @@ def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, ty
     `held_out` gives another catalogue, whose goals all belong to the split `ood_catalogue`.
     """
     made = Made([], {}, [])
-    chosen = shipped(size, held_out) if (seed, typos) == (0, TYPOS) else ()
-    for record in stream(size, seed, held_out=held_out, typos=typos, chosen=chosen):
+    for record in stream(size, seed, held_out=held_out, typos=typos):
         for member, shown in zip(record.members, record.listings, strict=True):
             made.products.append(shown.raw)
             made.attributes[shown.raw["asin"]] = about(member)

@@ -5,8 +5,9 @@ from statistics import mean, median
 import pytest
 
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
-from mage_envs.games.webshop.catalogue_maker.instructions import USUAL, instruction
-from mage_envs.games.webshop.catalogue_maker.tables import product_types, word_lists
+from mage_envs.games.webshop.catalogue_maker.instructions import HELD_OUT, USUAL, instruction
+from mage_envs.games.webshop.catalogue_maker.tables import FORMS, product_types, word_lists
+from mage_envs.games.webshop.products import UNLIMITED
 from tests.games.webshop.maker.catalogues import catalogue, make
 
 
@@ -73,21 +74,65 @@ def test_all_is_lower_case_and_filled_in(goals):
 
 
 def test_the_price_clause_is_the_official_one(goals):
-    goal = goals[0]
-    assert goal.text == f"{goal.instruction}, and price lower than {goal.price_upper:.2f} dollars"
-    assert all(goal.price_upper % 10 == 0 and 10 <= goal.price_upper <= 990 for goal in goals)
+    limited = [goal for goal in goals if goal.price_upper < UNLIMITED]
+    assert all(
+        goal.text == f"{goal.instruction}, and price lower than {goal.price_upper:.2f} dollars" for goal in limited
+    )
+    assert all(goal.price_upper % 10 == 0 and 10 <= goal.price_upper <= 990 for goal in limited)
+
+
+def test_a_third_of_the_goals_has_no_price_limit(goals):
+    unlimited = [goal for goal in goals if goal.price_upper == UNLIMITED]
+    assert len(unlimited) / len(goals) == pytest.approx(1 / 3, abs=0.02)
+    assert all(goal.text == goal.instruction for goal in unlimited)
 
 
 def test_only_ood_phrase_speaks_otherwise(goals):
-    usual = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["usual"]["openers"])
-    other = tuple(opener.removesuffix("{n}") for _, opener in word_lists("phrases")["held_out"]["openers"])
-    assert len(usual) == 30
+    usual, other = (
+        [opener.removesuffix("{n}") for _, opener in word_lists("phrases")[manner]["openers"]]
+        for manner in ("usual", "held_out")
+    )
+    assert (len(usual), len(set(other))) == (30, len(other))
+    assert len(other) >= 40
+    assert not any(one.startswith(tuple(usual)) or two.startswith(one) for one in other for two in usual)
     clean = make(2000, 5, typos=0.0).goals
     for goal in clean:
-        assert goal.instruction.startswith(other if goal.split == "ood_phrase" else usual), goal.instruction
-    unusual = ("boasting ", "do not forget ", "of the sort that ", "as long as ", "preferably the ")
+        openers = other if goal.split == "ood_phrase" else usual
+        assert goal.instruction.startswith(tuple(openers)), goal.instruction
+    unusual = (" coming with ", " do not forget: ", " so long as ", " provided ", " whose ")
     assert not any(word in goal.instruction for goal in clean if goal.split != "ood_phrase" for word in unusual)
     assert any(word in goal.instruction for goal in clean if goal.split == "ood_phrase" for word in unusual)
+
+
+@pytest.mark.parametrize("manner", ["usual", "held_out"])
+def test_phrases_fit_the_form_of_a_wording(manner):
+    """Absences get no phrase for features, and every form and every option has phrases."""
+    lists = word_lists("phrases")[manner]
+    assert set(lists["clauses"]) == set(lists["sentences"]) == set(lists["before"]) == set(FORMS)
+    assert {axis.name for kind in product_types() for axis in kind.axes} <= set(lists["choices"])
+    absences = {
+        wording.text
+        for kind in product_types()
+        for group in kind.groups
+        for attribute in group.values
+        for wording in attribute.wordings
+        if wording.text.startswith(("no ", "nothing ", "none ")) or wording.form == "n"
+    }
+    told = [goal.instruction for goal in catalogue("medium", 1).goals]
+    for text in absences:
+        assert not any(f"{verb} {text}" in one for one in told for verb in ("without", "forget:", "coming with"))
+
+
+def test_clauses_follow_the_noun_that_they_describe():
+    """A material comes before the parts of the product, and a purpose after them."""
+    kind = next(kind for kind in product_types() if kind.name == "women's ankle boots")
+    known = {attribute.name: attribute for group in kind.groups for attribute in group.values}
+    wanted = [known[name] for name in ("daily wear", "faux fur", "faux leather") if name in known]
+    for number in range(50):
+        manner = HELD_OUT._replace(sentences=HELD_OUT.clauses)
+        text = instruction(Draws(1, number), kind, wanted, (), manner, 0.0)
+        places = [max(text.find(wording.text) for wording in attribute.wordings) for attribute in wanted]
+        assert ". " in text or places == sorted(places, reverse=True), text
 
 
 def test_typos_are_a_knob():

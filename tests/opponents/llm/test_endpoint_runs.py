@@ -16,12 +16,13 @@ import pytest
 
 from benchmarks import make_agent
 from benchmarks.__main__ import main
+from benchmarks.evaluation.run.distributed import Playing
 from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, read_about
 from mage_envs.text.generation import Completion
 from opponents.llm.endpoint import EndpointGenerator
 from opponents.llm.failures import CallFailed
-from opponents.llm.names import portable_name
+from opponents.llm.names import SERVERS, known_servers, portable_name
 from opponents.llm.reading import read_answer, read_models
 from tests.interruptions import forked
 from tests.opponents.llm.hostile_modes import GARBAGE, dumped
@@ -134,7 +135,7 @@ def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path:
 
 
 def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
-    serve: Serve, tmp_path: Path, capfd: Any
+    serve: Serve, tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = serve(), serve()
     out, whole = tmp_path / "run", tmp_path / "whole"
@@ -155,6 +156,12 @@ def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
     assert "127.0.0.1" not in everything(out) + capfd.readouterr().out
     assert main(["validate", str(out)]) == 0
     assert main(["replay", str(out), "--verify"]) == 0
+    # A worker on another machine has another environment, and is sent the servers.
+    servers = known_servers()
+    assert servers["tiny,temperature=0.5"] == spec(second, "temperature=0.5").removeprefix("llm:")
+    monkeypatch.delenv(SERVERS)
+    Playing("scripted:first", read_about(out), batch=1, env_timeout=0, servers=servers)()
+    assert known_servers() == servers
 
 
 def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, capfd: Any) -> None:

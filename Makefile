@@ -157,7 +157,7 @@ $(VENV_INTEROP)-%/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(@D)
 	$(if $(findstring trl,$@),$(@D)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check $(FRAMEWORK) pytest pytest-timeout
+	$(@D)/bin/pip install --quiet --disable-pip-version-check $(FRAMEWORK) pytest pytest-timeout hypothesis
 	@touch $@
 
 clean:

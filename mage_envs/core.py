@@ -292,7 +292,6 @@ class Policy(Protocol):
 
     def act(self, turn: Turn) -> str:
         """Return one of `turn.legal_actions`."""
-        ...
 
 
 @runtime_checkable
@@ -317,7 +316,6 @@ class TellsCalls(Protocol):
 
     def model_calls(self) -> Sequence[Mapping[str, Any]]:
         """Return every call since the meta-episode began, as JSON values."""
-        ...
 
 
 @runtime_checkable
@@ -329,7 +327,6 @@ class ExactPolicy(Policy, Protocol):
 
         The probabilities sum to 1 and depend on `turn` alone.
         """
-        ...
 
 
 @runtime_checkable
@@ -377,8 +374,17 @@ class HandResult(NamedTuple):
         return cls(**entry)
 
     def to_info(self) -> dict[str, Any]:
-        """Return the result as an entry of `info["hand_results"]`."""
-        return self._asdict()
+        """Return the result as an entry of `info["hand_results"]`, by a literal: `_asdict` takes twice as long."""
+        value, seat, ended_by, success, observation, information_state, last_state = self
+        return {
+            "value": value,
+            "seat": seat,
+            "ended_by": ended_by,
+            "success": success,
+            "observation": observation,
+            "information_state": information_state,
+            "last_state": last_state,
+        }
 
 
 def hand_results(info: Mapping[str, Any]) -> list[HandResult]:
@@ -409,8 +415,7 @@ SUCCESS, FAILURE, DRAW = "success", "failure", "draw"
 def episode_outcome(hands: Sequence[HandResult]) -> str:
     """Return `SUCCESS`, `FAILURE` or `DRAW` for an episode of these hands.
 
-    The game's own verdict decides if it has one (`State.won`): then draws do not exist. Otherwise the sign of the total
-    return decides. A timeout is a failure.
+    The game's verdict (`State.won`) decides and knows no draw, else the sign of the return. A timeout is a failure.
     """
     if is_success(hands):
         return SUCCESS
@@ -436,12 +441,7 @@ class Task:
 
     def options(self) -> dict[str, Any]:
         """Return the options of `reset`. Only those that the task sets: an environment refuses unknown ones."""
-        chosen = {
-            "opponent": self.opponent,
-            "seat": self.seat,
-            "task": self.task_id,
-            "rotation": self.rotation or None,
-        }
+        chosen = {"opponent": self.opponent, "seat": self.seat, "task": self.task_id, "rotation": self.rotation or None}
         return {key: value for key, value in chosen.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:

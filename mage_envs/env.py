@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
 
 from mage_envs.core import BY_TIMEOUT, Game, GameSpec, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
@@ -130,6 +132,7 @@ class TextGameEnv(gym.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium's annotation)
     """Metadata of the class. An instance has the render modes of its game."""
+    _generator: np.random.Generator | None = None
     reset_options: ClassVar[tuple[str, ...]] = _Chosen._fields
     """Keys of `reset(options=...)`.
 
@@ -179,10 +182,7 @@ class TextGameEnv(gym.Env[str, str]):
         self.max_turns = game.spec.max_turns if max_turns is None else max_turns
         check_positive("max_turns", self.max_turns)
         if game.spec.series and game.spec.perfect_information:
-            raise ValueError(
-                f"{game.spec.name}: info['history'] would show the hidden fact of a series. Set the spec's "
-                "perfect_information to False."
-            )
+            raise ValueError(f"{game.spec.name}: a series hides its fact, so spec.perfect_information must be False.")
         self.hand = Hand(
             game,
             max_turns=self.max_turns,
@@ -203,12 +203,11 @@ class TextGameEnv(gym.Env[str, str]):
         self._screen = Screen(game.spec, render_mode)
         self.metadata = self._screen.metadata
         self._plan = seat_plan(seat, game.spec.players, hands_per_episode)
-        self._moved = self._plan.moved
-        """Number of seats that the learner moves per episode, by the rule of the last reset."""
+        self.seats_change = self._plan.moved > 0
+        """True if the learner's seat changes from hand to hand of this episode."""
         self._course = self._plan.courses[0]
         """The learner's seats in the hands of this episode."""
         self._reveals = reveal_opponent
-        self._hides_actions = not game.spec.shows_legal_actions
         self._lists_history = game.spec.perfect_information
         self._streams: Streams | None = None
         self._chosen = _NOTHING
@@ -240,12 +239,18 @@ class TextGameEnv(gym.Env[str, str]):
         """Return the number of hands per episode."""
         return len(self._course)
 
-    @property
-    def seats_change(self) -> bool:
-        """Return True if the learner's seat changes from hand to hand of this episode."""
-        return self._moved > 0
-
     # -- Gymnasium ------------------------------------------------------------------------------------------
+
+    # Gymnasium's generator is made when it is read, because that takes 10 us and most episodes draw nothing from it.
+    @property
+    def _np_random(self) -> np.random.Generator | None:
+        if self._generator is None and self._np_random_seed is not None:
+            self._generator = seeding.np_random(self._np_random_seed)[0]
+        return self._generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator | None) -> None:
+        self._generator = generator
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode. The keys of `options` are `reset_options`.
@@ -260,7 +265,7 @@ class TextGameEnv(gym.Env[str, str]):
         if isinstance(seat, str):
             plan, seat = seat_plan(seat, self.game.spec.players, self.hands_per_episode), None
         firsts, courses, moved = plan
-        self._moved = moved
+        self.seats_change = moved > 0
         if seat is None:
             seat = firsts[0] if len(firsts) == 1 else int(streams.number(POOL) * len(courses))
         self._course = courses[(seat + moved * episode) % len(courses)]
@@ -306,10 +311,9 @@ class TextGameEnv(gym.Env[str, str]):
         info["hand_results"] = [result.to_info() for result in self._ended]
         self._ended, self._earned, self._earlier = [], 0.0, []
         if self.over:
-            seated = self.seated
+            seated, private = self.seated, info["private"]
             info["success"] = is_success(self.hands)
             info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
-            private = info["private"]
             private["opponent"] = seated.name
             if seated.tellers and (calls := seated.model_calls()):
                 private["opponent_calls"] = calls
@@ -354,12 +358,14 @@ class TextGameEnv(gym.Env[str, str]):
         else:
             if seed is None:
                 seed = int(self.np_random.integers(2**SEED_BITS))
+            elif not isinstance(seed, int) or seed < 0:
+                # Raises Gymnasium's error.
+                seeding.np_random(seed)
             elif not chosen.episode or seed != self._np_random_seed:
-                # Gymnasium's reset takes 20 us. Later episodes of the same seed skip it.
-                super().reset(seed=seed)
+                self._np_random_seed, self._generator = seed, None
             self._streams = streams = Streams(seed)
         self._chosen = chosen
-        self._has_extras = bool(chosen.episode) or self._reveals or self._hides_actions
+        self._has_extras = bool(chosen.episode) or self._reveals or not self.game.spec.shows_legal_actions
         self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task_id=chosen.task)
         return streams
 
@@ -371,9 +377,9 @@ class TextGameEnv(gym.Env[str, str]):
         self.seat = seat = self._course[number]
         table, hand = self.seated.around[seat], self.hand
         hand.deal(table, number)
+        redeals = 0
         # A series has one task per hand, so another deal would take the place of another task.
-        redeals, most = 0, 0 if hand.game.spec.series else MAX_REDEALS
-        while hand.over and redeals < most:
+        while hand.over and redeals < MAX_REDEALS and not hand.game.spec.series:
             redeals += 1
             # The high bits of the hand's number give each redeal streams of its own.
             hand.deal(table, number + (redeals << REDEAL_BITS))
@@ -423,7 +429,7 @@ class TextGameEnv(gym.Env[str, str]):
         info["episode_index"] = self._chosen.episode
         if self._reveals:
             info["private"]["opponent"] = self.seated.name
-        if self._hides_actions:
+        if not self.game.spec.shows_legal_actions:
             info["private"]["legal_actions"], info["legal_actions"] = info["legal_actions"], ()
 
     def _checked(self, options: dict[str, Any]) -> _Chosen:

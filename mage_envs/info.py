@@ -45,6 +45,9 @@ PUBLIC_KEYS = (
 )
 """Keys of `info` that the player may see. Every environment of this suite uses only these and `private`."""
 
+_SAME = ("metrics", "task", "category")
+"""Private entries of an environment that a meta-episode around it always has."""
+
 
 def private_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the entries of `info` that the player must not see. A third-party environment may have none."""
@@ -72,8 +75,7 @@ def pass_on(private: dict[str, Any], hidden: Mapping[str, Any], *, playing: bool
         playing: True if the next answer is an action.
         running: True if the meta-episode goes on.
     """
-    keys: tuple[str, ...] = ("metrics", "task", "category")
-    keys += ("legal_actions",) if playing else ()
-    keys += () if running else ("opponent_calls",)
-    # A copy, because the caller may change `info` and the environment may reuse its own dict.
-    private.update((key, copy(hidden[key])) for key in keys if key in hidden)
+    for key in hidden:
+        if key in _SAME or (playing and key == "legal_actions") or (not running and key == "opponent_calls"):
+            # A copy, because the caller may change `info` and the environment may reuse its own dict.
+            private[key] = copy(hidden[key])

@@ -7,7 +7,7 @@ A specification is a policy, or a name with arguments (`mage_envs.loading.argume
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
@@ -27,6 +27,10 @@ class UnknownOpponent(KeyError):
     def __str__(self) -> str:
         # KeyError would show the message as a quoted `repr`.
         return str(self.args[0])
+
+
+class UnknownServer(UnknownOpponent, ValueError):
+    """A model without an address, which can only be played again from records."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,30 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
         )
     first = (game,) if info.needs_game else ()
     return _checked(call(f"Opponent {spec!r}", parsed, _load(info), *first), spec)
+
+
+def portable_spec(spec: str) -> str:
+    """Return the specification of an opponent or agent without the servers of its model.
+
+    Raises ValueError if it is malformed.
+    """
+    kind, _, endpoint = spec.partition(":")
+    if kind != "llm" or "@http" not in endpoint:
+        return spec
+    # Imported here, because few opponents are models.
+    from opponents.llm.names import portable_name
+
+    return f"{kind}:{portable_name(endpoint)}"
+
+
+def without_servers(specs: Sequence[str]) -> tuple[str, ...]:
+    """Return the `portable_spec` of each opponent. `make_opponent` finds its server, in worker processes too."""
+    named = {spec: portable_spec(spec) for spec in specs}
+    if moved := {name.partition(":")[2]: spec.partition(":")[2] for spec, name in named.items() if spec != name}:
+        from opponents.llm.names import remember_servers
+
+        remember_servers(moved)
+    return tuple(named[spec] for spec in specs)
 
 
 def split_names(text: str) -> tuple[str, ...]:

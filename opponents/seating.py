@@ -12,7 +12,7 @@ from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Reply, Seat
 from mage_envs.random.streams import POOL, Streams
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool
-from opponents.registry import make_opponent
+from opponents.registry import make_opponent, portable_spec
 
 _SEATED: WeakValueDictionary[int, SeatedOpponents] = WeakValueDictionary()
 """Map from the id of a policy object to the `SeatedOpponents` that uses it.
@@ -63,6 +63,12 @@ class SeatedOpponents:
                 "Pass the opponent by name."
             )
         name = entry if isinstance(entry, str) else type(entry).__name__
+        if name.startswith("llm:"):
+            # Imported here, because few opponents are models.
+            from opponents.llm.opponent import replays_records
+
+            # No table shows a host. Records of older versions do, and are played again as they are.
+            name = name if replays_records() else portable_spec(name)
         return Seated(name, [Seat(self._policy(entry), name, self._table(entry)) for _ in range(others)])
 
     def _policy(self, entry: Entry) -> Policy:

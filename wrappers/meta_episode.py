@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -113,11 +113,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Metadata of the environment, read before the first reset."""
         if self.env_metadata.spec.series:
             self.protocol, replays = series_protocol(self.protocol, deal), False
-        self._single_player = self.env_metadata.spec.players == 1
-        if self._single_player and deal == "fresh":
+        alone = self.env_metadata.spec.players == 1
+        if alone and deal == "fresh":
             raise ValueError("deal='fresh' needs several players; a game of one player repeats its task. Remove deal.")
-        self._replays = replays or self._single_player
-        self._shows_score = not self._single_player if show_score is None else show_score
+        self._shows_score = not alone if show_score is None else show_score
         control, strategy = split_control(memory)
         self.style: PromptStyle = as_style(style, self.env_metadata.spec)
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation", self.style)
@@ -131,9 +130,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
         )
-        self._frame = self.env_metadata.frame(num_episodes, self.protocol.early_stop, self._replays)
+        self._frame = self.env_metadata.frame(num_episodes, self.protocol.early_stop, replays or alone)
         self._reveals = reveal_opponent
-        self._hides_actions = not self.env_metadata.spec.shows_legal_actions
         self.observation_space = FreeText()
         self.action_space = FreeText()
         self.records: list[EpisodeRecord] = []
@@ -144,8 +142,6 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """True if the current episode has ended."""
         self._episode = EpisodeBuffer(0, "")
         self._info: dict[str, Any] = {}
-        self._private: Mapping[str, Any] = {}
-        """Entries of `_info` that the player must not see."""
         turns = num_episodes * self.env_metadata.hands * self.env_metadata.max_turns
         self.max_steps = turns + self._calls.max_requests(num_episodes, turns)
         """Maximum number of steps of a meta-episode, except those that only shorten a prompt."""
@@ -170,7 +166,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if known is not None and (changes := self.env.get_wrapper_attr("seats_change")) != known:
             self._frame = self._frame._replace(seats_change=changes)
         self._run_hooks(BEFORE_EPISODE)
-        return self._chat.text, self._make_info(outcome()) | {"max_steps": self.max_steps}
+        return self._chat.text, self._make_info({**outcome(), "max_steps": self.max_steps})
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play the model's whole reply.
@@ -241,10 +237,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._update_observation(observation, info)
         self._ended = over
         if over:
-            unit, shows = self.env_metadata.spec.unit, self._shows_score
-            self.records.append(
-                episode.record(observation, info, unit=unit, shows_score=shows, alone=self._single_player)
-            )
+            unit, shows, alone = self.env_metadata.spec.unit, self._shows_score, self._frame.single_player
+            self.records.append(episode.record(observation, info, unit=unit, shows_score=shows, alone=alone))
         self._run_hooks(AFTER_TURN)
         entries = outcome(
             invalid_reason=reason,
@@ -273,7 +267,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     # -- the course of a meta-episode -----------------------------------------------------------------------
 
     def _start_episode(self, episode: int) -> None:
-        deal = 0 if self._replays else (episode + self._rotation) % self.num_episodes
+        deal = 0 if self._frame.replays else (episode + self._rotation) % self.num_episodes
         result = self.env_metadata.reset(self.env, self._seed, self._options, episode, deal)
         observation, info = checked_reset(result, chat=False)
         self._calls.control.meet(self.env)
@@ -329,13 +323,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _update_observation(self, observation: str, info: dict[str, Any]) -> None:
         """Store the observation and the `info` of the environment."""
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
-        self._private = private_info(info)
         self._turn = turn = Turn.from_info(info, observation, self._episode.index)
         # The last `info` of an episode names the opponent in any case.
         if turn.opponent is not None and not self._reveals:
             self._turn = turn = turn._replace(opponent=None)
         # Prompts and memories list the legal actions of a turn, unless the game hides them.
-        if self._hides_actions:
+        if not self._frame.spec.shows_legal_actions:
             self._turn = turn._replace(legal_actions=())
 
     # -- prompts --------------------------------------------------------------------------------------------
@@ -353,7 +346,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             first_observation=episode.first_observation,
             turn=None if self._ended or self._stage in (AFTER_EPISODE, BEFORE_EPISODE) else self._turn,
             turns=episode.turns,
-            category=self._private.get("category"),
+            category=private_info(self._info).get("category"),
         )
 
     def _ask_play(self) -> None:
@@ -442,9 +435,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         }
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
-        private = info.setdefault("private", {})
-        if self._private:
-            pass_on(private, self._private, playing=playing, running=running)
+        private, hidden = info.setdefault("private", {}), private_info(shown)
+        if hidden:
+            pass_on(private, hidden, playing=playing, running=running)
         if self._reveals or not running:
-            private["opponent"] = self._private.get("opponent", "")
+            private["opponent"] = hidden.get("opponent", "")
         return info

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent, portable_spec
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.run.summary import summary_of
@@ -37,6 +37,7 @@ from mage_envs.files.bounded import read_json_inside
 from mage_envs.loading.arguments import parse
 from mage_envs.random.streams import SEED_BITS
 from mage_envs.text.visible import one_line
+from opponents.registry import portable_spec
 from trainer.method.trajectory import Trajectory
 from trainer.runs.line_schema import problems_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import portable_spec
+from opponents.registry import portable_spec
 
 IDENTITY = ("fingerprint", "setting")
 """Parts of run.json that must be equal to resume a run, besides the agent."""
@@ -27,6 +27,11 @@ def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> N
         now: run.json of the current command.
         folder: The folder, for the message.
     """
+    if any(portable_spec(name) != name for name in there.get("setting", {}).get("weights", ())):
+        raise OtherRun(
+            f"{folder} holds a run of an older version, whose opponents have an address in their names. It can be "
+            "replayed, but not resumed. Choose another folder."
+        )
     differing = [f"{place} {short(one)} there, {short(other)} now" for place, one, other in different(there, now)]
     if differing:
         raise OtherRun(f"{folder} holds a run with other settings ({'; '.join(differing)}); choose another folder.")

@@ -17,7 +17,7 @@ from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
 from mage_envs.processes import CALL_TIMEOUT_S
-from opponents import split_names
+from opponents.registry import split_names, without_servers
 
 
 def command(
@@ -56,7 +56,7 @@ def command(
 
     Example: mage tournament KuhnPoker --policies uniform,kuhn/rock --games 20 --out runs/cup
     """
-    names = split_names(policies)
+    names = without_servers(split_names(policies))
     place = make_executor(executor)
     settings = Settings(
         game=game,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import NamedTuple
 
 INVALID = "invalid"
@@ -65,30 +63,21 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-@cache
-def _tags(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns that find `<tag>` and `</tag>` in any case."""
-    opening, closing = (re.compile(re.escape(text), re.IGNORECASE | re.ASCII) for text in (f"<{tag}>", f"</{tag}>"))
-    return opening, closing
-
-
-_THINK, _THOUGHT = _tags("think")
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    # One match at a time, because a reply may hold thousands of tags.
-    match = None
-    for match in pattern.finditer(text):  # noqa: B007
-        pass
-    return match
+def _lower(text: str) -> str:
+    """Return a text of the same length, with ASCII letters in lower case."""
+    if text.isascii():
+        return text.lower()
+    # `str.lower` may change the length of other texts, and reads the Kelvin sign as a "k".
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def after_reasoning(reply: str) -> str:
     """Return the text after the last `</think>` and before an unclosed `<think>`."""
-    closed = _last(_THOUGHT, reply)
-    text = reply[closed.end() :] if closed else reply
-    opened = _THINK.search(text)
-    return text[: opened.start()] if opened else text
+    lowered = _lower(reply)
+    closed = lowered.rfind("</think>")
+    start = closed + len("</think>") if closed >= 0 else 0
+    opened = lowered.find("<think>", start)
+    return reply[start:opened] if opened >= 0 else reply[start:]
 
 
 class Parsed(NamedTuple):
@@ -109,13 +98,14 @@ def parse_reply(reply: str, tag: str | None) -> Parsed:
     stripped = text.strip()
     if tag is None:
         return Parsed(stripped, "", stripped or None)
-    opening, closing = _tags(tag)
+    lowered, tag = _lower(text), _lower(tag)
+    opening, closing = f"<{tag}>", f"</{tag}>"
     # The last opening tag before the last closing tag: a model may name the tags in its text before it uses them.
-    close = _last(closing, text)
-    opened = _last(opening, text[: close.start()]) if close else None
-    if close is None or opened is None:
+    close = lowered.rfind(closing)
+    opened = lowered.rfind(opening, 0, close) if close >= 0 else -1
+    if opened < 0:
         return Parsed(stripped, stripped, None)
-    return Parsed(stripped, text[: opened.start()].strip(), text[opened.end() : close.start()].strip())
+    return Parsed(stripped, text[:opened].strip(), text[opened + len(opening) : close].strip())
 
 
 def parse_tag(reply: str, tag: str | None) -> str | None:

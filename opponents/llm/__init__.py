@@ -1,7 +1,7 @@
 """Language models behind OpenAI-compatible endpoints: the opponent `llm:model@url` and its `Generator`.
 
     endpoint = EndpointGenerator("qwen3:4b", "http://localhost:11434/v1", max_tokens=512, budget=Budget(max_calls=1000))
-    policy = LanguageModelPolicy(endpoint, game.spec, Prose())
+    policy = LanguageModelPolicy(endpoint, game.spec, Plain())
 
 The package requires `httpx2` (`pip install "mage-envs[endpoints]"`), which is imported at the first call.
 """

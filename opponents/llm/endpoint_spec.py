@@ -2,92 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from mage_envs.core import Game
-from mage_envs.loading.arguments import Rest, Spec, call
-from mage_envs.text.prose import Prose
+from mage_envs.loading.arguments import Rest
+from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.styles import DEFAULT_STYLE, FIRST_DEFAULT, as_style
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, cache_path
 from opponents.llm.endpoint import EndpointGenerator
-from opponents.llm.opponent import LanguageModelPolicy, settings_for
+from opponents.llm.names import SENT, EndpointOptions, form_error, known_servers, parts, portable_name, read_endpoint
+from opponents.llm.opponent import NOT_RECORDED, LanguageModelPolicy, replays_records, settings_for
+from opponents.registry import UnknownServer
 
-FORM = "llm:model@url"
-EXAMPLE = "llm:qwen3:4b@http://localhost:11434/v1,max_tokens=512"
-_SENT = ("top_p", "top_k", "max_completion_tokens", "reasoning_effort")
-"""Options that are sent to the server unchanged."""
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options that are arguments of EndpointGenerator."""
-_ANSWERS = ("temperature", "max_tokens", *_SENT, "thinking", "seed")
-"""Options that affect answers. The others concern servers, limits of time and money, and the cache."""
 _LOCK = Lock()
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndpointOptions:
-    """Options of `llm:model@url,option=value,...`. None means the default of `EndpointGenerator`."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    reasoning_effort: str | None = None
-    thinking: bool | None = None
-    seed: bool = True
-    deadline: float | None = None
-    attempts: int | None = None
-    concurrency: int | None = None
-    max_calls: int | None = None
-    max_total_tokens: int | None = None
-    cache: bool = True
-    namespace: str | None = None
-    key_variable: str | None = None
-
-
-def read_endpoint(endpoint: str) -> tuple[str, list[str], EndpointOptions]:
-    """Return the model, its URLs and the options of `model@url@url,option=value,...`.
-
-    Raises:
-        ValueError: If the text is invalid.
-    """
-    place, comma, rest = endpoint.partition(",")
-    # A model's name may contain an @, so only one in front of a URL separates.
-    model, *urls = re.split(r"@(?=https?://)", place)
-    if not model or not urls:
-        raise ValueError(f"Model 'llm:{place}' must have the form {FORM}, as in {EXAMPLE}.")
-    # The label has no URL, which could contain a password.
-    label = f"Model 'llm:{model}'"
-    options = call(label, Spec(place, rest if comma else None), EndpointOptions)
-    if options.max_tokens is not None and options.max_completion_tokens is not None:
-        raise ValueError(f"{label}: max_tokens and max_completion_tokens are the same limit. Set one.")
-    return model, urls, options
-
-
-def portable_name(endpoint: str) -> str:
-    """Return `model[,option=value]...` with the options that affect answers, and without the servers.
-
-    Args:
-        endpoint: `model@url@url,option=value,...`.
-
-    Raises:
-        ValueError: If the text is invalid.
-    """
-    model, _, options = read_endpoint(endpoint)
-    # A default needs no mention, so that equal endpoints have equal names.
-    changed = {name: value for name, value in vars(options).items() if value != vars(EndpointOptions())[name]}
-    return ",".join([model, *(f"{name}={_written(changed[name])}" for name in _ANSWERS if name in changed)])
-
-
-def _written(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class SharedEndpoint(EndpointGenerator):
@@ -119,7 +54,7 @@ def _endpoint(model: str, url: str, options: EndpointOptions) -> SharedEndpoint:
 def _shared(model: str, url: str, options: EndpointOptions, kept_in: Path) -> SharedEndpoint:
     given = {name: value for name, value in vars(options).items() if value is not None}
     own = {name: given[name] for name in _OWN if name in given}
-    parameters = {name: given[name] for name in _SENT if name in given}
+    parameters = {name: given[name] for name in SENT if name in given}
     if options.max_completion_tokens is not None:
         own["max_tokens"] = None
     if options.thinking is not None:
@@ -145,9 +80,37 @@ def _budget(model: str, url: str, options: EndpointOptions) -> Budget:
 
 
 def language_model(game: Game, endpoint: Rest) -> LanguageModelPolicy:
-    """Return the opponent `llm:model@url[,option=value]...`, with prompts in the style `prose`."""
-    shared, *others = shared_endpoints(endpoint)
-    name = endpoint.partition(",")[0]
-    if others:
-        raise ValueError(f"Opponent 'llm:{shared.model}' must name one URL, got {1 + len(others)}.")
-    return LanguageModelPolicy(shared, game.spec, Prose(), settings=settings_for(game.spec), name=name)
+    """Return the opponent `llm:model@url[,option=value]...`, with prompts in the default style or in `style`.
+
+    Without a URL it is the opponent of `without_servers`, or the one of records that are played again.
+
+    Raises:
+        UnknownServer: If the URL is missing, and no server is known.
+        ValueError: If the specification is invalid, or names several URLs.
+    """
+    replayed, name, default = replays_records(), portable_name(endpoint), DEFAULT_STYLE
+    if "@http" not in endpoint and not replayed:
+        if endpoint not in (servers := known_servers()):
+            raise UnknownServer(f"{form_error(endpoint)} Its server is not known here.")
+        endpoint = servers[endpoint]
+    elif "@http" in endpoint and replayed:
+        # Older versions recorded the server as part of the name, and played the first default style.
+        name, default = endpoint.partition(",")[0], FIRST_DEFAULT
+    model, urls, options = read_endpoint(endpoint) if "@http" in endpoint else parts(endpoint)
+    if len(urls) > 1:
+        raise ValueError(f"Opponent 'llm:{model}' must name one URL, got {len(urls)}.")
+    return LanguageModelPolicy(
+        # Records hold all answers, so that their opponents need no server.
+        _endpoint(model, urls[0], replace(options, style=None)) if urls else _NoServer(),
+        game.spec,
+        as_style(options.style or default, game.spec),
+        settings=settings_for(game.spec),
+        name=name,
+    )
+
+
+class _NoServer:
+    """Generator of an opponent whose answers are all recorded."""
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        return [Completion("", error=NOT_RECORDED) for _ in prompts]

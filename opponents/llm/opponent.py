@@ -16,8 +16,8 @@ from mage_envs.core import GameSpec, Turn
 from mage_envs.registry import DEFAULTS, list_games, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
-from mage_envs.text.parser import parse_tag
-from mage_envs.text.prompts import Frame, PlayView, PromptStyle, TurnRecord
+from mage_envs.text.parser import LENGTH, parse_tag
+from mage_envs.text.prompts import Frame, PlayView, PromptStyle, Renames, Renaming, TurnRecord
 
 TRIES = 3
 """Answers per turn before a random legal action replaces them."""
@@ -38,6 +38,11 @@ def answered_by(calls: Iterable[Mapping[str, Any]]) -> Iterator[None]:
         yield
     finally:
         _RECORDED.reset(before)
+
+
+def replays_records() -> bool:
+    """Return True within `answered_by`."""
+    return _RECORDED.get() is not None
 
 
 def request_key(name: str, prompt: Prompt) -> str:
@@ -75,6 +80,7 @@ class LanguageModelPolicy:
         """
         self.generator = generator
         self.style = style
+        self._renaming = style.renaming if isinstance(style, Renames) else Renaming()
         self.num_episodes = num_episodes
         self.turns = 0
         """Number of turns since the policy was made."""
@@ -122,7 +128,8 @@ class LanguageModelPolicy:
             completion = self._ask(turn)
             answer = self.read(completion)
             action = legal_form(answer, turn.legal_actions)
-            self._records.append(TurnRecord(turn.observation, answer, turn, action is not None))
+            reason = completion.no_text or (LENGTH if answer is None and completion.truncated else None)
+            self._records.append(TurnRecord(turn.observation, answer, turn, action is not None, reason=reason))
             if action is not None:
                 return action
             self.invalid += completion.no_text is None
@@ -201,7 +208,7 @@ class LanguageModelPolicy:
                 answer=len(records) + 1,
             )
         )
-        return Prompt((Message("user", text),), slot, seed, turn.legal_actions)
+        return Prompt((Message("user", self._renaming.shown(text)),), slot, seed, turn.legal_actions)
 
     def read(self, completion: Completion) -> str | None:
         """Return the action's text in an answer, or None if it contains no action."""
@@ -209,7 +216,8 @@ class LanguageModelPolicy:
         # which end at their limit by design.
         if completion.truncated and self.style.action_tag is not None:
             return None
-        return parse_tag(completion.text, self.style.action_tag)
+        answer = parse_tag(completion.text, self.style.action_tag)
+        return answer if answer is None else self._renaming.read(answer)
 
 
 def settings_for(facts: GameSpec) -> GameSettings:

@@ -16,7 +16,7 @@ from mage_envs import make_game
 from mage_envs.loading.arguments import SpecError, bind, parse
 from mage_envs.loading.imports import load_entry
 from opponents import as_pool, make_opponent, split_names
-from opponents.llm.endpoint_spec import read_endpoint
+from opponents.llm.names import read_endpoint
 from opponents.registry import _find, _load
 from tests.test_readme import PAGES
 from wrappers.controls import CONTROLS

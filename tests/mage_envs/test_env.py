@@ -1,4 +1,5 @@
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import gymnasium as gym
@@ -360,6 +361,32 @@ def test_resets_without_a_seed_go_on_from_the_last_one():
         first = [env.reset(seed=3), *(env.reset() for _ in range(20))]
         assert first == [other.reset(seed=3), *(other.reset() for _ in range(20))]
     assert len({observation for observation, _ in first}) > 3
+
+
+def test_gymnasiums_generator_is_that_of_the_seed():
+    env = gym.make("mage/KuhnPoker-v0", disable_env_checker=True).unwrapped
+    env.reset(seed=3)
+    copied = deepcopy(env)
+    expected = np.random.Generator(np.random.PCG64(3)).random(3).tolist()
+    assert copied.np_random.random(3).tolist() == expected
+    assert env.np_random.random() == expected[0]
+    # A later episode of the same seed goes on with the generator, and a new reset starts it again.
+    env.reset(seed=3, options={"episode": 1})
+    assert (env.np_random.random(), env.np_random_seed) == (expected[1], 3)
+    env.reset(seed=3)
+    assert env.np_random.random() == expected[0]
+    env.np_random = np.random.default_rng(5)
+    assert (env.np_random.random(), env.np_random_seed) == (np.random.default_rng(5).random(), -1)
+    for seed in (-1, 1.5):
+        with pytest.raises(gym.error.Error, match="Seed must be"):
+            env.reset(seed=seed)
+
+
+def test_environments_have_few_attributes():
+    """CPython finds an attribute faster if an object has at most 30: a step was 5% slower with more."""
+    env = gym.make("mage/KuhnPoker-Meta-v0", disable_env_checker=True)
+    env.reset(seed=0)
+    assert {type(one): len(vars(one)) <= 30 for one in (env, env.unwrapped)} == {MetaEpisode: True, TextGameEnv: True}
 
 
 def test_replies_read_off_a_table_are_those_of_the_policy():

@@ -28,6 +28,11 @@ from mage_envs.text.parser import Reply, after_reasoning, parse_tag
         ("", None),
         ("<remark>bet</remark>", None),
         ("<actıon>bet</actıon>", None),
+        # The lower case of the first letter has two characters, so that places would move.
+        ("İİ <ACTION>İ</Action>", "İ"),
+        # Its lower case is a plain "k".
+        ("<action>x</action></thin\u212a>", "x"),
+        ("\ud83d <ACTION>\ude00</action>", "\ude00"),
     ],
 )
 def test_strict_tags(reply, action):

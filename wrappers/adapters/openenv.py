@@ -1,6 +1,6 @@
 """OpenEnv 0.10: a server that plays one environment id and all panels, and lists the panels as its task API.
 
-    uvicorn.run(server("mage/KuhnPoker-Meta-v0"))          # or: mage serve openenv
+    mage serve openenv --env mage/KuhnPoker-Meta-v0
 
 A client plays over the WebSocket `/ws`. `POST /reset` and `/step` make a new environment per request, so they do not
 play. The observation holds the prompt and public keys of `info`, because clients pass all of it to the model.
@@ -15,17 +15,18 @@ from typing import Any
 import gymnasium as gym
 from openenv.core import Action, Environment, Observation, State, create_app
 from openenv.core.env_server.types import ConcurrencyConfig
-from pydantic import Field
 
 import mage_envs
 from wrappers.adapters.rewards import make, make_for
+
+OPTIONS = ("opponent", "seat", "task")
+"""Options of an episode that a client may choose, if it names no row of a split."""
 
 
 @lru_cache(maxsize=32)
 def panel_tasks(name: str) -> tuple[mage_envs.Task, ...]:
     """Return the tasks of a panel. The task API calls this once per row."""
-    rows: tuple[mage_envs.Task, ...] = mage_envs.panel(name).tasks()
-    return rows
+    return tuple(mage_envs.panel(name).tasks())
 
 
 class AnswerAction(Action):
@@ -43,7 +44,7 @@ class PromptObservation(Observation):
     answer_tag: str | None = None
     episode_index: int = 0
     num_episodes: int = 1
-    legal_actions: list[str] = Field(default_factory=list)
+    legal_actions: tuple[str, ...] = ()
     max_steps: int | None = None
 
 
@@ -51,73 +52,50 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
     """One session of a client."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    state = State(episode_id=None, step_count=0)
 
-    def __init__(self, env_id: str, *, reward: str = "return", env_kwargs: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, env_id: str, reward: str, env_kwargs: Mapping[str, Any] | None) -> None:
         super().__init__()
-        self._env_id, self._reward, self._env_kwargs = env_id, reward, env_kwargs
+        self._env_id, self._chosen = env_id, (reward, env_kwargs)
         self._env: gym.Env[str, str] | None = None
-        self._state = State(episode_id=None, step_count=0)
 
-    def reset(
-        self,
-        seed: int | None = None,
-        episode_id: str | None = None,
-        split: str | None = None,
-        index: int = 0,
-        opponent: str | None = None,
-        seat: int | str | None = None,
-        task: str | None = None,
-        **unknown: Any,
-    ) -> PromptObservation:
-        """Start the row `index` of the panel `split`, or the server's environment with `seed` and the other options."""
-        if unknown:
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **given: Any) -> PromptObservation:
+        """Start the row `index` of the panel `split`, or the server's environment with `seed` and `OPTIONS`."""
+        if unknown := given.keys() - {"split", "index", *OPTIONS}:
             raise ValueError(f"unknown options of reset: {', '.join(sorted(unknown))}.")
-        chosen = {"opponent": opponent, "seat": seat, "task": task}
-        options = {key: value for key, value in chosen.items() if value is not None}
+        options = {key: given[key] for key in OPTIONS if given.get(key) is not None}
         # A client is a stranger: no name of its own may import a module, open a file or call an address.
-        if opponent is not None and opponent not in mage_envs.list_opponents():
-            raise ValueError(f"opponent={opponent!r} is not one of mage_envs.list_opponents().")
-        if split is None:
-            env = make(self._env_id, self._reward, self._env_kwargs)
+        if options.get("opponent", "uniform") not in mage_envs.list_opponents():
+            raise ValueError(f"opponent={options['opponent']!r} is not one of mage_envs.list_opponents().")
+        if (split := given.get("split")) is None:
+            env = make(self._env_id, *self._chosen)
         elif options or seed is not None:
             raise ValueError("A row of a split has its own seed and options. Leave seed, opponent, seat and task out.")
         else:
-            row = self._row(split, index)
-            env, seed, options = (
-                make_for(mage_envs.panel(split), self._reward, self._env_kwargs),
-                row.seed,
-                row.options(),
-            )
-        self._env, self._state = env, State(episode_id=episode_id, step_count=0)
+            row, env = self._row(split, given.get("index", 0)), make_for(mage_envs.panel(split), *self._chosen)
+            seed, options = row.seed, row.options()
+        self._env, self.state = env, State(episode_id=episode_id, step_count=0)
         return self._shown(*env.reset(seed=seed, options=options or None))
 
     def step(self, action: AnswerAction, timeout_s: float | None = None, **unknown: Any) -> PromptObservation:
         if self._env is None:
             raise RuntimeError("Call reset before step.")
-        text = action.text if isinstance(action.text, str) else str(action.text)
-        observation, reward, terminated, truncated, info = self._env.step(text)
-        self._state.step_count += 1
+        observation, reward, terminated, truncated, info = self._env.step(str(action.text))
+        self.state.step_count += 1
         if over := terminated or truncated:
             self._env = None
         return self._shown(observation, info, reward=float(reward), done=over)
 
     def _shown(self, prompt: str, info: Mapping[str, Any], **result: Any) -> PromptObservation:
-        public = mage_envs.public_info(info)
-        return PromptObservation(
-            prompt=prompt, **{key: public[key] for key in PromptObservation.model_fields if key in public}, **result
-        )
-
-    @property
-    def state(self) -> State:
-        return self._state
+        known = mage_envs.public_info(info).keys() & PromptObservation.model_fields.keys()
+        return PromptObservation(prompt=prompt, **{key: info[key] for key in known}, **result)
 
     # -- the task API: a panel is a split --------------------------------------------------------------------
 
     def _row(self, split: str, index: int) -> mage_envs.Task:
-        rows = panel_tasks(split)
-        if not 0 <= index < len(rows):
-            raise IndexError(f"index={index} must be from 0 to {len(rows) - 1} in {split}.")
-        return rows[index]
+        if not 0 <= index < len(panel_tasks(split)):
+            raise IndexError(f"index={index} must be from 0 to {len(panel_tasks(split)) - 1} in {split}.")
+        return panel_tasks(split)[index]
 
     def list_splits(self) -> list[Any]:
         return [{"name": name, "type": "test"} for name in mage_envs.list_panels()]
@@ -130,27 +108,14 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
         return {"id": f"{split}-{index}", "index": index, "env_id": self._row(split, index).env_id}
 
 
-def server(
-    env_id: str,
-    *,
-    reward: str = "return",
-    env_kwargs: Mapping[str, Any] | None = None,
-    max_sessions: int = 64,
-    session_timeout: float = 300.0,
-) -> Any:
+def server(env_id: str, reward: str, env_kwargs: Mapping[str, Any] | None, limits: ConcurrencyConfig) -> Any:
     """Return the server as an ASGI application.
 
     Args:
         env_id: Id of the environment that plays if a client names no split.
         reward: One of `wrappers.adapters.rewards.REWARDS`.
         env_kwargs: Options of the environments.
-        max_sessions: Maximum number of clients at the same time.
-        session_timeout: Seconds without a message after which a session is closed.
+        limits: Maximum number of clients, and the time after which a silent session ends.
     """
-    return create_app(
-        partial(MageEnvironment, env_id, reward=reward, env_kwargs=env_kwargs),
-        AnswerAction,
-        PromptObservation,
-        env_name="mage_envs",
-        concurrency_config=ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=session_timeout),
-    )
+    session = partial(MageEnvironment, env_id, reward, env_kwargs)
+    return create_app(session, AnswerAction, PromptObservation, env_name="mage_envs", concurrency_config=limits)

@@ -44,14 +44,15 @@ def openenv(
     """
     try:
         import uvicorn
+        from openenv.core.env_server.types import ConcurrencyConfig
 
         from wrappers.adapters.openenv import server
     except ImportError as error:
         raise ImportError(
             f'mage serve openenv requires OpenEnv: {error}. Install it with: pip install "mage-envs[openenv]"'
         ) from error
-    app = server(env, reward=reward, env_kwargs=env_kwargs, max_sessions=max_sessions, session_timeout=session_timeout)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    limits = ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=session_timeout)
+    uvicorn.run(server(env, reward, env_kwargs, limits), host=host, port=port, log_level="warning")
 
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve environments to clients of other frameworks.")

@@ -28,6 +28,7 @@ from mage_envs.loading.arguments import nearest_name, parse
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
+from opponents.registry import portable_spec
 from wrappers.memory import BELIEF, NamesOpponent
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class EndpointAgent:
         self._endpoint = ",".join((endpoint, *(f"{key}={value:g}" for key, value in (sampling or {}).items())))
         # Fail on a bad name before anything is played. The endpoint itself is created per game.
         endpoints = shared_endpoints(self._endpoint)
+        if endpoints[0].named[2].style is not None:
+            raise ValueError(f"Agent {self.name!r}: style is an option of opponents. Use --style for an agent.")
         self.model = endpoints[0].model
         """Name of the model in its requests."""
         self.slots = sum(endpoint.concurrency for endpoint in endpoints)
@@ -148,7 +151,8 @@ class EndpointAgent:
 
     def _endpoints(self, game_name: str) -> Sequence[SharedEndpoint]:
         """Return the endpoint of each server with the limits of a game, unless the agent has its own."""
-        from opponents.llm.endpoint_spec import read_endpoint, shared_endpoints
+        from opponents.llm import shared_endpoints
+        from opponents.llm.names import read_endpoint
         from trainer.config.presets import reply_limit
 
         _, _, options = read_endpoint(self._endpoint)
@@ -360,16 +364,6 @@ def _agent(spec: str, sampling: Mapping[str, float] | None) -> Agent:
     known = policies + [f"scripted:{name}" for name in _SCRIPTS]
     hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, known)
     raise ValueError(f"Unknown agent {spec!r}: expected a folder or one of the forms {', '.join(FORMS)}.{hint}")
-
-
-def portable_spec(spec: str) -> str:
-    """Return the specification of an agent without the servers of its model. Raise ValueError if it is malformed."""
-    kind, _, endpoint = spec.partition(":")
-    if kind != "llm" or "@http" not in endpoint:
-        return spec
-    from opponents.llm.endpoint_spec import portable_name
-
-    return f"{kind}:{portable_name(endpoint)}"
 
 
 def split_memory(spec: str) -> tuple[str, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from benchmarks.executors import Conditions, Executor, unwrap
 from benchmarks.records.about import agent_of, setting_of
 from benchmarks.records.record_store import SHARD
 from mage_envs.processes import WorkerLost
+from opponents.llm.names import known_servers, remember_servers
 from trainer.method.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ class Playing:
     about: Mapping[str, Any]
     batch: int
     env_timeout: float
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """Servers of opponents that are models, by their names (`opponents.llm.names`)."""
 
     def __call__(self) -> PiecePlayer:
         """Return the player, created once per process.
@@ -44,6 +47,8 @@ class PiecePlayer:
 
     def __init__(self, playing: Playing) -> None:
         self._playing = playing
+        if playing.servers:
+            remember_servers(playing.servers)
         setting = setting_of(playing.about)
         # A worker may have other data under the same path. Its meta-episodes would be scored as if they belonged to
         # this panel.
@@ -95,6 +100,7 @@ def play_spread(
         about={name: about[name] for name in _SENT},
         batch=batch,
         env_timeout=env_timeout,
+        servers=known_servers(),
     )
     lost = []
     conditions = Conditions(tell=partial(_tell_slow, jobs))

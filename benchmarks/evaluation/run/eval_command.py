@@ -34,7 +34,7 @@ from mage_envs.cli.tables import print_report
 from mage_envs.core import Game
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
-from opponents import split_names
+from opponents.registry import split_names, without_servers
 from trainer.method.trajectory import Trajectory
 from trainer.runs.trajectory_json import trajectory_from_json
 
@@ -398,7 +398,7 @@ def _opponents(text: str | None, game: Game) -> dict[str, float]:
     """Return the opponents and their weights; the game's default opponents if `text` is None."""
     if text is None:
         return weights_of(settings_of(game.spec.name).opponent)
-    names = split_names(text)
+    names = without_servers(split_names(text))
     if len(names) == 1 and names[0].startswith("pool:"):
         return weights_of(names[0])
     if len(set(names)) < len(names):

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, portable_spec
+from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
@@ -61,6 +61,7 @@ from mage_envs.files.atomic import output_path, write_atomically, write_json
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
 from mage_envs.text.visible import one_line
+from opponents.registry import portable_spec
 
 
 @dataclass(frozen=True)

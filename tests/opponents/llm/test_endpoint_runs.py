@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,12 +16,13 @@ import pytest
 
 from benchmarks import make_agent
 from benchmarks.__main__ import main
+from benchmarks.evaluation.run.distributed import Playing
 from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, read_about
 from mage_envs.text.generation import Completion
 from opponents.llm.endpoint import EndpointGenerator
-from opponents.llm.endpoint_spec import portable_name
 from opponents.llm.failures import CallFailed
+from opponents.llm.names import SERVERS, known_servers, portable_name
 from opponents.llm.reading import read_answer, read_models
 from tests.interruptions import forked
 from tests.opponents.llm.hostile_modes import GARBAGE, dumped
@@ -130,6 +132,54 @@ def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path:
     assert ended([*words, "--resume"]) == 0
     assert read_about(out)["agent"]["name"] == "llm:tiny"
     assert main(["validate", str(out)]) == 0
+
+
+def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
+    serve: Serve, tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = serve(), serve()
+    out, whole = tmp_path / "run", tmp_path / "whole"
+
+    def played(server: Server, folder: Path, *more: str) -> int:
+        against = ["--opponents", f"{spec(server, 'temperature=0.5')};", "--rows", "6", "--num-episodes", "1"]
+        return ended(["eval", "scripted:first", *KUHN[:2], *against, "--out", str(folder), "--batch", "1", *more])
+
+    assert played(first, out, "--max-calls", "6") == 3
+    kept = len(Records(out).lines)
+    assert 0 < kept < 12
+    assert played(second, out, "--resume", "--env-workers", "2") == 0
+    assert second.bodies, "the second server played the rest"
+    assert played(second, whole, "--executor", "processes:2") == 0
+    assert Records(out).root() == Records(whole).root()
+    assert read_about(out)["setting"]["weights"] == {"llm:tiny,temperature=0.5": 1.0}
+    assert {line["opponent"] for line in Records(out).lines.values()} == {"llm:tiny,temperature=0.5"}
+    assert "127.0.0.1" not in everything(out) + capfd.readouterr().out
+    assert main(["validate", str(out)]) == 0
+    assert main(["replay", str(out), "--verify"]) == 0
+    # A worker on another machine has another environment, and is sent the servers.
+    servers = known_servers()
+    assert servers["tiny,temperature=0.5"] == spec(second, "temperature=0.5").removeprefix("llm:")
+    monkeypatch.delenv(SERVERS)
+    Playing("scripted:first", read_about(out), batch=1, env_timeout=0, servers=servers)()
+    assert known_servers() == servers
+
+
+def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, capfd: Any) -> None:
+    """Its prompts have the style `prose`. It was written by the version before the names had no address."""
+    out = tmp_path / "run"
+    shutil.copytree(Path(__file__).parents[2] / "data" / "llm_opponent", out)
+    assert "@http://" in str(read_about(out)["setting"]["weights"])
+    assert main(["validate", str(out)]) == 0
+    assert main(["replay", str(out), "--verify"]) == 0
+    assert "3 calls executed again, all as recorded" in capfd.readouterr().out
+    against = ["--opponents", "llm:tiny@http://127.0.0.1:9/v1,max_tokens=8,cache=off;", "--rows", "1"]
+    assert (
+        ended(["eval", "scripted:first", *KUHN[:2], *against, "--num-episodes", "1", "--out", str(out), "--resume"])
+        == 2
+    )
+    told = capfd.readouterr().err.strip()
+    assert "holds a run of an older version, whose opponents have an address in their names. It can be replayed" in told
+    assert "\n" not in told
 
 
 def test_the_name_of_an_agent_is_the_users(tmp_path: Path, capfd: Any) -> None:

@@ -61,13 +61,11 @@ def test_a_game_is_played_and_replayed_without_the_server(
     first = play(name, range(6))
     asked = len(server.bodies)
     assert asked >= 12, "two hands of each meta-episode, at least one turn each"
-    assert name in first[-1]
+    assert all(re.fullmatch(rf"llm:{model},max_tokens=4,seed=off", shown[1]) for shown in first if "llm:" in str(shown))
     assert all("Legal actions:" in body["messages"][0]["content"] for body in server.bodies)
     server.stop()
     fresh = f"{name},attempts=1"  # another generator, the same requests
-    assert [part for part in play(fresh, range(6)) if name not in str(part)] == [
-        part for part in first if name not in str(part)
-    ]
+    assert play(fresh, range(6)) == first
     endpoint = policy_of(fresh)[1]
     assert (endpoint.budget.calls, len(server.bodies)) == (0, asked)
     assert 0 < endpoint.cached <= asked
@@ -160,7 +158,25 @@ def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixtu
 def test_mage_bench_seats_a_model_as_opponent(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
     name = f"llm:tiny-guided@{server.url},max_tokens=2"
     assert main(["eval", "policy:kuhn/nash", "--env", META, "--opponents", f"{name};", "--rows", "2", "--wide"]) == 0
-    assert name in capfd.readouterr().out
+    table = capfd.readouterr().out
+    assert "llm:tiny-guided,max_tokens=2" in table
+    assert "127.0.0.1" not in table
+    asked = [body["messages"][0]["content"] for body in server.bodies]
+    assert all(re.search(r"# Now\nAnswer \d of 6\.\n", text) for text in asked), "the style plain"
+
+
+@pytest.mark.parametrize(("style", "says"), [("prose", "You may give at most"), ("neutral", "Win as many units")])
+def test_the_style_of_an_opponent_is_an_option(server: Server, style: str, says: str) -> None:
+    name = f"llm:tiny-guided@{server.url},max_tokens=4,cache=off,style={style}"
+    policy, endpoint = policy_of(name)
+    play_match(KUHN, [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(1), 4)
+    assert all(says in body["messages"][0]["content"] for body in server.bodies)
+    assert (policy.name, policy.given_up) == (f"tiny-guided,max_tokens=4,style={style}", 0)
+    assert endpoint is policy_of(name.replace(f",style={style}", ""))[1], "one endpoint and one budget for all styles"
+    with pytest.raises(ValueError, match="style='prosa' is unknown"):
+        make_opponent(f"llm:x@{URL},style=prosa", KUHN)
+    with pytest.raises(ValueError, match="style is an option of opponents. Use --style for an agent"):
+        make_agent(f"llm:x@{URL},style=prose")
 
 
 # -- names -----------------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def test_a_model_in_the_other_seat_is_executed_again_from_its_recorded_answers(
     assert len(server.bodies) == asked > 0
     lines = list(Records(tmp_path / "run").lines.values())
     [first, *_] = [call for line in lines for call in line["opponent_calls"]]
-    assert first["model"] == f"tiny@{server.url}"
+    assert first["model"] == "tiny,max_tokens=8"
     answers = {call["key"] for line in lines for call in line["opponent_calls"]}
     assert len(answers) == asked
     del lines[0]["opponent_calls"]

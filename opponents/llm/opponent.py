@@ -205,7 +205,8 @@ class LanguageModelPolicy:
                 omitted=len(records) - len(shown),
                 memory="",
                 last=records[-1] if records else None,
-                answer=len(records) + 1,
+                # All tries of a turn have its number, so that no number passes the limit.
+                answer=1 + sum(record.legal for record in records),
             )
         )
         return Prompt((Message("user", self._renaming.shown(text)),), slot, seed, turn.legal_actions)

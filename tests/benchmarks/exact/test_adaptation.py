@@ -113,6 +113,10 @@ def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys)
     assert found["sentence"].startswith("policy:myopic adapts: ")
     assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == found
     assert main(["replay", str(tmp_path / "run" / "ultimatum" / "hidden"), "--verify"]) == 0
+    # The page of the leaderboard computes the same score from the records.
+    page = tmp_path / "board.html"
+    assert main(["leaderboard", str(tmp_path / "run"), "--sample", "1", "--page", str(page)]) == 0
+    assert found["sentence"].removeprefix("policy:myopic ") in page.read_text("utf-8")
     capsys.readouterr()
     assert main(arguments) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err

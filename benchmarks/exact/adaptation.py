@@ -144,7 +144,7 @@ def played_values(records: Records) -> list[PlayedValue]:
 
 
 def plain_values(records: Records, success: bool) -> list[PlayedValue]:
-    """Return the values of a run's meta-episodes as they were paid, for a negative control.
+    """Return the values of a run's meta-episodes as they were paid.
 
     Args:
         records: Records of the run.
@@ -184,7 +184,8 @@ def played_in(records: Records, cell: AdaptCell) -> list[PlayedValue]:
 
     Raises RuntimeError if every meta-episode failed, ValueError as `played_values`.
     """
-    played = plain_values(records, cell.success) if cell.control else played_values(records)
+    plain = cell.control or not cell.adjusted
+    played = plain_values(records, cell.success) if plain else played_values(records)
     if not played:
         raise RuntimeError(f"{records.folder}: no meta-episode could be scored, because all of them failed.")
     return played

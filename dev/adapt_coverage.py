@@ -56,7 +56,10 @@ def repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
     options = {**panel.env_kwargs, "memory": "none"}
     values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
     found, scores = exact_values(cell), []
-    agent, game = make_agent(cell.agent(reference)), make_game(cell.game, **cell.options)
+    spec = cell.agent(reference)
+    if spec is None:
+        raise ValueError(f"{name} has no player {reference}.")
+    agent, game = make_agent(spec), make_game(cell.game, **cell.options)
     for at in range(0, len(tasks), size):
         watched = WatchedGenerator.of(agent, game, scored=False)
         played = evaluate(GeneratorAgent(watched, agent.name), tasks[at : at + size], options, batch=size)
@@ -100,7 +103,7 @@ def table_of(found: Sequence[Coverage]) -> list[Block]:
     """Return the table of the coverages."""
     rows = [[one.reference, f"{one.truth:.3f}", f"{one.covered} of {one.seeds}", f"{one.half:.3f}"] for one in found]
     return [
-        f"Coverage of the 95% interval of the mean of {len(ADJUSTED)} cells ({', '.join(ADJUSTED)}),",
+        f"Coverage of the 95% interval of the mean of {len(ADJUSTED)} cells, all with a luck-adjusted score,",
         f"on panels of {META_EPISODES} meta-episodes per cell that differ in their seeds",
         "",
         TextTable(["agent", "score", "covered", "error"], rows),

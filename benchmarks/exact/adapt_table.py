@@ -32,7 +32,7 @@ RULES_ALONE = ("counting", "nash")
 def reference_rows() -> Mapping[str, Any]:
     """Return the stored scores of the references, by reference and cell (`adapt_references.json`).
 
-    `python -m dev.adapt_references` computes them.
+    `python -m dev.adapt_cells --references` computes them.
     """
     text = files("benchmarks.evaluation.suites").joinpath("adapt_references.json").read_text("utf-8")
     read: Mapping[str, Any] = json.loads(text)
@@ -143,11 +143,6 @@ class AdaptResult:
                 for name, cells in self.conditions.items()
             },
         }
-
-
-def _with_half(found: Estimate) -> str:
-    """Return `0.050 ± 0.189`."""
-    return number(found.mean) if found.half is None else f"{number(found.mean)} ± {found.half:.3f}"
 
 
 def _stored(reference: str, cell: str) -> float | None:

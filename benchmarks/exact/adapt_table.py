@@ -9,7 +9,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.rows import POOL
 from benchmarks.evaluation.tables.sentence import share, share_text, verdict
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number

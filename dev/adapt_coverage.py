@@ -96,7 +96,7 @@ def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Cov
     scores = [[played[name][0 if name in SURE else seed] for name in names] for seed in range(seeds)]
     truth = float(np.mean([exact_score(name, reference) for name in names]))
     count, half = covered(scores, truth)
-    return Coverage(reference, truth, count, seeds, half)
+    return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half)
 
 
 def table_of(found: Sequence[Coverage]) -> list[Block]:

@@ -25,8 +25,6 @@ SUITE = (
     "dev/adapt_cells.py",
 )
 """Files of the suite `adapt`, whose cells are fixed."""
-NEUTRAL = ("tests/wrappers/test_neutral.py",)
-"""Test of the neutral words of games, which has a case for each game that has some."""
 OWN_TESTS = ("tests/games/", "tests/opponents/games/")
 MOST_EXAMPLES = 2
 """Maximum number of the small games in a test that has them as examples."""
@@ -56,11 +54,7 @@ def tracked() -> dict[str, str]:
             continue
         if path.startswith(("tests/golden/", "tests/test_golden.py")) or path.endswith("fingerprints.json"):
             continue
-        if (
-            path in (*HELP, *MADE_OF_GAMES, *SUITE, *NEUTRAL)
-            or path == "tests/test_one_place.py"
-            or not (ROOT / path).is_file()
-        ):
+        if path in (*HELP, *MADE_OF_GAMES, *SUITE) or path == "tests/test_one_place.py" or not (ROOT / path).is_file():
             continue
         found[path] = f"{path}\n{(ROOT / path).read_text(errors='ignore')}"
     return found
@@ -90,7 +84,7 @@ def test_few_files_name_a_game(game: str) -> None:
       a list of games, and counts.
     * The three programs whose help has a game as an example.
     * Encounters, which is made of other games.
-    * The suite `adapt`, whose cells are fixed, and the test of neutral words.
+    * The suite `adapt`, whose cells are fixed.
     """
     files = [path for path in tracked() if game in named_in(path) and not is_example(path)]
     assert len(files) <= MOST_FILES, files

@@ -21,7 +21,7 @@ from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.run.preflight import Price
 from benchmarks.evaluation.run.sampling import FORM, read_sampling
 from benchmarks.evaluation.scoring.call_stats import without_texts
-from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES
+from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES, AdaptCell
 from benchmarks.evaluation.suites.paper import Suite, named_suite
 from benchmarks.evaluation.suites.rows import POOL, SuiteRow
 from benchmarks.evaluation.suites.suite_command import (
@@ -34,7 +34,7 @@ from benchmarks.evaluation.suites.suite_command import (
     play_runs,
     short_names,
 )
-from benchmarks.exact.adapt_table import AdaptResult
+from benchmarks.exact.adapt_table import PAIRED, AdaptResult
 from benchmarks.exact.adaptation import CellScore, exact_values, played_in, score_of
 from benchmarks.records.record_store import Records
 from benchmarks.report.document import REPORT, can_write_reports, write_report
@@ -43,7 +43,9 @@ from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.files.locking import FolderLock
+from mage_envs.registry import make_game
 from mage_envs.text.visible import one_line
+from wrappers.controls import SOURCED
 
 MEMORY = "history"
 """Default memory: transcripts of the earlier episodes, which need no call of the model."""
@@ -51,6 +53,15 @@ HIDDEN = "hidden"
 """Name of the condition in which no prompt describes the pool."""
 TABLE, VALUES = "adapt.txt", "adapt.json"
 SuiteName = Literal["adapt", "adapt-mini"]
+
+
+def read_controls(text: str | None) -> tuple[str, ...]:
+    """Return the names of `--controls`. Raise ValueError if one is unknown or occurs twice."""
+    names = tuple(text.split(",")) if text else ()
+    wrong = [name for name in names if name not in PAIRED or names.count(name) > 1]
+    if wrong:
+        raise ValueError(f"--controls expects different names of {', '.join(PAIRED)}, got {wrong[0]!r}.")
+    return names
 
 
 def command(
@@ -68,6 +79,13 @@ def command(
         typer.Option(
             help="Describe the pool in the prompts, or not (default: both for a model, described in adapt-mini, and "
             "hidden for a policy, which reads no prompt)"
+        ),
+    ] = None,
+    controls: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help=f"Paired runs beside the main one, of {', '.join(PAIRED)}, as in none,same (default: no)",
         ),
     ] = None,
     sampling: Annotated[
@@ -96,6 +114,7 @@ def command(
     name, memory = split_memory(agent)
     made = None if is_reference(name) else make_agent(name, sampling)
     rows = rows_of(name, made, memory, sampling, pool or default_pool(made, suite), short_names(found))
+    rows += controls_of(rows[0], read_controls(controls), list(short_names(found).values()))
     cells = planned(found, rows, None, found.protocols, found.lengths)
     if not cells:
         raise ValueError(f"{agent} plays no cell of {suite}.")
@@ -177,6 +196,35 @@ def rows_of(
         SuiteRow(condition, played, memory=chosen, sampling=sampling, pool=POOL if condition == POOL else None)
         for condition in conditions
     )
+
+
+def controls_of(main: SuiteRow, names: Sequence[str], cells: Sequence[str]) -> tuple[SuiteRow, ...]:
+    """Return one row of the suite for each control, with the options of the main one.
+
+    Args:
+        main: Main row. Controls that need memories copy them from its runs.
+        names: Names of `PAIRED`.
+        cells: Names of the suite's cells.
+    """
+    made = []
+    for name in names:
+        agents = {
+            cell: spec for cell in cells if (spec := main.agent_at(cell)) is not None and has_control(CELLS[cell], name)
+        }
+        if name == "neutral":
+            made.append(replace(main, name=name, agent=agents, env_kwargs={**main.env_kwargs, "style": name}))
+        else:
+            source = main.name if name in SOURCED else None
+            made.append(replace(main, name=name, agent=agents, control=name, source=source))
+    return tuple(made)
+
+
+def has_control(cell: AdaptCell, name: str) -> bool:
+    """Return True if a cell can be played under a control."""
+    # A pool of one has no other opponent, and some games have no neutral words.
+    if name == "other":
+        return not cell.alone
+    return name != "neutral" or bool(make_game(cell.game, **cell.options).spec.neutral)
 
 
 def expectation(

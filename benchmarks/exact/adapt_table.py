@@ -9,14 +9,20 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.rows import POOL
 from benchmarks.evaluation.tables.sentence import share, share_text, verdict
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.adaptation import CellScore, estimate_json, suite_memory, suite_score
+from benchmarks.exact.adaptation import CellScore, estimate_json, suite_difference, suite_memory, suite_score
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
+PAIRED = {
+    "neutral": "in neutral words",
+    "none": "without memory",
+    "other": "with the memory of another opponent",
+    "same": "with the memory of the same opponent and other deals",
+}
+"""Controls of `mage adapt --controls`, with their words in the sentence."""
 RULES_ALONE = ("counting", "nash")
 """References that know the rules and not the pool, as columns of the table."""
 
@@ -25,7 +31,7 @@ RULES_ALONE = ("counting", "nash")
 def reference_rows() -> Mapping[str, Any]:
     """Return the stored scores of the references, by reference and cell (`adapt_references.json`).
 
-    `python -m dev.adapt_references` computes them.
+    `python -m dev.adapt_cells --references` computes them.
     """
     text = files("benchmarks.evaluation.suites").joinpath("adapt_references.json").read_text("utf-8")
     read: Mapping[str, Any] = json.loads(text)
@@ -57,7 +63,7 @@ class AdaptResult:
         text = f"{verdict(score)}, of which memory {share(suite_memory(main))}"
         for name, cells in self.conditions.items():
             if name != self.main and (other := suite_score(cells)) is not None:
-                text += f"; without a pool description {share_text(other)}"
+                text += f"; {PAIRED.get(name, 'without a pool description')} {share_text(other)}"
         scored = sum(cell.score is not None for cell in main)
         part = "" if scored == self.planned else f" ({scored} of {self.planned} cells)"
         return f"{one_line(self.agent)} {text}{part}"
@@ -78,6 +84,7 @@ class AdaptResult:
             overall = [share_text(suite_score(self.conditions[one])) for one in names]
             means = [share(_stored(one, "mean")) for one in RULES_ALONE] if self.suite == "adapt" else [NOT_KNOWN] * 2
             rows.append(["mean", *overall, share(suite_memory(self.conditions[self.main])), "", "", "", *means])
+            rows += [["less " + self.main, *less, *[""] * 6] for less in [self._differences()] if any(less)]
         columns = ["cell", *names, "memory", "last", "blind", "best", *RULES_ALONE]
         controls = [
             [
@@ -101,10 +108,23 @@ class AdaptResult:
             "memory: the part beyond playing every episode like the first one. last, blind, best: the luck-adjusted",
             "last episode per hand, the best play without memory, and the most that any learner can earn there.",
             "counting, nash: references that know the rules alone. ±: half a 95% interval over meta-episodes.",
+            *(
+                [f"less {self.main}: mean difference of the same tasks, in the cells that both played."]
+                if any(self._differences())
+                else []
+            ),
             *([f"{failed} meta-episodes failed or are missing; they have no score."] if failed else []),
             "",
             self.sentence(),
         ]
+
+    def _differences(self) -> list[str]:
+        """Return the paired difference of each condition from the main one as text, empty for the main one."""
+        main = self.conditions[self.main]
+        found = [
+            None if name == self.main else suite_difference(cells, main) for name, cells in self.conditions.items()
+        ]
+        return ["" if one is None else share_text(one) for one in found]
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
@@ -116,16 +136,12 @@ class AdaptResult:
                 name: {
                     "score": estimate_json(suite_score(cells)),
                     "memory": suite_memory(cells),
+                    "difference": estimate_json(suite_difference(cells, self.conditions[self.main])),
                     "cells": [cell.to_json() for cell in cells],
                 }
                 for name, cells in self.conditions.items()
             },
         }
-
-
-def _with_half(found: Estimate) -> str:
-    """Return `0.050 ± 0.189`."""
-    return number(found.mean) if found.half is None else f"{number(found.mean)} ± {found.half:.3f}"
 
 
 def _stored(reference: str, cell: str) -> float | None:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.scoring.estimates import Estimate, stratified
-from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
+from benchmarks.evaluation.suites.adapt import CELLS, EPISODES, AdaptCell, cell_of
 from benchmarks.exact.judged_hands import judge
 from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
 from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, reading
+from benchmarks.records.record_store import Records, read_suite, reading
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import Headroom, Objective, headroom
 from opponents.exact.regret import DecisionValues, Rest
@@ -143,7 +144,7 @@ def played_values(records: Records) -> list[PlayedValue]:
 
 
 def plain_values(records: Records, success: bool) -> list[PlayedValue]:
-    """Return the values of a run's meta-episodes as they were paid, for a negative control.
+    """Return the values of a run's meta-episodes as they were paid.
 
     Args:
         records: Records of the run.
@@ -183,7 +184,8 @@ def played_in(records: Records, cell: AdaptCell) -> list[PlayedValue]:
 
     Raises RuntimeError if every meta-episode failed, ValueError as `played_values`.
     """
-    played = plain_values(records, cell.success) if cell.control else played_values(records)
+    plain = cell.control or not cell.adjusted
+    played = plain_values(records, cell.success) if plain else played_values(records)
     if not played:
         raise RuntimeError(f"{records.folder}: no meta-episode could be scored, because all of them failed.")
     return played
@@ -220,6 +222,27 @@ def score_of(name: str, cell: AdaptCell, found: Headroom, played: Sequence[Playe
     )
 
 
+def stored_scores(folder: Path) -> dict[str, list[CellScore]]:
+    """Return the scores of all runs of a stored suite by condition, computed again from their records.
+
+    Raises ValueError if the folder holds no complete suite of these cells, or as `played_in`.
+    """
+    plan = read_suite(folder)
+    if plan is None or plan.get("root") is None:
+        raise ValueError(f"{folder} holds no complete suite. Play it with mage adapt … --out {folder}.")
+    found: dict[str, list[CellScore]] = {}
+    for run in plan["runs"]:
+        name, _, condition = run["folder"].partition("/")
+        records = Records(folder / run["folder"])
+        # The folder's name is the submitter's word, so the panel of the run must be that of the cell.
+        if name not in CELLS or cell_of(records.about["panel"]["name"]) is not CELLS[name]:
+            raise ValueError(f"{folder / run['folder']} is no run of a cell of the suite adapt.")
+        played = played_in(records, CELLS[name])
+        failed = records.planned - len(played)
+        found.setdefault(condition, []).append(score_of(name, CELLS[name], exact_values(CELLS[name]), played, failed))
+    return found
+
+
 def suite_score(cells: Sequence[CellScore]) -> Estimate | None:
     """Return the mean score of the cells that have one, with its interval, or None if no cell has one.
 
@@ -229,6 +252,29 @@ def suite_score(cells: Sequence[CellScore]) -> Estimate | None:
     if not scored:
         return None
     return stratified([(weight / len(scored), values) for cell in scored for weight, values in cell.shares])
+
+
+def suite_difference(cells: Sequence[CellScore], others: Sequence[CellScore]) -> Estimate | None:
+    """Return the mean paired difference of two conditions of an agent in the cells that both played.
+
+    Both play the same tasks, so each meta-episode has its difference. A cell in which meta-episodes failed is left out,
+    because its values have no partners. None if no cell is left.
+    """
+    there = {cell.cell: cell for cell in others}
+    pairs = [
+        (cell, there[cell.cell])
+        for cell in cells
+        if cell.score is not None and cell.cell in there and not cell.failed and not there[cell.cell].failed
+    ]
+    if not pairs:
+        return None
+    return stratified(
+        [
+            (weight / len(pairs), [one - two for one, two in zip(values, partners, strict=True)])
+            for cell, other in pairs
+            for (weight, values), (_, partners) in zip(cell.shares, other.shares, strict=True)
+        ]
+    )
 
 
 def suite_memory(cells: Sequence[CellScore]) -> float | None:

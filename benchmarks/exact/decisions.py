@@ -29,10 +29,10 @@ class Decision(NamedTuple):
 def decisions_of(folder: Path) -> dict[int, Sequence[Decision]]:
     """Return the decisions with a usable action of each meta-episode by its index in the panel.
 
-    It is empty if the run is not one of a cell with a score, or if this version has another outcome.
+    It is empty if the run is not one of a cell with a luck-adjusted score, or if this version has another outcome.
     """
     cell = cell_of(read_about(folder)["panel"]["name"])
-    if cell is None or cell.control:
+    if cell is None or cell.control or not cell.adjusted:
         return {}
     records = Records(folder)
     setting = setting_of(records.about)

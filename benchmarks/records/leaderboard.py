@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,11 +19,12 @@ from benchmarks.evaluation.tables.markup import markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.records.about import setting_of
 from benchmarks.records.attest import Attestation, attestations_in
-from benchmarks.records.record_store import Records, reading, run_folders
+from benchmarks.records.record_store import Records, read_about, read_suite, reading, run_folders
 from benchmarks.records.replay import replay
-from benchmarks.records.validate import problems
+from benchmarks.records.validate import problems, suite_problems
 from benchmarks.report.document import REPORT, static_page
 from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.text.styles import DEFAULT_STYLE
 from mage_envs.text.visible import one_line
 
 MOST_MB = 20
@@ -71,6 +73,8 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
         "agent": summary.agent,
         "memory": setting.resolved["memory"],
         "setting": setting.name,
+        "style": setting.resolved["style"],
+        "own_rules": "rules" in setting.resolved["further"],
         "fingerprint": setting.fingerprint,
         "measure": "success" if summary.objective == "success" else f"{summary.unit} per hand",
         "episodes": [_interval(measure.estimate) for measure in measures],
@@ -148,7 +152,7 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
         entries = ranked([one for one, _ in members], [folder for _, folder in members])
         made.append(
             {
-                "title": entries[0]["setting"],
+                "title": _title(entries[0]),
                 "measure": entries[0]["measure"],
                 "fingerprint": print_,
                 "rows": table(entries),
@@ -157,6 +161,44 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
             }
         )
     return made
+
+
+def adaptation_rows(folders: Sequence[Path]) -> list[list[str]]:
+    """Return the scores of the suite `adapt` in those of the folders that hold it, the best first, below a header.
+
+    Raises ValueError if a suite is not valid.
+    """
+    rows = []
+    for folder in folders:
+        suite = str((read_suite(folder) or {}).get("suite", ""))
+        if suite.startswith("adapt"):
+            if wrong := next(suite_problems(folder), None):
+                raise ValueError(f"{folder} is not valid: {wrong}")
+            rows.append(_adapted(folder, suite))
+    return [["suite", "agent", "result"], *(row for _, row in sorted(rows, key=lambda one: -one[0]))] if rows else []
+
+
+def _adapted(folder: Path, suite: str) -> tuple[float, list[str]]:
+    """Return the score of a stored suite and its row."""
+    # Imported here, because other pages need no exact values.
+    from benchmarks.exact.adapt_table import AdaptResult
+    from benchmarks.exact.adaptation import stored_scores, suite_score
+
+    with reading(folder):
+        scores = stored_scores(folder)
+        agents = sorted({read_about(one)["agent"]["name"] for one in run_folders(folder)})
+    # A reference plays each cell with another policy.
+    name = agents[0] if len(agents) == 1 else f"{len(agents)} policies"
+    planned = sum(cell.score is not None for cell in next(iter(scores.values())))
+    result = AdaptResult(suite, name, planned, scores)
+    score = suite_score(scores[result.main])
+    return -math.inf if score is None else score.mean, [suite, name, result.sentence()]
+
+
+def _title(entry: Mapping[str, Any]) -> str:
+    """Return the name of a setting with what changes its prompts."""
+    style = "" if entry["style"] == DEFAULT_STYLE else f", style {entry['style']}"
+    return f"{entry['setting']}{style}{', rules with a description of the pool' if entry['own_rules'] else ''}"
 
 
 def _cell(mean: float, low: float | None, high: float | None) -> str:
@@ -185,7 +227,8 @@ def command(
     statements = {} if attested is None else attestations_in(attested)
     if page is not None:
         found = groups(runs, sample, statements)
-        write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found))
+        adapted = adaptation_rows([Path(name) for name in runs])
+        write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found, adapted=adapted))
         sys.stdout.write(f"{page}: {sum(len(one['roots']) for one in found)} runs in {len(found)} settings\n")
         return
     entries = [entry(Path(name), sample, statements) for name in runs]

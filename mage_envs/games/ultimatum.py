@@ -131,6 +131,7 @@ NEUTRAL = {
     "slice": "unit",
     "slices": "units",
     "offer": "pass",
+    "an offer": "a pass",
     "offers": "passes",
     "offered": "passed",
     "accept": "close",

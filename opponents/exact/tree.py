@@ -117,7 +117,8 @@ def is_enumerable(game: Game) -> bool:
     return True
 
 
-@lru_cache(maxsize=8)
+# A suite of games computes several kinds of values for each of its games, one kind after the other.
+@lru_cache(maxsize=16)
 def _tree(states: tuple[tuple[float, State], ...]) -> Roots:
     # Equal states become one node, so a game of perfect information is a graph with far fewer nodes than histories.
     nodes: dict[State, Node] = {}
@@ -252,3 +253,10 @@ def positions(roots: Sequence[Node]) -> list[Node]:
         visit(root)
     order.reverse()
     return order
+
+
+@lru_cache(maxsize=16)
+def order_of(roots: Roots) -> tuple[Sequence[Node], bool]:
+    """Return the positions below the roots of `roots_of`, and whether some are shared; found once per tree."""
+    order = positions([node for _, node in roots])
+    return tuple(order), share_positions(order)

@@ -52,6 +52,10 @@ class AdaptCell:
     """True if success is the measure of a negative control, else the return."""
     alone: bool = False
     """True if `pool` is the name of a single opponent."""
+    adjusted: bool = True
+    """False if the score is that of the payoffs themselves, because the decisions have no exact prices."""
+    players: Mapping[str, str] = field(default_factory=dict)
+    """References that are players of the game's own; the suite ships no others for such a cell, besides `random`."""
     counts: bool = True
     """True if `counting` plays the cell. In a large tree, a best response for each hand takes seconds."""
 
@@ -78,6 +82,8 @@ class AdaptCell:
         """Return the specification of one of `REFERENCES` in this cell, or None if the suite ships none."""
         if reference == "random":
             return "scripted:random"
+        if self.players:
+            return f"policy:{self.players[reference]}" if reference in self.players else None
         if reference == "counting":
             return "policy:counting" if self.counts else None
         if reference == "nash":
@@ -170,6 +176,15 @@ CELLS: Mapping[str, AdaptCell] = {
         options={"games": ("stag", "offer", "throw")},
         seed=112,
         about="one person in a stag hunt, in the ultimatum game and in rock, paper, scissors",
+    ),
+    "keys": AdaptCell(
+        game="SokobanControls",
+        pool="controls/all",
+        options={"slack": 0, "split": "eval"},
+        seed=116,
+        about="Sokoban with unknown keys, one wiring in three rooms",
+        adjusted=False,
+        players={"blind": "controls/blind", "myopic": "controls/memory"},
     ),
     "success": AdaptCell(
         game="KuhnPoker",

@@ -48,6 +48,7 @@ _TEXTS: Mapping[str, str] = {
     "ultimatum/soft-reserves": (
         f"{_PRICE} It accepts an offer of its price or more. It accepts less with a probability of 10%."
     ),
+    "controls/all": "Each of the 24 ways in which four keys can move in four directions is equally likely.",
     "inspect/habits": _kinds(
         "seven",
         (

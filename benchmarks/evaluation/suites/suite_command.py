@@ -182,6 +182,10 @@ def _planned(
         if agent.settings.env_id != named.env_id:
             return
         own = named.kept_of(agent.settings.env_kwargs)
+        if cell_of(panel) is not None:
+            # The ends of a cell's scale are those of its own game, whatever the model was trained on.
+            of_game = Setting(named, panel, own).resolved["game"]
+            own = {key: value for key, value in own.items() if key not in of_game}
     options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
     if row.pool is not None:
         cell = cell_of(panel)

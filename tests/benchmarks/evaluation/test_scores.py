@@ -12,10 +12,13 @@ import pytest
 
 from benchmarks import Summary, estimate, summarise
 from benchmarks.evaluation.scoring.estimates import quantile
+from benchmarks.evaluation.scoring.exact_values import ExactValues
 from benchmarks.evaluation.scoring.scores import cluster_of, read_scores
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.games.webshop import WebShop
+from opponents import make_opponent
+from opponents.exact import best_response
 from tests.benchmarks.results import played
 
 KUHN = KuhnPoker()
@@ -235,3 +238,23 @@ def test_json_round_trip():
     rows = [played([1, -1], seed=i, opponent=name) for i in range(3) for name in ("kuhn/rock", "Unnamed")]
     summary = summarise(rows, KUHN, agent="a", panel="p")
     assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
+
+
+@pytest.mark.parametrize(
+    ("game", "pool"),
+    [
+        (KUHN, {"kuhn/rock": 0.5, "kuhn/nash": 0.25, "switch:kuhn/rock,kuhn/maniac,1": 0.25}),
+        # Too many histories for a learner, so each opponent has a search of its own.
+        (TicTacToe(), {"uniform": 1.0}),
+    ],
+)
+def test_the_ceilings_of_a_pool_are_the_best_responses(game, pool):
+    exact = ExactValues(game, pool)
+    objectives = ("returns", "success") if game is KUHN else ("success",)
+    for name in pool:
+        for objective in objectives:
+            for seat in (0, 1):
+                for episode in (0, 1):
+                    wanted = best_response(game, make_opponent(name, game), seat, objective, episode).value
+                    found = exact.ceiling(name, episode, seat, objective)
+                    assert found == pytest.approx(wanted, abs=1e-12), (name, objective, seat, episode)

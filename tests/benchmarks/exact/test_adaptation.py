@@ -20,7 +20,9 @@ from benchmarks.evaluation.suites.adapt import CELLS, MINI
 from benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from benchmarks.evaluation.suites.paper import named_suite, setting_for
 from benchmarks.evaluation.suites.pool_texts import has_description
+from benchmarks.evaluation.suites.rows import SuiteRow
 from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.suites.suite_command import planned
 from benchmarks.evaluation.tables.sentence import verdict
 from benchmarks.exact.adapt_table import reference_rows
 from benchmarks.exact.adaptation import exact_values
@@ -113,6 +115,10 @@ def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys)
     assert found["sentence"].startswith("policy:myopic adapts: ")
     assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == found
     assert main(["replay", str(tmp_path / "run" / "ultimatum" / "hidden"), "--verify"]) == 0
+    # The page of the leaderboard computes the same score from the records.
+    page = tmp_path / "board.html"
+    assert main(["leaderboard", str(tmp_path / "run"), "--sample", "1", "--page", str(page)]) == 0
+    assert found["sentence"].removeprefix("policy:myopic ") in page.read_text("utf-8")
     capsys.readouterr()
     assert main(arguments) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
@@ -153,6 +159,17 @@ def test_a_model_states_its_size_before_it_starts(tmp_path, capsys):
     assert "ultimatum" not in told
     stated = r"48 meta-episodes, about [\d,]+ calls, [\d,]+ prompt tokens, at most [\d,]+ reply tokens, no price"
     assert re.search(stated, told)
+
+
+def test_a_saved_model_plays_the_game_of_the_cell(tmp_path):
+    trained = {"num_episodes": 4, "reveal": "always", "style": "plain"}
+    PlaySettings("mage/KuhnPoker-Meta-v0", trained).save(tmp_path)
+    suite = named_suite("adapt-mini")
+    rows = [SuiteRow("hidden", f"model:{tmp_path}", memory=None)]
+    [run] = planned(suite, rows, None, suite.protocols, suite.lengths)
+    # The ends of the scale are those of the cell's own game. The style of the prompts is the model's.
+    assert run.setting.resolved["game"] == setting_for("adapt-mini-kuhn").resolved["game"] == {"reveal": "showdown"}
+    assert run.setting.resolved["style"] == "plain"
 
 
 def test_the_small_suite_has_at_most_600_calls():

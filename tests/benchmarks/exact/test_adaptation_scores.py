@@ -14,14 +14,15 @@ from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
 from benchmarks.evaluation.run.eval_command import measure
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES, AdaptCell
+from benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, played_in, score_of, suite_score
+from benchmarks.exact.adaptation import CellValues, exact_values, played_in, score_of
 from benchmarks.exact.judged_hands import judge
 from benchmarks.exact.recorded_generator import WatchedGenerator
 from benchmarks.exact.regret import Horizon
 from benchmarks.records.record_store import Records
+from dev.adapt_coverage import coverage, covered, repeated
 from mage_envs.core import State, Turn
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion
@@ -140,36 +141,10 @@ def _records(name: str, reference: str, folder) -> Records:
     return Records(folder)
 
 
-def _repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
-    """Return the scores of a reference on many panels of a cell that differ in their seeds."""
-    cell = CELLS[name]
-    panel = cell_panel(cell, META_EPISODES)
-    size = len(panel.tasks())
-    # A panel that is `seeds` times as long consists of that many panels, because no seed occurs twice.
-    tasks = replace(panel, size=size * seeds).tasks()
-    options = {**panel.env_kwargs, "memory": "none"}
-    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
-    found, scores = exact_values(cell), []
-    agent, game = make_agent(cell.agent(reference)), make_game(cell.game, **cell.options)
-    for at in range(0, len(tasks), size):
-        watched = WatchedGenerator.of(agent, game, scored=False)
-        played = evaluate(GeneratorAgent(watched, agent.name), tasks[at : at + size], options, batch=size)
-        judged = [values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)]
-        scores.append(score_of(name, cell, found, judged))
-    return scores
-
-
-def _covered(scores: list[list[CellScore]], truth: float) -> tuple[int, float]:
-    """Return how many of the suite's intervals cover the truth, and the mean half width."""
-    suites = [suite_score(cells) for cells in scores]
-    assert all(one is not None and one.low is not None and one.high is not None for one in suites)
-    return sum(one.low <= truth <= one.high for one in suites), float(np.mean([one.half for one in suites]))
-
-
 def test_the_interval_of_a_player_without_memory_covers_zero():
-    scores = _repeated("noisy", "blind", 12)
-    covered, _ = _covered([[one] for one in scores], 0.0)
-    assert covered >= 10
+    scores = repeated("noisy", "blind", 12)
+    count, _ = covered([[one] for one in scores], 0.0)
+    assert count >= 10
     means = [one.score.mean for one in scores]
     assert abs(np.mean(means)) < 3 * np.std(means) / len(means) ** 0.5
 
@@ -210,17 +185,6 @@ def test_a_meta_episode_in_which_time_runs_out_has_a_score():
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("reference", ["blind", "myopic"])
 def test_the_intervals_cover_the_exact_score_over_200_seeds(reference):
-    """Coverage of the mean of eight cells. Four of them have no luck, and one panel of these serves all seeds."""
-    lucky = ("noisy", "soft", "kuhn", "encounters")
-    names = ["dilemma", "dilemma3", "ultimatum", "offers", *lucky]
-    truth = []
-    for name in names:
-        found = exact_values(CELLS[name])
-        blind, best = sum(found.blind_per_episode), sum(found.per_episode["sum"])
-        truth.append(0.0 if reference == "blind" else (sum(found.per_episode["myopic"]) - blind) / (best - blind))
-    repeated = {name: _repeated(name, reference, 200 if name in lucky else 1) for name in names}
-    scores = [[repeated[name][seed if name in lucky else 0] for name in names] for seed in range(200)]
-    covered, half = _covered(scores, float(np.mean(truth)))
-    print(f"{reference}: {covered} of 200, mean half width {half:.4f}, truth {np.mean(truth):.4f}")
-    assert covered >= 186
-    assert half <= 0.05
+    found = coverage(reference, 200)
+    assert found.covered >= 186
+    assert found.half <= 0.05

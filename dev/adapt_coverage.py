@@ -1,0 +1,122 @@
+"""Coverage of the suite's interval: how often it contains the exact score, on many panels that differ in their seeds.
+
+    python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 15 CPU minutes
+
+The cells are those with a luck-adjusted score. Four of them have no luck, so one panel of these serves all seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
+from benchmarks.evaluation.suites.panels import cell_panel
+from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, score_of, suite_score
+from benchmarks.exact.recorded_generator import WatchedGenerator
+from benchmarks.exact.regret import Horizon
+from mage_envs.cli.tables import Block, TextTable, as_text
+from mage_envs.files.atomic import write_atomically
+from mage_envs.registry import make_game
+
+TABLE = Path(__file__).parents[1] / "benchmarks" / "results" / "adapt_coverage.txt"
+SURE = ("dilemma", "dilemma3", "ultimatum", "offers")
+"""Cells without luck: every panel has the same score."""
+ADJUSTED = tuple(name for name, cell in CELLS.items() if cell.adjusted and not cell.control)
+"""Cells with a luck-adjusted score."""
+
+
+class Coverage(NamedTuple):
+    """How often the intervals of a reference contain its exact score."""
+
+    reference: str
+    truth: float
+    """Exact score, the mean over the cells."""
+    covered: int
+    seeds: int
+    half: float
+    """Mean half width of the intervals."""
+
+
+def repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
+    """Return the scores of a reference on many panels of a cell that differ in their seeds."""
+    cell = CELLS[name]
+    panel = cell_panel(cell, META_EPISODES)
+    size = len(panel.tasks())
+    # A panel that is `seeds` times as long consists of that many panels, because no seed occurs twice.
+    tasks = replace(panel, size=size * seeds).tasks()
+    options = {**panel.env_kwargs, "memory": "none"}
+    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
+    found, scores = exact_values(cell), []
+    spec = cell.agent(reference)
+    if spec is None:
+        raise ValueError(f"{name} has no player {reference}.")
+    agent, game = make_agent(spec), make_game(cell.game, **cell.options)
+    for at in range(0, len(tasks), size):
+        watched = WatchedGenerator.of(agent, game, scored=False)
+        played = evaluate(GeneratorAgent(watched, agent.name), tasks[at : at + size], options, batch=size)
+        judged = [values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)]
+        scores.append(score_of(name, cell, found, judged))
+    return scores
+
+
+def covered(scores: Sequence[Sequence[CellScore]], truth: float) -> tuple[int, float]:
+    """Return how many of the suite's intervals contain the exact score, and the mean half width."""
+    suites = [suite_score(cells) for cells in scores]
+    ends = [(one.low, one.high) for one in suites if one is not None and one.low is not None and one.high is not None]
+    if len(ends) < len(scores):
+        raise ValueError("A panel has no interval.")
+    return sum(low <= truth <= high for low, high in ends), float(np.mean([(high - low) / 2 for low, high in ends]))
+
+
+def exact_score(name: str, reference: str) -> float:
+    """Return the exact score of `blind` or `myopic` in a cell."""
+    found = exact_values(CELLS[name])
+    blind, best = sum(found.blind_per_episode), sum(found.per_episode["sum"])
+    return 0.0 if reference == "blind" else (sum(found.per_episode["myopic"]) - blind) / (best - blind)
+
+
+def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Coverage:
+    """Return the coverage of the mean of cells.
+
+    Args:
+        reference: `blind` or `myopic`.
+        seeds: Number of panels of each cell.
+        names: Cells.
+    """
+    played = {name: repeated(name, reference, 1 if name in SURE else seeds) for name in names}
+    scores = [[played[name][0 if name in SURE else seed] for name in names] for seed in range(seeds)]
+    truth = float(np.mean([exact_score(name, reference) for name in names]))
+    count, half = covered(scores, truth)
+    return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half)
+
+
+def table_of(found: Sequence[Coverage]) -> list[Block]:
+    """Return the table of the coverages."""
+    rows = [[one.reference, f"{one.truth:.3f}", f"{one.covered} of {one.seeds}", f"{one.half:.3f}"] for one in found]
+    return [
+        f"Coverage of the 95% interval of the mean of {len(ADJUSTED)} cells, all with a luck-adjusted score,",
+        f"on panels of {META_EPISODES} meta-episodes per cell that differ in their seeds",
+        "",
+        TextTable(["agent", "score", "covered", "error"], rows),
+        "",
+        "score: the exact one. covered: intervals that contain it. error: mean half width of the intervals.",
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=200, help="number of panels of each cell (default: 200)")
+    parser.add_argument("--agents", default="blind,myopic", help="references, separated by commas (default: both)")
+    chosen = parser.parse_args()
+    blocks = table_of([coverage(name, chosen.seeds) for name in chosen.agents.split(",")])
+    write_atomically(TABLE, as_text(blocks))
+    sys.stdout.write(as_text(blocks))

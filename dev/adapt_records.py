@@ -1,0 +1,145 @@
+"""Records of the reference rows of `adapt-mini`, in one archive, and the table that is computed from them.
+
+    python -m dev.adapt_records --pack RUNS     # write the archive from RUNS/NAME of mage adapt --out
+    python -m dev.adapt_records                 # validate and replay all records, and write adapt_mini.txt
+
+The archive has no scores and no reports, because both follow from the records. It stores the shards of a run without
+their own compression, so that equal prompts of all runs are compressed together. `unpack` restores the folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import sys
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.__main__ import main as mage
+from benchmarks.evaluation.suites.adapt import CELLS, MINI
+from benchmarks.evaluation.tables.sentence import share, share_text
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from benchmarks.exact.adaptation import CellScore, exact_values, played_in, score_of, suite_memory, suite_score
+from benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
+from mage_envs.cli.tables import Block, TextTable, as_text
+from mage_envs.files.atomic import write_atomically
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+ARCHIVE = RESULTS / "adapt_records.tar.xz"
+TABLE = RESULTS / "adapt_mini.txt"
+PACKED = ".jsonl"
+"""Suffix of a shard in the archive, in place of `.jsonl.gz`."""
+ROWS = {
+    "random": "random play",
+    "nash": "an equilibrium of each game; knows the rules alone",
+    "counting": "best response to counted play; knows the rules alone",
+    "blind": "best play without memory",
+    "myopic": "best for each episode by itself, with memory",
+    "bayes": "optimum for the sum of the episodes",
+    "words": "mage train --model words, 150 rollouts in the game of ultimatum and soft; plays its own game alone",
+    "demo": "the model of make demo, trained on another pool with revealed cards; plays its own game alone",
+    "smollm2": "SmolLM2-135M-Instruct (Q4_1) as it is, by llama.cpp, max_tokens=64, --max-minutes 13; pool described",
+}
+"""Name of a row to its description."""
+
+
+def pack(runs: Path) -> None:
+    """Write the archive from the folders `runs`/NAME."""
+    with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
+        for name in ROWS:
+            folder = runs / name
+            plan = read_suite(folder)
+            if plan is None:
+                raise ValueError(
+                    f"{folder} holds no suite. Play it with mage adapt … --suite adapt-mini --out {folder}."
+                )
+            _add(archive, f"{name}/{SUITE}", (folder / SUITE).read_bytes())
+            for run in plan["runs"]:
+                for file in (RUN, ROOT):
+                    if (path := folder / run["folder"] / file).exists():
+                        _add(archive, f"{name}/{run['folder']}/{file}", path.read_bytes())
+                for path in sorted((folder / run["folder"] / EPISODES).glob("*.jsonl.gz")):
+                    inside = path.relative_to(runs).as_posix().removesuffix(".gz")
+                    _add(archive, inside, gzip.decompress(path.read_bytes()))
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    # A fresh entry has no owner and the time 0, so equal records are equal bytes.
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    archive.addfile(entry, io.BytesIO(content))
+
+
+def unpack(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
+    """Restore the folders of these rows below `folder`."""
+    with tarfile.open(ARCHIVE) as archive:
+        members = [one for one in archive.getmembers() if one.name.partition("/")[0] in names]
+        archive.extractall(folder, members, filter="data")
+    for path in folder.rglob(f"*/{EPISODES}/*{PACKED}"):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        path.unlink()
+
+
+def runs_of(folder: Path) -> list[Path]:
+    """Return the folders of the runs of a suite. Raise ValueError if it is no suite."""
+    plan = read_suite(folder)
+    if plan is None:
+        raise ValueError(f"{folder} holds no suite.")
+    return [folder / run["folder"] for run in plan["runs"]]
+
+
+def scores_of(folder: Path) -> list[CellScore]:
+    """Return the scores of the runs of a suite, computed from their records."""
+    found = []
+    for run in runs_of(folder):
+        name, records = run.parent.name, Records(run)
+        played = played_in(records, CELLS[name])
+        failed = records.planned - len(played)
+        found.append(score_of(name, CELLS[name], exact_values(CELLS[name]), played, failed))
+    return found
+
+
+def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
+    """Return the table of the rows below `folder`."""
+    rows = []
+    for name in names:
+        scores = {one.cell: one for one in scores_of(folder / name)}
+        each = [share_text(scores[cell].score) if cell in scores else NOT_KNOWN for cell in MINI]
+        counts = [len(Records(run).lines) for run in runs_of(folder / name)]
+        size = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        found = list(scores.values())
+        rows.append([name, *each, share_text(suite_score(found)), share(suite_memory(found)), size])
+    return [
+        "Reference rows of adapt-mini, computed from adapt_records.tar.xz: score, ± half a 95% interval",
+        "",
+        TextTable(["agent", *MINI, "mean", "memory", "n"], rows),
+        "",
+        "0: the best play without memory. 1: the optimum for all episodes together. mean: over the cells with a score.",
+        "memory: the part beyond playing every episode like the first one. n: meta-episodes of each cell.",
+        *(f"{name}: {ROWS[name]}" for name in names),
+    ]
+
+
+def verified(folder: Path) -> None:
+    """Validate and replay all rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
+    for name in ROWS:
+        for check in (["validate"], ["replay", "--verify"]):
+            if mage([*check, str(folder / name)]):
+                raise ValueError(f"mage {' '.join(check)} does not accept the records of {name}.")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pack", type=Path, metavar="RUNS", help="write the archive from the folders of the rows")
+    chosen = parser.parse_args()
+    if chosen.pack:
+        pack(chosen.pack)
+    else:
+        with TemporaryDirectory() as made:
+            unpack(Path(made))
+            verified(Path(made))
+            write_atomically(TABLE, as_text(table_of(Path(made))))
+        sys.stdout.write(TABLE.read_text("utf-8"))

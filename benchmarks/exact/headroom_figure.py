@@ -76,7 +76,7 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
     axis.invert_yaxis()
     axis.axvline(0, color="#222222", linestyle=":", linewidth=1.3, label="blind")
     axis.axvline(1, color="#222222", linestyle="--", linewidth=1.3, label="known")
-    axis.set_xlabel("share of the adaptation headroom (the figure beside the name) in the last episode", fontsize=8)
+    axis.set_xlabel("share of the adaptation headroom (the figure\nbeside the name) in the last episode", fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="both", color="#e4e4e4", linewidth=0.8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=6)

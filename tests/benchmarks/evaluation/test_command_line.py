@@ -178,7 +178,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["headroom", "KuhnPoker", "--figure", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
-        (["validate", "."], "holds no run"),
+        (["validate", "docs"], "holds no run"),
         (["eval", "model:nowhere"], "the folder does not exist"),
         (["eval", ".", *KUHN], "holds no mage.json"),
     ],

@@ -45,13 +45,15 @@ bench: $(VENV)/.runtime
 peers: $(VENV)/.runtime
 	$(BIN)/python -m dev.peers
 
-# Three workers on two cores: what waits for a deadline leaves the others the time.
+# Three workers on two cores: what waits for a deadline leaves the others the time. mypy has one process, so it runs
+# beside them.
 test: $(VENV)/.develop
 	tests/system_packages.sh "$(LEAVE_OUT)"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm and not lm and not interop" $(PYTEST_ARGS)
+	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy & types=$$!; \
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm and not lm and not interop" $(PYTEST_ARGS); \
+	tests=$$?; wait $$types && exit $$tests
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop

@@ -279,7 +279,7 @@ def official_games():
             games = GameFiles(split, TASK_TYPES, OFFICIAL)
         except NoGames:
             continue
-        step = max(len(games) // 24, 1)
+        step = max(len(games) // 12, 1)
         for number in range(0, len(games), step):
             yield games.task_id(number), games.load(games.task_id(number))
 

@@ -179,7 +179,7 @@ def test_webshop_against_a_server(server: Server, tmp_path: Path) -> None:
     agent = f"llm:tiny@{server.url}"
     limits = ["--max-calls", "60", "--batch", "4", "--env-kwargs", '{"max_turns": 2}', "--num-episodes", "2"]
     with pytest.raises(SystemExit) as ended:
-        main(["eval", agent, "--panel", "webshop-val-128", *limits, "--out", str(tmp_path / "run")])
+        main(["eval", agent, "--env", "mage/WebShop-Meta-v0", "--rows", "16", *limits, "--out", str(tmp_path / "run")])
     assert ended.value.code == 3
     assert len(Records(tmp_path / "run").lines) >= 8
     assert main(["replay", str(tmp_path / "run"), "--verify", "--sample", "4"]) == 0

@@ -9,7 +9,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -165,8 +166,26 @@ ALIASES = {"mage-envs": (), "mage-bench": (), "mage-train": ("train",), "mage-sw
 """Older names of the program, and the arguments that each of them puts before those of the user."""
 
 
+@contextmanager
+def _aborting() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise typer.Abort from error
+
+
 class LazyGroup(TyperGroup):
     """A group of subcommands that imports a subcommand when it is called. The help needs only the table."""
+
+    # typer ends without a word if Ctrl-C arrives in these two. typer.Abort reaches `main`, which prints the message.
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _aborting():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _aborting():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import mage_commands
 from tests.processes import ROOT
 
 WAITING = """
@@ -117,6 +118,18 @@ def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(package:
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.strip().endswith(": interrupted.")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("step", ["resolve_command", "parse_args"])
+def test_a_signal_between_imports_is_reported(step: str, capfd, monkeypatch) -> None:
+    """Typer's own exit status 130 comes without a message."""
+    monkeypatch.setattr(mage_commands.LazyGroup, step, interrupt)
+    assert mage_commands.main(["list", "KuhnPoker"]) == mage_commands.INTERRUPTED
+    assert capfd.readouterr() == ("", "\nInterrupted.\n")
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_importing_the_packages_changes_no_handler() -> None:

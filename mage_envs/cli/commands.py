@@ -201,9 +201,6 @@ class _errors_reported:
             # must not fail there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ENDED_BY_A_PIPE)
-        if isinstance(error, KeyboardInterrupt):
-            complain("\nInterrupted.")
-            raise typer.Exit(130)
         # A usage error is also a RuntimeError or ValueError in some versions of click; `mage_commands` prints it.
         if isinstance(error, typer.TyperException | typer.Exit | typer.Abort):
             return

@@ -19,10 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.__main__ import main as mage
-from benchmarks.evaluation.suites.adapt import CELLS, MINI
+from benchmarks.evaluation.suites.adapt import MINI
 from benchmarks.evaluation.tables.sentence import share, share_text
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.exact.adaptation import CellScore, exact_values, played_in, score_of, suite_memory, suite_score
+from benchmarks.exact.adaptation import stored_scores, suite_memory, suite_score
 from benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
@@ -91,26 +91,16 @@ def runs_of(folder: Path) -> list[Path]:
     return [folder / run["folder"] for run in plan["runs"]]
 
 
-def scores_of(folder: Path) -> list[CellScore]:
-    """Return the scores of the runs of a suite, computed from their records."""
-    found = []
-    for run in runs_of(folder):
-        name, records = run.parent.name, Records(run)
-        played = played_in(records, CELLS[name])
-        failed = records.planned - len(played)
-        found.append(score_of(name, CELLS[name], exact_values(CELLS[name]), played, failed))
-    return found
-
-
 def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
     """Return the table of the rows below `folder`."""
     rows = []
     for name in names:
-        scores = {one.cell: one for one in scores_of(folder / name)}
+        # Each row has one condition.
+        [found] = stored_scores(folder / name, partial=True).values()
+        scores = {one.cell: one for one in found}
         each = [share_text(scores[cell].score) if cell in scores else NOT_KNOWN for cell in MINI]
         counts = [len(Records(run).lines) for run in runs_of(folder / name)]
         size = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        found = list(scores.values())
         rows.append([name, *each, share_text(suite_score(found)), share(suite_memory(found)), size])
     return [
         "Reference rows of adapt-mini, computed from adapt_records.tar.xz: score, ± half a 95% interval",

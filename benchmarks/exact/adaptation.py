@@ -222,13 +222,18 @@ def score_of(name: str, cell: AdaptCell, found: Headroom, played: Sequence[Playe
     )
 
 
-def stored_scores(folder: Path) -> dict[str, list[CellScore]]:
+def stored_scores(folder: Path, *, partial: bool = False) -> dict[str, list[CellScore]]:
     """Return the scores of all runs of a stored suite by condition, computed again from their records.
 
-    Raises ValueError if the folder holds no complete suite of these cells, or as `played_in`.
+    Args:
+        folder: Folder of the suite.
+        partial: If True, accept a suite that stopped early.
+
+    Raises:
+        ValueError: If the folder holds no complete suite of these cells, or as `played_in`.
     """
     plan = read_suite(folder)
-    if plan is None or plan.get("root") is None:
+    if plan is None or (plan.get("root") is None and not partial):
         raise ValueError(f"{folder} holds no complete suite. Play it with mage adapt … --out {folder}.")
     found: dict[str, list[CellScore]] = {}
     for run in plan["runs"]:

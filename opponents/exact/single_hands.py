@@ -10,7 +10,6 @@ import numpy as np
 from mage_envs.core import ExactPolicy, Game, is_state_policy
 from opponents.exact.bayes import lived_hands
 from opponents.exact.best_response import BestResponse, respond
-from opponents.exact.learner_hands import TooManyStates
 from opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
 from opponents.exact.tree import NotExact, Objective, in_episode, is_exact, no_distribution, without_memory
 from opponents.exact.values import value_of_response
@@ -83,16 +82,8 @@ class SingleHands:
         return self._values[episode]
 
     def _exact(self, episode: int) -> HandValues:
-        try:
-            plans = [self.lived.seated(seat, episode)[1] for seat in self._seats]
-        except TooManyStates:
-            # A best response visits each position once, so it exists for games with too many histories.
-            best = self._best([in_episode(policy, episode) for policy in self._policies])
-            return HandValues(best.blind(), best.known())
-        # The optimal learners need these hands too, and one pass over them serves the prior and every opponent.
-        prior = np.array(self.pool.weights)
-        worth = np.mean([plan.tree.worth(np.column_stack([prior, np.diag(prior)]))[-1] for plan in plans], axis=0)
-        return HandValues(float(worth[0]), float(worth[1:].sum()))
+        best = self._best([in_episode(policy, episode) for policy in self._policies])
+        return HandValues(best.blind(), best.known())
 
     def _estimated(self, episode: int) -> HandValues:
         """Return estimates with intervals, from the two halves of the samples."""

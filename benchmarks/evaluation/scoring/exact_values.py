@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-
-import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
 from opponents import TabularPolicy, UnknownOpponent, make_opponent
 from opponents.exact import NotExact, Objective, bayes_value, best_nonadaptive, ceiling, policy_value
-from opponents.exact.bayes import lived_hands
 from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.plans import LivedHands
 from opponents.exact.tree import in_episode, is_enumerable, is_exact
 from trainer.method.trajectory import Trajectory
 
@@ -28,8 +23,6 @@ class ExactValues:
         self._pool = pool
         self._policies: dict[tuple[str, int], ExactPolicy | None] = {}
         self._known: dict[tuple[object, ...], float | None] = {}
-        self._hands: dict[Objective, LivedHands] = {}
-        self._best: dict[tuple[int, int, Objective], Mapping[str, float]] = {}
         self._responses: dict[tuple[int, int, Objective], TabularPolicy | float | None] = {}
 
     def _policy(self, name: str, episode: int) -> ExactPolicy | None:
@@ -64,32 +57,9 @@ class ExactValues:
         """
         policy = self._policy(name, episode)
         key = ("ceiling", policy, seat, objective)
-        if key not in self._known and name in (shared := self._shared(seat, episode, objective)):
-            self._known[key] = shared[name]
         if key not in self._known:
             self._known[key] = None if policy is None else ceiling(self._game, policy, seat, objective)
         return self._known[key]
-
-    def _shared(self, seat: int, episode: int, objective: Objective) -> Mapping[str, float]:
-        """Return the best response value against each opponent of the pool, from one pass over all their hands.
-
-        It is empty if an opponent has no exact probabilities, or if the hand has too many histories.
-        """
-        key = (seat, self._first_like(episode), objective)
-        if key not in self._best:
-            self._best[key] = {}
-            if all(self._policy(name, 0) is not None for name in self._pool):
-                if objective not in self._hands:
-                    self._hands[objective] = lived_hands(self._game, self._pool, objective)
-                with suppress(TooManyStates):
-                    _, plan = self._hands[objective].seated(seat, key[1])
-                    worth = plan.tree.worth(np.eye(len(self._pool)))[-1]
-                    self._best[key] = dict(zip(self._pool, worth.tolist(), strict=True))
-        return self._best[key]
-
-    def _first_like(self, episode: int) -> int:
-        """Return 0 if no opponent changes between episodes, else the episode."""
-        return 0 if all(self._policy(name, episode) is self._policy(name, 0) for name in self._pool) else episode
 
     def uninformed(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
         """Return the return against this opponent of the best single policy against the pool, or None if unknown.
@@ -117,8 +87,9 @@ class ExactValues:
 
     def _response(self, seat: int, episode: int, objective: Objective) -> TabularPolicy | float | None:
         """Return the best single policy in that episode, or its value if it cannot be tabulated, or None."""
-        # If no opponent changes between episodes, one response serves all of them.
-        episode = self._first_like(episode)
+        if all(self._policy(name, episode) is self._policy(name, 0) for name in self._pool):
+            # No opponent changes between episodes, so one response serves all of them.
+            episode = 0
         key = (seat, episode, objective)
         if key not in self._responses:
             try:

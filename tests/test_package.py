@@ -11,17 +11,20 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import benchmarks
 import mage_envs
 from benchmarks.report.document import SCRIPTS
+from dev.published_readme import PublishedReadme
 from tests.test_readme import ROOT, blocks, marked
 
 PACKAGES = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 PAGES = [*blocks(ROOT / "docs" / "extending.md"), *blocks(ROOT / "docs" / "own-memory.md")]
 MODULES = ("my_games.py", "my_memory.py")
+REPOSITORY = "https://example.org/owner/mage-envs"
 PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -121,6 +124,8 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT)
     [wheel] = tmp_path.glob("*.whl")
     files = zipfile.ZipFile(wheel).namelist()
+    [about] = [name for name in files if name.endswith(".dist-info/METADATA")]
+    assert (ROOT / "README.md").read_text() in zipfile.ZipFile(wheel).read(about).decode()
     # An ignored folder such as runs/ must not take a package's folder of the same name out of the wheel.
     tracked = subprocess.run(["git", "ls-files", *PACKAGES], capture_output=True, text=True, check=True, cwd=ROOT)
     assert set(tracked.stdout.split()) - set(files) == {
@@ -168,6 +173,21 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     data = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mage_envs").rglob("*.toml")}
     assert len(data) == 12
     assert data <= set(files)
+
+
+def test_a_published_readme_links_to_the_repository() -> None:
+    metadata: dict[str, Any] = {"urls": {"Paper": "https://arxiv.org/abs/2603.03680", "Source": f"{REPOSITORY}/"}}
+    PublishedReadme(str(ROOT), {}).update(metadata)
+    text = metadata["readme"]["text"]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links
+    assert all(link.startswith("https://") for link in links)
+    own = [link.removeprefix(REPOSITORY) for link in links if link.startswith(REPOSITORY)]
+    assert "/raw/HEAD/benchmarks/results/report-1280-light.png" in own
+    assert "/blob/HEAD/docs/index.md" in own
+    assert all((ROOT / link.split("/HEAD/")[1].split("#")[0]).exists() for link in own)
+    # Nothing but addresses was changed.
+    assert re.sub(rf"{REPOSITORY}/(raw|blob)/HEAD/", "", text) == (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("package", [mage_envs, benchmarks])

@@ -184,7 +184,7 @@ CELLS: Mapping[str, AdaptCell] = {
         seed=116,
         about="Sokoban with unknown keys, one wiring in three rooms",
         adjusted=False,
-        players={"blind": "controls/blind", "myopic": "controls/memory"},
+        players={"blind": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
     ),
     "success": AdaptCell(
         game="KuhnPoker",

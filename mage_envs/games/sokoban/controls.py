@@ -181,6 +181,8 @@ class SokobanControls(Related):
                 f"{slack=}, {min_moves=}, {max_moves=} must be at least 0, and 1 <= min_moves <= max_moves."
             )
         check_choice("split", split, SPLITS)
+        self.options = (slack, split, min_moves, max_moves)
+        """Arguments that make an equal game."""
         self.slack = slack
         self.spec = _spec(slack, max_moves)
         self._part = SPLITS.index(split)
@@ -224,6 +226,7 @@ SETTINGS = GameSettings(
         "blind": "policy:controls/blind",
         "with memory": "policy:controls/memory",
         "explores first": "policy:controls/explorer",
+        "optimal for the sum": "policy:controls/bayes",
         "known": "policy:controls/known",
         "wrong memory": "policy:controls/wrong",
     },

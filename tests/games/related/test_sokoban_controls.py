@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import gymnasium as gym
@@ -15,12 +15,15 @@ from benchmarks.evaluation.run.agents import make_agent
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.scoring.scores import summarise
 from benchmarks.evaluation.suites import Setting, named_panel
+from benchmarks.evaluation.suites.adapt import CELLS
+from benchmarks.exact.adaptation import exact_values
 from mage_envs import IllegalAction, make_game
 from mage_envs.games.sokoban.controls import KEYS, SPLITS, WIRINGS, SokobanControls, directions_of
 from mage_envs.games.sokoban.level import MOVES
+from mage_envs.random.streams import Streams
 from opponents import as_pool
 from opponents.exact import headroom
-from opponents.solo.wirings import ALL, RoomValues, canonical
+from opponents.solo.wirings import ALL, RoomValues, boards_of, canonical
 from tests.contract import check_id
 from tests.games.sokoban.forward import WAYS, State, move, shortest, start
 
@@ -89,15 +92,18 @@ def test_the_solver_agrees_with_a_second_one_on_fifty_rooms(slack: int) -> None:
         assert found == pytest.approx(second.value(second.first, keys, every), abs=1e-12)
 
 
-def test_no_room_comes_twice_and_the_splits_are_disjoint() -> None:
+@pytest.mark.parametrize("seeds", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_room_comes_twice_and_the_splits_are_disjoint(seeds: int) -> None:
     drawn = {}
     for split in SPLITS:
         game = SokobanControls(split=split)
         drawn[split] = set()
-        for seed in range(10_000 if split == "train" else 500):
-            levels = [room.level for room in game.rooms(np.random.default_rng(seed), 3)]
-            assert len(set(levels)) == 3
-            drawn[split].update(levels)
+        for seed in range(seeds):
+            series = [room.level for room in game.rooms(Streams(seed).at(0).generator(), 3)]
+            alone = [game.errand(Streams(seed).at(0).generator(), number).level for number in range(3)]
+            assert len(set(alone)) == 3
+            assert alone == series
+            drawn[split].update(alone)
     assert not drawn["train"] & drawn["eval"]
 
 
@@ -234,3 +240,23 @@ def test_the_blind_player_plays_its_exact_value() -> None:
     room = env.unwrapped.hand.state.own.room
     value = RoomValues(room).value(room.level.boxes, room.level.player, game.keys(room), canonical(ALL))
     assert np.mean([one.episodes[0].success for one in played]) == pytest.approx(value, abs=1e-12)
+
+
+def test_the_player_bayes_earns_the_optimum_for_the_sum(monkeypatch) -> None:
+    """Over all wirings and all series of the rooms of the exact values, each of which may come again."""
+    monkeypatch.setattr("opponents.solo.wirings.ROOMS", 2)
+    cell = CELLS["keys"]
+    found = exact_values(cell)
+    boards = boards_of(SokobanControls(**cell.options))
+    # One task for each wiring. The rooms of the series replace those of its seed.
+    tasks = [task for task in named_panel("controls-related-16").tasks() if task.rotation == 0]
+    assert len({task.opponent for task in tasks}) == len(tasks) == 24
+    agent, totals = make_agent(cell.agent("bayes")), []
+    for series in product(boards, repeat=3):
+        rooms = [board.room for board, _ in series]
+        monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, rooms=rooms: rooms[number])
+        played = evaluate(agent, tasks, {**cell.options, "memory": "none"})
+        totals += [[episode.success for episode in one.episodes] for one in played]
+    assert len(totals) == 2**3 * 24
+    assert np.mean(totals, axis=0) == pytest.approx(found.per_episode["sum"], abs=1e-9)
+    assert sum(found.per_episode["sum"]) > 3 * found.blind + 1

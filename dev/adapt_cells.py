@@ -187,7 +187,7 @@ def reference_blocks(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         "0: the best play without memory. 1: the optimum for all episodes together. Both know the pool, and so do",
         "blind, myopic and bayes; random, nash and counting know the rules alone. The last three cells are negative",
         "controls, with the gain from the first to the last episode. n/a: no such player. The score of keys has the",
-        "luck of the rooms, and its ends are those of 48 rooms. bayes: mean of twelve cells. Learners: adapt_mini.txt.",
+        "luck of the rooms, and its ends are those of 48 rooms. Learners: adapt_mini.txt.",
     ]
 
 

@@ -22,7 +22,6 @@ from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, score_of, suite_score
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.exact.regret import Horizon
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.registry import make_game
@@ -30,7 +29,7 @@ from mage_envs.registry import make_game
 TABLE = Path(__file__).parents[1] / "benchmarks" / "results" / "adapt_coverage.txt"
 SURE = ("dilemma", "dilemma3", "ultimatum", "offers")
 """Cells without luck: every panel has the same score."""
-ADJUSTED = tuple(name for name, cell in CELLS.items() if cell.adjusted and not cell.control)
+ADJUSTED = tuple(name for name, cell in CELLS.items() if not cell.control)
 """Cells with a luck-adjusted score."""
 
 
@@ -54,7 +53,7 @@ def repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
     # A panel that is `seeds` times as long consists of that many panels, because no seed occurs twice.
     tasks = replace(panel, size=size * seeds).tasks()
     options = {**panel.env_kwargs, "memory": "none"}
-    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
+    values = CellValues(panel.env_id, options, panel.weights())
     found, scores = exact_values(cell), []
     spec = cell.agent(reference)
     if spec is None:

@@ -10,7 +10,7 @@ from mage_envs.games.sokoban.level import Level, parse_board
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
 from opponents.exact.bayes import check_lengths
-from opponents.solo.wirings import ALL, NOTHING, RoomPayoffs, RoomPositions, RoomValues, best_learner, split
+from opponents.solo.wirings import ALL, NOTHING, RoomPayoffs, RoomValues, best_learner, split
 
 Values = RoomValues | RoomPayoffs
 """Values of the keys in a room."""
@@ -43,7 +43,7 @@ class Memory:
             return turn.legal_actions[0]
         level = parse_board(turn.observation)
         if self._values is None:
-            self._values = self._solve(Room(level, Retrograde(level.floor, level.targets, level.width)), turn.episode)
+            self._values = self._solve(level, turn.episode)
         values = self._values
         self._observe(values, level)
         left = int(turn.observation.rpartition("Keys left: ")[2])
@@ -58,9 +58,9 @@ class Memory:
         if self._values is not None:
             self._observe(self._values, parse_board(turn.observation))
 
-    def _solve(self, room: Room, episode: int) -> Values:
+    def _solve(self, level: Level, episode: int) -> Values:
         """Return the values of a room by which the player chooses its keys."""
-        return RoomValues(room)
+        return RoomValues(Room(level, Retrograde(level.floor, level.targets, level.width)))
 
     def _expected(self, turn: Turn) -> int:
         """Return the set of the wirings that the player expects in this hand."""
@@ -107,9 +107,8 @@ class Bayes(Memory):
         super().__init__()
         self._game, self._episodes = game, episodes
 
-    def _solve(self, room: Room, episode: int) -> Values:
-        learner = best_learner(self._game, self._episodes)
-        return RoomPayoffs(learner, RoomPositions(room), min(episode, self._episodes - 1))
+    def _solve(self, level: Level, episode: int) -> Values:
+        return best_learner(self._game, self._episodes).in_room(level, min(episode, self._episodes - 1))
 
 
 class Blind(Memory):

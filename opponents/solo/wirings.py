@@ -7,25 +7,23 @@ probability. Sets that differ by an exchange of keys have the same value, and on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from itertools import permutations
 from typing import NamedTuple
 
-import numpy as np
-
-from mage_envs.core import NotEnumerable
 from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls, directions_of
-from mage_envs.games.sokoban.level import offsets, step
+from mage_envs.games.sokoban.level import Level, offsets, step
 from mage_envs.games.sokoban.rooms import Room
+from mage_envs.games.sokoban.search import Retrograde
 from mage_envs.random.streams import Streams
 from opponents.exact.bayes import credit_weights
 from opponents.exact.learner_hands import Floats
-from opponents.exact.tree import Objective
-from opponents.pools import OpponentPool
 
 ROOMS = 48
 """Number of rooms over which the values of a game are means."""
+MAX_OTHER_ROOMS = 256
+"""Maximum number of further rooms whose values a learner keeps."""
 ALL = (1 << len(WIRINGS)) - 1
 """Set of all wirings."""
 NOTHING = -1
@@ -254,6 +252,7 @@ class Learner:
         self._starts: list[dict[int, Payoffs]] = [{} for _ in range(weights.shape[1])]
         self._rooms: dict[int, list[RoomPayoffs]] = {}
         """By episode: payoffs in each of the rooms."""
+        self._others: dict[tuple[Level, int], RoomPayoffs] = {}
 
     def before(self, episode: int, wirings: int) -> Payoffs:
         """Return the payoffs from the start of an episode, as means over its rooms. `wirings` must be canonical."""
@@ -271,6 +270,17 @@ class Learner:
                 sum(column) / len(rooms) for column in zip(*rooms, strict=True)
             )
         return found
+
+    def in_room(self, level: Level, episode: int) -> RoomPayoffs:
+        """Return the payoffs in any room in an episode, with the learner's own rooms later."""
+        key = level, episode
+        if key not in self._others:
+            # The tables of a room are large, and few rooms are played at a time.
+            if len(self._others) >= MAX_OTHER_ROOMS:
+                self._others.clear()
+            room = Room(level, Retrograde(level.floor, level.targets, level.width))
+            self._others[key] = RoomPayoffs(self, RoomPositions(room), episode)
+        return self._others[key]
 
     @property
     def episodes(self) -> int:
@@ -297,42 +307,3 @@ def best_learner(game: SokobanControls, episodes: int) -> Learner:
 def _best_learner(options: tuple[int, str, int, int], episodes: int, rooms: int) -> Learner:
     # `rooms` is a part of the key only.
     return Learner(boards_of(SokobanControls(*options)), credit_weights("sum", episodes))
-
-
-class ControlsSolution:
-    """Exact values of SokobanControls for a fixed sample of rooms. Each episode draws one of them, independently."""
-
-    known = 1.0
-
-    def __init__(self, game: SokobanControls, episodes: int) -> None:
-        self._boards = boards_of(game)
-        self._each = []
-        for board, keys in self._boards:
-            level = board.room.level
-            self._each.append(RoomValues(board.room).value(level.boxes, level.player, keys, canonical(ALL)))
-        self.blind = float(np.mean(self._each))
-        self.states = 0
-        error = float(np.std(self._each, ddof=1)) / len(self._each) ** 0.5
-        self.note = (
-            f"exact for {len(self._each)} rooms, drawn independently; over all rooms blind has a standard error of "
-            f"{error:.3f}. myopic presses keys that it knows once a room is lost."
-        )
-
-    def per_episode(self, weights: Floats, myopic: bool) -> Iterator[float]:
-        """Return the value in each episode of the optimal learner for these weights.
-
-        A myopic learner explores only where this costs nothing and gains something in its own episode. So it presses
-        known keys once a room is lost.
-        """
-        learner = Learner(self._boards, weights, explores=not myopic)
-        found = learner.before(0, canonical(ALL))
-        self.states += learner.states
-        return iter(found)
-
-
-def solve_controls(game: SokobanControls, pool: OpponentPool, episodes: int, objective: Objective) -> ControlsSolution:
-    """Return the exact values of the game. Raises NotEnumerable unless the pool holds all wirings equally often."""
-    names = {str(entry).partition(":")[2] for entry in pool.entries}
-    if names != set(WIRINGS) or len(set(pool.weights)) > 1:
-        raise NotEnumerable("SokobanControls is solved for the pool of all wirings, controls/all, alone.")
-    return ControlsSolution(game, episodes)

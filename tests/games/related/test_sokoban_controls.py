@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.scoring.scores import summarise
 from benchmarks.evaluation.suites import Setting, named_panel
 from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.exact.adaptation import exact_values
+from benchmarks.exact.adaptation import CellValues, exact_values
+from benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs import IllegalAction, make_game
 from mage_envs.games.sokoban.controls import KEYS, SPLITS, WIRINGS, SokobanControls, directions_of
 from mage_envs.games.sokoban.level import MOVES
@@ -242,7 +243,17 @@ def test_the_blind_player_plays_its_exact_value() -> None:
     assert np.mean([one.episodes[0].success for one in played]) == pytest.approx(value, abs=1e-12)
 
 
-def test_the_player_bayes_earns_the_optimum_for_the_sum(monkeypatch) -> None:
+class Careless:
+    """Two keys at once in the first room, answers that are none in the second one, single keys in the third one."""
+
+    def reset(self, rng):
+        pass
+
+    def act(self, turn):
+        return ("a, b", "nothing", "c")[turn.episode]
+
+
+def test_the_player_bayes_and_the_prices_of_decisions_are_exact(monkeypatch) -> None:
     """Over all wirings and all series of the rooms of the exact values, each of which may come again."""
     monkeypatch.setattr("opponents.solo.wirings.ROOMS", 2)
     cell = CELLS["keys"]
@@ -251,12 +262,22 @@ def test_the_player_bayes_earns_the_optimum_for_the_sum(monkeypatch) -> None:
     # One task for each wiring. The rooms of the series replace those of its seed.
     tasks = [task for task in named_panel("controls-related-16").tasks() if task.rotation == 0]
     assert len({task.opponent for task in tasks}) == len(tasks) == 24
-    agent, totals = make_agent(cell.agent("bayes")), []
+    options = {**cell.options, "memory": "none"}
+    values = CellValues("mage/SokobanControls-Meta-v0", options, dict.fromkeys([task.opponent for task in tasks], 1.0))
+    agents = {name: make_agent(cell.agent(name)) for name in ("bayes", "myopic")}
+    agents["careless"] = PolicyAgent(lambda game: Careless(), "careless")
+    paid, adjusted = {name: [] for name in agents}, {name: [] for name in agents}
     for series in product(boards, repeat=3):
         rooms = [board.room for board, _ in series]
         monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, rooms=rooms: rooms[number])
-        played = evaluate(agent, tasks, {**cell.options, "memory": "none"})
-        totals += [[episode.success for episode in one.episodes] for one in played]
-    assert len(totals) == 2**3 * 24
-    assert np.mean(totals, axis=0) == pytest.approx(found.per_episode["sum"], abs=1e-9)
-    assert sum(found.per_episode["sum"]) > 3 * found.blind + 1
+        for name, agent in agents.items():
+            watched = WatchedGenerator.of(agent, SokobanControls(**cell.options), scored=False)
+            played = evaluate(GeneratorAgent(watched, name), tasks, options, batch=24)
+            paid[name] += [[episode.value for episode in one.episodes] for one in played]
+            adjusted[name] += [values.of(one, watched.seen[slot, 0]).total for slot, one in enumerate(played)]
+    assert len(paid["bayes"]) == 2**3 * 24
+    assert np.mean(paid["bayes"], axis=0) == pytest.approx(found.per_episode["sum"], abs=1e-9)
+    assert adjusted["bayes"] == pytest.approx([sum(found.per_episode["sum"])] * len(adjusted["bayes"]), abs=1e-9)
+    for name in agents:
+        assert np.mean(adjusted[name]) == pytest.approx(np.sum(paid[name]) / len(paid[name]), abs=1e-9), name
+    assert np.mean(adjusted["careless"]) < 3 * found.blind < np.mean(adjusted["myopic"]) < np.mean(adjusted["bayes"])

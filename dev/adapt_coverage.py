@@ -2,7 +2,8 @@
 
     python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 15 CPU minutes
 
-The cells are those with a luck-adjusted score. Four of them have no luck, so one panel of these serves all seeds.
+The cells are those with a luck-adjusted score, besides `keys`. Four of them have no luck, so one panel of these serves
+all seeds.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from mage_envs.registry import make_game
 TABLE = Path(__file__).parents[1] / "benchmarks" / "results" / "adapt_coverage.txt"
 SURE = ("dilemma", "dilemma3", "ultimatum", "offers")
 """Cells without luck: every panel has the same score."""
-ADJUSTED = tuple(name for name, cell in CELLS.items() if not cell.control)
-"""Cells with a luck-adjusted score."""
+ADJUSTED = tuple(name for name, cell in CELLS.items() if not cell.control and not cell.players)
+"""Cells with a luck-adjusted score whose ends are exact for all deals; those of `keys` are means over a sample."""
 
 
 class Coverage(NamedTuple):

@@ -24,7 +24,7 @@ from mage_envs.games.sokoban.level import MOVES
 from mage_envs.random.streams import Streams
 from opponents import as_pool
 from opponents.exact import headroom
-from opponents.solo.wirings import ALL, RoomValues, boards_of, canonical
+from opponents.solo.wirings import ALL, RoomValues, canonical
 from tests.contract import check_id
 from tests.games.sokoban.forward import WAYS, State, move, shortest, start
 
@@ -253,12 +253,15 @@ class Careless:
         return ("a, b", "nothing", "c")[turn.episode]
 
 
-def test_the_player_bayes_and_the_prices_of_decisions_are_exact(monkeypatch) -> None:
+@pytest.mark.parametrize("rooms", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_player_bayes_and_the_prices_of_decisions_are_exact(rooms: int, monkeypatch) -> None:
     """Over all wirings and all series of the rooms of the exact values, each of which may come again."""
-    monkeypatch.setattr("opponents.solo.wirings.ROOMS", 2)
     cell = CELLS["keys"]
+    few = SokobanControls(**cell.options).rooms(np.random.default_rng(7), rooms)
+    # Every room counts twice, because a standard error needs two rooms.
+    monkeypatch.setattr("opponents.solo.wirings.ROOMS", 2 * rooms)
+    monkeypatch.setattr(SokobanControls, "rooms", lambda self, rng, count: few * 2)
     found = exact_values(cell)
-    boards = boards_of(SokobanControls(**cell.options))
     # One task for each wiring. The rooms of the series replace those of its seed.
     tasks = [task for task in named_panel("controls-related-16").tasks() if task.rotation == 0]
     assert len({task.opponent for task in tasks}) == len(tasks) == 24
@@ -267,15 +270,14 @@ def test_the_player_bayes_and_the_prices_of_decisions_are_exact(monkeypatch) -> 
     agents = {name: make_agent(cell.agent(name)) for name in ("bayes", "myopic")}
     agents["careless"] = PolicyAgent(lambda game: Careless(), "careless")
     paid, adjusted = {name: [] for name in agents}, {name: [] for name in agents}
-    for series in product(boards, repeat=3):
-        rooms = [board.room for board, _ in series]
-        monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, rooms=rooms: rooms[number])
+    for drawn in product(few, repeat=3):
+        monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, drawn=drawn: drawn[number])
         for name, agent in agents.items():
             watched = WatchedGenerator.of(agent, SokobanControls(**cell.options), scored=False)
             played = evaluate(GeneratorAgent(watched, name), tasks, options, batch=24)
             paid[name] += [[episode.value for episode in one.episodes] for one in played]
             adjusted[name] += [values.of(one, watched.seen[slot, 0]).total for slot, one in enumerate(played)]
-    assert len(paid["bayes"]) == 2**3 * 24
+    assert len(paid["bayes"]) == rooms**3 * 24
     assert np.mean(paid["bayes"], axis=0) == pytest.approx(found.per_episode["sum"], abs=1e-9)
     assert adjusted["bayes"] == pytest.approx([sum(found.per_episode["sum"])] * len(adjusted["bayes"]), abs=1e-9)
     for name in agents:

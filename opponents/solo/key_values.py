@@ -15,7 +15,7 @@ from opponents.exact.tree import Objective
 from opponents.pools import OpponentPool
 from opponents.solo.wirings import (
     ALL,
-    Learner,
+    KeyLearner,
     RoomPayoffs,
     RoomValues,
     best_learner,
@@ -33,7 +33,7 @@ class KeyPrices:
     a player is exact if its rooms are drawn independently from those of the learner.
     """
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: KeyLearner) -> None:
         """Prepare the prices. A learner of one episode judges each hand by itself."""
         self._learner = learner
 
@@ -112,7 +112,7 @@ class ControlsSolution:
         A myopic learner explores only where this costs nothing and gains something in its own episode. So it presses
         known keys once a room is lost.
         """
-        learner = Learner(self._boards, weights, explores=not myopic)
+        learner = KeyLearner(self._boards, weights, explores=not myopic)
         found = learner.before(0, canonical(ALL))
         self.states += learner.states
         return iter(found)

@@ -183,11 +183,11 @@ Payoffs = tuple[float, ...]
 class RoomPayoffs:
     """The payoffs from all positions of a room in one episode, if the optimal learner plays on."""
 
-    def __init__(self, learner: Learner, board: RoomPositions, episode: int) -> None:
+    def __init__(self, learner: KeyLearner, board: RoomPositions, episode: int) -> None:
         """Prepare the payoffs.
 
         Args:
-            learner: Learner that plays the room and all later ones.
+            learner: KeyLearner that plays the room and all later ones.
             board: Positions of the room.
             episode: Index of the room's episode.
         """
@@ -237,7 +237,7 @@ def _mean(parts: Sequence[tuple[float, Payoffs]]) -> Payoffs:
     return tuple([sum([chance * part[place] for chance, part in parts]) for place in range(len(parts[0][1]))])
 
 
-class Learner:
+class KeyLearner:
     """The optimal learner for one credit over several rooms."""
 
     def __init__(self, boards: Sequence[tuple[RoomPositions, int]], weights: Floats, explores: bool = True) -> None:
@@ -298,12 +298,12 @@ def boards_of(game: SokobanControls) -> list[tuple[RoomPositions, int]]:
     return [(RoomPositions(room), game.keys(room)) for room in game.rooms(Streams(0).at(0).generator(), ROOMS)]
 
 
-def best_learner(game: SokobanControls, episodes: int) -> Learner:
+def best_learner(game: SokobanControls, episodes: int) -> KeyLearner:
     """Return the optimal learner for the sum of the episodes. All callers of a process share it."""
     return _best_learner(game.options, episodes, ROOMS)
 
 
 @lru_cache(maxsize=8)
-def _best_learner(options: tuple[int, str, int, int], episodes: int, rooms: int) -> Learner:
+def _best_learner(options: tuple[int, str, int, int], episodes: int, rooms: int) -> KeyLearner:
     # `rooms` is a part of the key only.
-    return Learner(boards_of(SokobanControls(*options)), credit_weights("sum", episodes))
+    return KeyLearner(boards_of(SokobanControls(*options)), credit_weights("sum", episodes))

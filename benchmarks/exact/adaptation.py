@@ -116,6 +116,8 @@ class CellValues:
 
     def __init__(self, env_id: str, env_kwargs: Mapping[str, Any], pool: Mapping[str, float]) -> None:
         """Prepare the values of an environment with these options against a pool."""
+        self.whole: DecisionPrices
+        self._hand: DecisionPrices
         game = game_of(env_id, env_kwargs)
         if isinstance(game, Related) and game.solver:
             solution = load_entry(game.solver)(game, as_pool(dict(pool)), EPISODES, "returns")
@@ -124,8 +126,8 @@ class CellValues:
             self.whole, self._hand = solution.prices(EPISODES), solution.prices(1)
             return
         rest = Horizon("sum").rest(env_id, env_kwargs, pool)
-        self.whole: DecisionPrices = DecisionValues(rest.game, rest.pool, rest=rest)
-        self._hand: DecisionPrices = DecisionValues(rest.game, rest.pool)
+        self.whole = DecisionValues(rest.game, rest.pool, rest=rest)
+        self._hand = DecisionValues(rest.game, rest.pool)
 
     def of(self, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> PlayedValue:
         """Return the luck-adjusted values of a finished meta-episode and its recorded prompts."""

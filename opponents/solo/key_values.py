@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -52,7 +52,8 @@ class KeyPrices:
         available = left = sum(self._learner.before(episode, canonical(wirings)))
         boards = [choice.information_state for choice in hand.choices] + [hand.ending or ""]
         payoffs: RoomPayoffs | None = None
-        regrets, beliefs, bests, each = list[float](), [], list[str](), []
+        regrets, beliefs = list[float](), list[tuple[float, ...]]()
+        bests, each = list[str](), list[Mapping[str, float]]()
         for choice, text, shown in zip(hand.choices, boards, boards[1:], strict=False):
             level, position = _read(text)
             if payoffs is None:

@@ -137,7 +137,7 @@ def candidate_blocks(rows: list[dict[str, Any]]) -> list[Block]:
         "sum: mean over the episodes of the optimum for their sum. last: the optimum for the last episode, there.",
         "score error: standard error of the luck-adjusted score, the larger one of the players blind and myopic.",
         "error: the same in the game's unit per hand. reach, explore: headroom in errors; exact: no luck is left.",
-        "n/a: a negative control. keys: SokobanControls, exact for 48 rooms; its score has the luck of the rooms.",
+        "n/a: a negative control. keys: SokobanControls, exact for 48 rooms.",
         f"Half width of the suite's score with these errors: {half:.3f}",
     ]
 
@@ -186,8 +186,8 @@ def reference_blocks(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         "",
         "0: the best play without memory. 1: the optimum for all episodes together. Both know the pool, and so do",
         "blind, myopic and bayes; random, nash and counting know the rules alone. The last three cells are negative",
-        "controls, with the gain from the first to the last episode. n/a: no such player. The score of keys has the",
-        "luck of the rooms, and its ends are those of 48 rooms. bayes: mean of twelve cells. Learners: adapt_mini.txt.",
+        "controls, with the gain from the first to the last episode. n/a: no such player. The ends of keys are those",
+        "of 48 rooms. Learners: adapt_mini.txt.",
     ]
 
 

@@ -2,7 +2,8 @@
 
     python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 15 CPU minutes
 
-The cells are those with a luck-adjusted score. Four of them have no luck, so one panel of these serves all seeds.
+The cells are those with a luck-adjusted score, besides `keys`. Four of them have no luck, so one panel of these serves
+all seeds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, score_of, suite_score
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.exact.regret import Horizon
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.registry import make_game
@@ -30,8 +30,8 @@ from mage_envs.registry import make_game
 TABLE = Path(__file__).parents[1] / "benchmarks" / "results" / "adapt_coverage.txt"
 SURE = ("dilemma", "dilemma3", "ultimatum", "offers")
 """Cells without luck: every panel has the same score."""
-ADJUSTED = tuple(name for name, cell in CELLS.items() if cell.adjusted and not cell.control)
-"""Cells with a luck-adjusted score."""
+ADJUSTED = tuple(name for name, cell in CELLS.items() if not cell.control and not cell.players)
+"""Cells with a luck-adjusted score whose ends are exact for all deals; those of `keys` are means over a sample."""
 
 
 class Coverage(NamedTuple):
@@ -54,7 +54,7 @@ def repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
     # A panel that is `seeds` times as long consists of that many panels, because no seed occurs twice.
     tasks = replace(panel, size=size * seeds).tasks()
     options = {**panel.env_kwargs, "memory": "none"}
-    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
+    values = CellValues(panel.env_id, options, panel.weights())
     found, scores = exact_values(cell), []
     spec = cell.agent(reference)
     if spec is None:

@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.scoring.estimates import Estimate, stratified
 from benchmarks.evaluation.suites.adapt import CELLS, EPISODES, AdaptCell, cell_of
-from benchmarks.exact.judged_hands import judge
+from benchmarks.exact.judged_hands import DecisionPrices, judge
 from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, read_suite, reading
+from mage_envs.loading.imports import load_entry
 from mage_envs.registry import make_game, settings_of
+from mage_envs.related import Related
 from opponents.exact import Headroom, Objective, headroom
-from opponents.exact.regret import DecisionValues, Rest
+from opponents.exact.regret import DecisionValues
 from opponents.pools import OpponentPool, as_pool
 from trainer.method.trajectory import Trajectory
 
@@ -100,16 +102,36 @@ def estimate_json(found: Estimate | None) -> dict[str, Any] | None:
     return None if found is None else {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
 
 
+@runtime_checkable
+class PricedSolution(Protocol):
+    """An `ExactSolution` whose game has exact prices of decisions."""
+
+    def prices(self, episodes: int) -> DecisionPrices:
+        """Return the prices by the rest of that many episodes; each hand counts by itself if there is one."""
+        ...
+
+
 class CellValues:
     """The decision values of a setting, by the rest of the meta-episode and by the hand alone."""
 
-    def __init__(self, rest: Rest) -> None:
-        self._whole = DecisionValues(rest.game, rest.pool, rest=rest)
+    def __init__(self, env_id: str, env_kwargs: Mapping[str, Any], pool: Mapping[str, float]) -> None:
+        """Prepare the values of an environment with these options against a pool."""
+        self.whole: DecisionPrices
+        self._hand: DecisionPrices
+        game = game_of(env_id, env_kwargs)
+        if isinstance(game, Related) and game.solver:
+            solution = load_entry(game.solver)(game, as_pool(dict(pool)), EPISODES, "returns")
+            if not isinstance(solution, PricedSolution):
+                raise ValueError(f"{game.spec.name} has no exact prices of decisions.")
+            self.whole, self._hand = solution.prices(EPISODES), solution.prices(1)
+            return
+        rest = Horizon("sum").rest(env_id, env_kwargs, pool)
+        self.whole = DecisionValues(rest.game, rest.pool, rest=rest)
         self._hand = DecisionValues(rest.game, rest.pool)
 
     def of(self, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> PlayedValue:
         """Return the luck-adjusted values of a finished meta-episode and its recorded prompts."""
-        whole, alone = (judge(values, trajectory, seen) for values in (self._whole, self._hand))
+        whole, alone = (judge(values, trajectory, seen) for values in (self.whole, self._hand))
         first, last = (
             sum(hand.adjusted for hand, at in zip(alone.hands, alone.episode_of, strict=True) if at == k)
             for k in (0, trajectory.num_episodes - 1)
@@ -139,7 +161,7 @@ def played_values(records: Records) -> list[PlayedValue]:
     with reading(records.folder):
         setting = setting_of(records.about)
         pool = pool_of_run(records, setting, game_of(setting.panel.env_id, setting.options))
-        values = CellValues(Horizon("sum").rest(setting.panel.env_id, setting.options, pool))
+        values = CellValues(setting.panel.env_id, setting.options, pool)
         return [values.of(trajectory, seen) for trajectory, seen in executed_run(records, setting)]
 
 
@@ -184,8 +206,7 @@ def played_in(records: Records, cell: AdaptCell) -> list[PlayedValue]:
 
     Raises RuntimeError if every meta-episode failed, ValueError as `played_values`.
     """
-    plain = cell.control or not cell.adjusted
-    played = plain_values(records, cell.success) if plain else played_values(records)
+    played = plain_values(records, cell.success) if cell.control else played_values(records)
     if not played:
         raise RuntimeError(f"{records.folder}: no meta-episode could be scored, because all of them failed.")
     return played

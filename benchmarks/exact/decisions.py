@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.suites.adapt import cell_of
+from benchmarks.exact.adaptation import CellValues
 from benchmarks.exact.judged_hands import judge
-from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
+from benchmarks.exact.regret import executed_run, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, read_about
-from opponents.exact.regret import DecisionValues
 
 
 class Decision(NamedTuple):
@@ -32,7 +32,7 @@ def decisions_of(folder: Path) -> dict[int, Sequence[Decision]]:
     It is empty if the run is not one of a cell with a luck-adjusted score, or if this version has another outcome.
     """
     cell = cell_of(read_about(folder)["panel"]["name"])
-    if cell is None or cell.control or not cell.adjusted:
+    if cell is None or cell.control:
         return {}
     records = Records(folder)
     setting = setting_of(records.about)
@@ -40,8 +40,7 @@ def decisions_of(folder: Path) -> dict[int, Sequence[Decision]]:
     found: dict[int, Sequence[Decision]] = {}
     try:
         pool = pool_of_run(records, setting, game)
-        rest = Horizon("sum").rest(setting.panel.env_id, setting.options, pool)
-        values = DecisionValues(rest.game, rest.pool, rest=rest)
+        values = CellValues(setting.panel.env_id, setting.options, pool).whole
         played = sorted(index for index, line in records.lines.items() if line["failure"] is None)
         for index, (trajectory, seen) in zip(played, executed_run(records, setting), strict=True):
             judged = judge(values, trajectory, seen)

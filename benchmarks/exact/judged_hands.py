@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from benchmarks.exact.recorded_generator import SeenPrompt
 from mage_envs.core import BY_THE_RULES
-from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand
+from opponents.exact.regret import HandRegret, OwnChoice, PlayedHand
 from trainer.method.trajectory import Step, Trajectory
 
 
@@ -21,7 +21,15 @@ class JudgedMetaEpisode(NamedTuple):
     played: Sequence[PlayedHand] = ()
 
 
-def judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> JudgedMetaEpisode:
+class DecisionPrices(Protocol):
+    """The exact prices of decisions, such as `DecisionValues`."""
+
+    def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
+        """Return the regrets of each hand of a meta-episode, in the order of play."""
+        ...
+
+
+def judge(values: DecisionPrices, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> JudgedMetaEpisode:
     """Return the judged hands of a meta-episode. Arguments as in `played_hands`."""
     hands = played_hands(trajectory, seen)
     return JudgedMetaEpisode(

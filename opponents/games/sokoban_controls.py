@@ -16,3 +16,6 @@ register_facts(
 for _name in ("blind", "memory", "explorer", "known", "wrong"):
     _entry = f"opponents.solo.key_players:{_name.capitalize()}"
     register_opponent(f"controls/{_name}", entry_point=_entry, games=("SokobanControls",))
+register_opponent(
+    "controls/bayes", entry_point="opponents.solo.key_players:Bayes", games=("SokobanControls",), needs_game=True
+)

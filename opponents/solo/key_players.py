@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from mage_envs.core import Turn
-from mage_envs.games.sokoban.controls import KEYS, WIRINGS
+from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls
 from mage_envs.games.sokoban.level import Level, parse_board
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
-from opponents.solo.wirings import ALL, NOTHING, RoomValues, split
+from opponents.exact.bayes import check_lengths
+from opponents.solo.wirings import ALL, NOTHING, RoomPayoffs, RoomValues, best_learner, split
+
+Values = RoomValues | RoomPayoffs
+"""Values of the keys in a room."""
 
 
 class Memory:
@@ -19,8 +23,8 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._values: tuple[Level, RoomValues] | None = None
-        """Values of the current room, with its level at the start of the hand."""
+        self._values: Values | None = None
+        """Values of the current room."""
         self._pressed: tuple[tuple[int, int], int] | None = None
         """Position and index of the last key, if its effect is not known yet."""
         self.on_meta_episode_start()
@@ -38,7 +42,10 @@ class Memory:
         if turn.player == 1:
             return turn.legal_actions[0]
         level = parse_board(turn.observation)
-        values = self._observe(level)
+        if self._values is None:
+            self._values = self._solve(level, turn.episode)
+        values = self._values
+        self._observe(values, level)
         left = int(turn.observation.rpartition("Keys left: ")[2])
         # A wrong expectation is dropped as soon as this room contradicts it.
         possible = self._expected(turn) & self._shown or self._shown
@@ -49,13 +56,17 @@ class Memory:
     def on_hand_end(self, turn: Turn) -> None:
         """Observe the effect of the last key."""
         if self._values is not None:
-            self._observe(parse_board(turn.observation))
+            self._observe(self._values, parse_board(turn.observation))
+
+    def _solve(self, level: Level, episode: int) -> Values:
+        """Return the values of a room by which the player chooses its keys."""
+        return RoomValues(Room(level, Retrograde(level.floor, level.targets, level.width)))
 
     def _expected(self, turn: Turn) -> int:
         """Return the set of the wirings that the player expects in this hand."""
         return self._memory
 
-    def _choose(self, turn: Turn, values: RoomValues, position: tuple[int, int, int], possible: int) -> int:
+    def _choose(self, turn: Turn, values: Values, position: tuple[int, int, int], possible: int) -> int:
         """Return the index of the key to press.
 
         Args:
@@ -66,12 +77,8 @@ class Memory:
         """
         return max(range(len(KEYS)), key=lambda key: values.of_key(position, possible, key))
 
-    def _observe(self, level: Level) -> RoomValues:
-        """Update both sets by the effect of the last key. Return the values of the room."""
-        if self._values is None:
-            room = Room(level, Retrograde(level.floor, level.targets, level.width))
-            self._values = level, RoomValues(room)
-        values = self._values[1]
+    def _observe(self, values: Values, level: Level) -> None:
+        """Update both sets by the effect of the last key."""
         if self._pressed is not None:
             before, key = self._pressed
             after, blocked = values.board.after(*before)
@@ -81,7 +88,27 @@ class Memory:
             # A second player that changes its fact contradicts the memory.
             self._memory = self._memory & self._shown or self._shown
             self._pressed = None
-        return values
+
+
+class Bayes(Memory):
+    """The optimal player for the sum of the episodes, for all that every room so far has shown.
+
+    It values the later rooms as `mage headroom` does: as means over the same rooms, drawn independently.
+    """
+
+    def __init__(self, game: SokobanControls, episodes: int = 3) -> None:
+        """Initialize the player; the values are computed at the first turn.
+
+        Args:
+            game: Game that is played.
+            episodes: Episodes of the meta-episode. The player counts every later one as the last.
+        """
+        check_lengths(episodes, 1)
+        super().__init__()
+        self._game, self._episodes = game, episodes
+
+    def _solve(self, level: Level, episode: int) -> Values:
+        return best_learner(self._game, self._episodes).in_room(level, min(episode, self._episodes - 1))
 
 
 class Blind(Memory):
@@ -94,7 +121,7 @@ class Blind(Memory):
 class Explorer(Memory):
     """A player that spends the first room on finding the wiring, and then plays like `Memory`."""
 
-    def _choose(self, turn: Turn, values: RoomValues, position: tuple[int, int, int], possible: int) -> int:
+    def _choose(self, turn: Turn, values: Values, position: tuple[int, int, int], possible: int) -> int:
         if turn.episode or possible.bit_count() == 1:
             return super()._choose(turn, values, position, possible)
         _, blocked = values.board.after(*position[:2])

@@ -52,8 +52,6 @@ class AdaptCell:
     """True if success is the measure of a negative control, else the return."""
     alone: bool = False
     """True if `pool` is the name of a single opponent."""
-    adjusted: bool = True
-    """False if the score is that of the payoffs themselves, because the decisions have no exact prices."""
     players: Mapping[str, str] = field(default_factory=dict)
     """References that are players of the game's own; the suite ships no others for such a cell, besides `random`."""
     counts: bool = True
@@ -183,8 +181,7 @@ CELLS: Mapping[str, AdaptCell] = {
         options={"slack": 0, "split": "eval"},
         seed=116,
         about="Sokoban with unknown keys, one wiring in three rooms",
-        adjusted=False,
-        players={"blind": "controls/blind", "myopic": "controls/memory"},
+        players={"blind": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
     ),
     "success": AdaptCell(
         game="KuhnPoker",

@@ -173,7 +173,7 @@ class SokobanControls(Related):
 
     spec = _spec(2, 9)
     kinds_of_fact = WIRINGS
-    solver: ClassVar[str] = "opponents.solo.wirings:solve_controls"
+    solver: ClassVar[str] = "opponents.solo.key_values:solve_controls"
 
     def __init__(self, slack: int = 2, split: str = "train", min_moves: int = 5, max_moves: int = 9) -> None:
         if slack < 0 or not 1 <= min_moves <= max_moves:
@@ -181,6 +181,8 @@ class SokobanControls(Related):
                 f"{slack=}, {min_moves=}, {max_moves=} must be at least 0, and 1 <= min_moves <= max_moves."
             )
         check_choice("split", split, SPLITS)
+        self.options = (slack, split, min_moves, max_moves)
+        """Arguments that make an equal game."""
         self.slack = slack
         self.spec = _spec(slack, max_moves)
         self._part = SPLITS.index(split)
@@ -224,6 +226,7 @@ SETTINGS = GameSettings(
         "blind": "policy:controls/blind",
         "with memory": "policy:controls/memory",
         "explores first": "policy:controls/explorer",
+        "optimal for the sum": "policy:controls/bayes",
         "known": "policy:controls/known",
         "wrong memory": "policy:controls/wrong",
     },

@@ -20,7 +20,6 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adaptation import CellValues, exact_values, played_in, score_of
 from benchmarks.exact.judged_hands import judge
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.exact.regret import Horizon
 from benchmarks.records.record_store import Records
 from dev.adapt_coverage import coverage, covered, repeated
 from mage_envs.core import State, Turn
@@ -167,7 +166,7 @@ def test_a_meta_episode_in_which_time_runs_out_has_a_score():
     cell = CELLS["kuhn"]
     panel = cell_panel(cell, 12)
     options = {**panel.env_kwargs, "memory": "none", "max_turns": 2}
-    values = CellValues(Horizon("sum").rest(panel.env_id, options, panel.weights()))
+    values = CellValues(panel.env_id, options, panel.weights())
     watched = WatchedGenerator(SilentAtTimes())
     tasks = panel.tasks()
     played = evaluate(GeneratorAgent(watched, "silent"), tasks, options, batch=len(tasks))

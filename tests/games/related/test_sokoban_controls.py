@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import gymnasium as gym
@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.scoring.scores import summarise
 from benchmarks.evaluation.suites import Setting, named_panel
+from benchmarks.evaluation.suites.adapt import CELLS
+from benchmarks.exact.adaptation import CellValues, exact_values
+from benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs import IllegalAction, make_game
 from mage_envs.games.sokoban.controls import KEYS, SPLITS, WIRINGS, SokobanControls, directions_of
 from mage_envs.games.sokoban.level import MOVES
+from mage_envs.random.streams import Streams
 from opponents import as_pool
 from opponents.exact import headroom
 from opponents.solo.wirings import ALL, RoomValues, canonical
@@ -89,15 +93,18 @@ def test_the_solver_agrees_with_a_second_one_on_fifty_rooms(slack: int) -> None:
         assert found == pytest.approx(second.value(second.first, keys, every), abs=1e-12)
 
 
-def test_no_room_comes_twice_and_the_splits_are_disjoint() -> None:
+@pytest.mark.parametrize("seeds", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_room_comes_twice_and_the_splits_are_disjoint(seeds: int) -> None:
     drawn = {}
     for split in SPLITS:
         game = SokobanControls(split=split)
         drawn[split] = set()
-        for seed in range(10_000 if split == "train" else 500):
-            levels = [room.level for room in game.rooms(np.random.default_rng(seed), 3)]
-            assert len(set(levels)) == 3
-            drawn[split].update(levels)
+        for seed in range(seeds):
+            series = [room.level for room in game.rooms(Streams(seed).at(0).generator(), 3)]
+            alone = [game.errand(Streams(seed).at(0).generator(), number).level for number in range(3)]
+            assert len(set(alone)) == 3
+            assert alone == series
+            drawn[split].update(alone)
     assert not drawn["train"] & drawn["eval"]
 
 
@@ -234,3 +241,45 @@ def test_the_blind_player_plays_its_exact_value() -> None:
     room = env.unwrapped.hand.state.own.room
     value = RoomValues(room).value(room.level.boxes, room.level.player, game.keys(room), canonical(ALL))
     assert np.mean([one.episodes[0].success for one in played]) == pytest.approx(value, abs=1e-12)
+
+
+class Careless:
+    """Two keys at once in the first room, answers that are none in the second one, single keys in the third one."""
+
+    def reset(self, rng):
+        pass
+
+    def act(self, turn):
+        return ("a, b", "nothing", "c")[turn.episode]
+
+
+@pytest.mark.parametrize("rooms", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_player_bayes_and_the_prices_of_decisions_are_exact(rooms: int, monkeypatch) -> None:
+    """Over all wirings and all series of the rooms of the exact values, each of which may come again."""
+    cell = CELLS["keys"]
+    few = SokobanControls(**cell.options).rooms(np.random.default_rng(7), rooms)
+    # Every room counts twice, because a standard error needs two rooms.
+    monkeypatch.setattr("opponents.solo.wirings.ROOMS", 2 * rooms)
+    monkeypatch.setattr(SokobanControls, "rooms", lambda self, rng, count: few * 2)
+    found = exact_values(cell)
+    # One task for each wiring. The rooms of the series replace those of its seed.
+    tasks = [task for task in named_panel("controls-related-16").tasks() if task.rotation == 0]
+    assert len({task.opponent for task in tasks}) == len(tasks) == 24
+    options = {**cell.options, "memory": "none"}
+    values = CellValues("mage/SokobanControls-Meta-v0", options, dict.fromkeys([task.opponent for task in tasks], 1.0))
+    agents = {name: make_agent(cell.agent(name)) for name in ("bayes", "myopic")}
+    agents["careless"] = PolicyAgent(lambda game: Careless(), "careless")
+    paid, adjusted = {name: [] for name in agents}, {name: [] for name in agents}
+    for drawn in product(few, repeat=3):
+        monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, drawn=drawn: drawn[number])
+        for name, agent in agents.items():
+            watched = WatchedGenerator.of(agent, SokobanControls(**cell.options), scored=False)
+            played = evaluate(GeneratorAgent(watched, name), tasks, options, batch=24)
+            paid[name] += [[episode.value for episode in one.episodes] for one in played]
+            adjusted[name] += [values.of(one, watched.seen[slot, 0]).total for slot, one in enumerate(played)]
+    assert len(paid["bayes"]) == rooms**3 * 24
+    assert np.mean(paid["bayes"], axis=0) == pytest.approx(found.per_episode["sum"], abs=1e-9)
+    assert adjusted["bayes"] == pytest.approx([sum(found.per_episode["sum"])] * len(adjusted["bayes"]), abs=1e-9)
+    for name in agents:
+        assert np.mean(adjusted[name]) == pytest.approx(np.sum(paid[name]) / len(paid[name]), abs=1e-9), name
+    assert np.mean(adjusted["careless"]) < 3 * found.blind < np.mean(adjusted["myopic"]) < np.mean(adjusted["bayes"])

@@ -9,7 +9,16 @@ from functools import lru_cache
 
 from mage_envs.core import BY_FORFEIT, DRAW, FAILURE, SUCCESS, GameSpec, HandResult
 from mage_envs.text.parser import LENGTH, NO_TEXT
-from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, ReflectView, Sentences, TurnRecord
+from mage_envs.text.prompts import (
+    ContinueView,
+    EpisodeRecord,
+    Frame,
+    PlayView,
+    ReflectView,
+    Sentences,
+    TurnRecord,
+    answer_text,
+)
 
 _VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "a draw"}
 _QUOTED = 60
@@ -124,15 +133,17 @@ class Plain(Sentences):
         known = spec.actions is not None and read.strip().lower() in spec.actions
         return (spec.nearest or nearest_action)(read, legal) if read and legal and not known else ""
 
-    def feedback(self, spec: GameSpec, record: TurnRecord) -> str:
+    def feedback(self, frame: Frame, record: TurnRecord) -> str:
         """Return what was read from an invalid answer, its nearest legal form, and what happened."""
         text = read_as(record)
         if record.action is not None:
             text += ", which is not a legal action here"
-        if nearest := self._nearest(spec, record):
+        if nearest := self._nearest(frame.spec, record):
             text += f". The nearest legal action is: {nearest}"
         # A forfeit is stated by the result of its hand, with which the observation begins.
-        return f"{text}." if record.ended else f"{text}. Nothing happened, but the answer counts."
+        if record.ended:
+            return f"{text}."
+        return f"{text}. Nothing happened{'' if frame.tries else ', but the answer counts'}."
 
     def _task(self, view: PlayView) -> str:
         return self.setting(view.frame)
@@ -143,9 +154,12 @@ class Plain(Sentences):
         if view.thinking:
             notice = " Your thought was noted; nothing has changed, and no answer is spent."
         elif last is not None and not last.legal and (last.ended is None or last.ended.ended_by == BY_FORFEIT):
-            notice = f"\n{self.feedback(frame.spec, last)}"
+            notice = f"\n{self.feedback(frame, last)}"
         legal = self._legal(frame.spec, view.turn.legal_actions) if view.turn.legal_actions else ""
         return f"# Now\n{_place(view)}{notice}\n\n{view.observation}{legal}\n\n{self._answer_request(view)}"
+
+    def _turns(self, view: PlayView) -> str:
+        return _tries(view) if view.frame.tries else super()._turns(view)
 
     def _reflect_request(self, view: ReflectView) -> str:
         about = "the task" if view.frame.single_player else "your opponent"
@@ -200,6 +214,11 @@ def _series(frame: Frame) -> str:
 
 
 def _limits(frame: Frame) -> str:
+    if frame.tries:
+        return (
+            f" You have {frame.tries} tries per turn. If none of them is a legal action, a random legal action is "
+            "played for you."
+        )
     hands = "" if frame.hands == 1 else f" An episode has {frame.hands} hands."
     if not frame.max_turns:
         return hands
@@ -213,6 +232,8 @@ def _limits(frame: Frame) -> str:
 def _place(view: PlayView | ContinueView) -> str:
     """Return the number of the episode, of the hand and of the answer."""
     frame = view.frame
+    if frame.tries:
+        return f"Your turn. Try {view.answer} of {frame.tries}."
     # One expression per case and no lists, because every play prompt states its place.
     answer = f"Answer {view.answer} of {frame.max_turns}." if frame.max_turns else "Your turn."
     if frame.hands == 1:
@@ -221,3 +242,14 @@ def _place(view: PlayView | ContinueView) -> str:
         return f"Episode {view.episode + 1} of {frame.num_episodes}. {answer}"
     episode = f"Episode {view.episode + 1} of {frame.num_episodes}. " if frame.num_episodes > 1 else ""
     return f"{episode}Hand {view.hand + 1} of {frame.hands}. {answer}"
+
+
+def _tries(view: PlayView) -> str:
+    """Return the tries of an opponent. They have no numbers, because a turn may have several, or end by a draw."""
+    first_full = len(view.turns) - view.full_turns
+    lines = ["(Earlier answers are not shown.)"] if view.omitted else []
+    for index, record in enumerate(view.turns):
+        seen = f"You saw:\n{record.observation}\n" if index >= first_full else ""
+        played = f"A random legal action was played for you: {record.action}"
+        lines.append(seen + (played if record.drawn else f"You answered: {answer_text(record)}"))
+    return "\n".join(lines)

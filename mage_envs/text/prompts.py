@@ -31,6 +31,8 @@ class Frame(NamedTuple):
     """True if each episode repeats the chance of the first one."""
     seats_change: bool | None = None
     """True if the learner's seat changes from hand to hand, None if that is not known."""
+    tries: int = 0
+    """Tries per turn of an opponent, after which a random legal action is played; 0 for a learner."""
 
     @property
     def single_player(self) -> bool:
@@ -55,6 +57,8 @@ class TurnRecord(NamedTuple):
     """Text before the action in the reply, after the thought-only replies since the previous turn."""
     reason: str | None = None
     """Reason why the answer is invalid (`mage_envs.text.parser`), or None."""
+    drawn: bool = False
+    """True if the action was drawn after an opponent's last try."""
 
     @property
     def result(self) -> str:
@@ -117,7 +121,7 @@ class PlayView(NamedTuple):
     """The latest answer, or None at an episode's start."""
     hand: int = 0
     answer: int = 1
-    """Number of the answer in this hand, counted from 1."""
+    """Number of the answer in this hand, or of an opponent's try in this turn, counted from 1."""
     heading: str = ""
     """Heading of the memory, instead of the style's own words."""
     thoughts: Sequence[str] = ()
@@ -374,8 +378,7 @@ class Sentences(ABC):
         )
         return "\n\n".join(parts)
 
-    @staticmethod
-    def _turns(view: PlayView) -> str:
+    def _turns(self, view: PlayView) -> str:
         first_full = len(view.turns) - view.full_turns
         lines = [f"({view.omitted} earlier turns are not shown.)"] if view.omitted else []
         for index, record in enumerate(view.turns):

@@ -103,6 +103,8 @@ class Connection(Generic[Answer]):
         self._slots = asyncio.Semaphore(concurrency)
         self._unreached_since = math.inf
         """Start time of the first attempt in the present series of failed connections, or infinity."""
+        self._logged: set[str] = set()
+        """Kinds of the failures that are about an address and were logged with it."""
         self._told_down = (-math.inf, NotReached(CONNECTION, ""))
         """Time and failure of the last prompt that failed because it could not connect."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
@@ -170,7 +172,8 @@ class Connection(Generic[Answer]):
                     left = min(self._deadline, end - clock())
                     answer = await self._attempt("POST", self._url, body, left, self._read)
                 except CallFailed as failed:
-                    await self._wait(failed, key, attempt, end)
+                    # The texts of failures are recorded, and a server may write its address into any message.
+                    await self._wait(failed.without_address(self._base_url), key, attempt, end)
                 else:
                     self._unreached_since = math.inf
                     return answer
@@ -191,12 +194,15 @@ class Connection(Generic[Answer]):
             return
         if again:
             detail = f"{failed.detail} (another attempt after {round(wait, 2):g} s would be too late)"
-            failed = type(failed)(failed.kind, detail)
+            failed = type(failed)(failed.kind, detail, address=failed.address)
         if isinstance(failed, NotReached):
             # Log once per outage, not once per prompt.
             if self._told_down[0] < self._unreached_since:
-                _LOG.warning("The language model's endpoint is down: %s", failed)
+                _LOG.warning("The language model's endpoint is down: %s (%s)", failed, failed.address)
             self._told_down = clock(), failed
+        elif failed.address and failed.kind not in self._logged:
+            self._logged.add(failed.kind)
+            _LOG.warning("A call to the language model failed: %s (%s)", failed, failed.address)
         raise failed from None
 
     async def _attempt(
@@ -235,7 +241,7 @@ class Connection(Generic[Answer]):
             raise self._unreached(error, timeout) from None
         except (httpx2.RequestError, httpx2.StreamError) as error:
             reason = shown(str(error)) or type(error).__name__
-            raise CallFailed(CONNECTION, f"no answer from {self._base_url} ({reason})", passing=True) from None
+            raise CallFailed(CONNECTION, f"no answer ({reason})", passing=True, address=self._base_url) from None
         # A server may send anything, and httpx2 may fail on it in any way. That must fail this prompt, not the run.
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
@@ -246,21 +252,25 @@ class Connection(Generic[Answer]):
 
         causes = list(_causes(error))
         if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-            return NotReached(REFUSED, f"nothing listens at {self._base_url}", passing=True)
+            detail = "nothing listens at the server's address"
+            return NotReached(REFUSED, detail, passing=True, address=self._base_url)
         if isinstance(error, httpx2.ConnectTimeout):
-            detail = f"no connection to {self._base_url} within {timeout.connect:.1f} s"
+            detail = f"no connection within {timeout.connect:.1f} s"
         else:
-            reason = shown(str(causes[-1])) or type(error).__name__
-            detail = f"no connection to {self._base_url} ({reason})"
-        return NotReached(CONNECTION, detail, passing=True)
+            detail = f"no connection ({shown(str(causes[-1])) or type(error).__name__})"
+        return NotReached(CONNECTION, detail, passing=True, address=self._base_url)
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
         """Raise the failure for a status of 300 or more."""
         # Redirects are not followed: the key and the prompt must not reach an address that the user did not name.
         target = headers.get("location")
         if status < 400 and target:
-            detail = f"{self._base_url} answers with status {status} and sends on to {shown(target)}"
-            raise CallFailed(REDIRECT, f"{detail}; nothing was sent there. Name that address if it is the right one.")
+            detail = f"the server answers with status {status} and sends on to another address"
+            raise CallFailed(
+                REDIRECT,
+                f"{detail}; nothing was sent there. Name that address if it is the right one.",
+                address=f"{self._base_url} sends on to {shown(target)}",
+            )
         message, code = read_error(content)
         if status in (400, 413) and any(mark in f"{code} {message}".lower() for mark in TOO_LONG):
             raise PromptTooLong(f"{HTTP} {status}", message)

@@ -1,6 +1,10 @@
-"""Failures of calls: their kinds, and exceptions with the server's message."""
+"""Failures of calls: their kinds, and exceptions with the server's message, which have no address in their text."""
 
 from __future__ import annotations
+
+import re
+from typing import Self
+from urllib.parse import urlsplit
 
 TIMEOUT = "timeout"
 """Kind of a call without a complete answer within the deadline."""
@@ -20,10 +24,25 @@ HTTP = "http"
 """Kind of a call with an error status, which follows the kind: `http 404`."""
 
 
-class CallFailed(Exception):
-    """A failed call. Its text, `kind: detail`, is the `error` of a Completion."""
+HIDDEN = "[address]"
+"""Text in place of a server's address."""
+_ADDRESSES = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)\]]+"
+    r"|\blocalhost(:\d+)?\b"
+    r"|(?<![\w.])\d{1,3}(\.\d{1,3}){3}(:\d+)?\b"
+    r"|\[[0-9a-f.]*:[0-9a-f:.]*\](:\d+)?"
+    r"|\b[a-z0-9-]+(\.[a-z0-9-]+)+:\d{2,5}\b",
+    re.IGNORECASE,
+)
+"""URLs, hosts with a port, and numeric addresses."""
 
-    def __init__(self, kind: str, detail: str, passing: bool = False, wait: float | None = None) -> None:
+
+class CallFailed(Exception):
+    """A failed call. Its text, `kind: detail`, is the `error` of a Completion, which records and reports show."""
+
+    def __init__(
+        self, kind: str, detail: str, passing: bool = False, wait: float | None = None, address: str = ""
+    ) -> None:
         """Initialize the failure.
 
         Args:
@@ -31,12 +50,18 @@ class CallFailed(Exception):
             detail: Reason, as a text for the user.
             passing: True if the same call may succeed later, so that it is retried.
             wait: Seconds to wait before the next attempt, if the server sent `Retry-After`.
+            address: Address to check, for the terminal alone; empty if the failure is not about an address.
         """
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
         self.passing = passing
         self.wait = wait
+        self.address = address
+
+    def without_address(self, url: str) -> Self:
+        """Return the failure with a text that has neither the host and port of `url` nor any other address."""
+        return type(self)(self.kind, without_addresses(self.detail, url), self.passing, self.wait, self.address)
 
 
 class PromptTooLong(CallFailed):
@@ -45,3 +70,12 @@ class PromptTooLong(CallFailed):
 
 class NotReached(CallFailed):
     """A failure to connect to the endpoint."""
+
+
+def without_addresses(text: str, url: str) -> str:
+    """Return the text with `[address]` in place of every address that it shows, such as the host and port of `url`."""
+    text, parts = _ADDRESSES.sub(HIDDEN, text), urlsplit(url)
+    if parts.hostname:
+        text = re.sub(rf"(?<![\w-]){re.escape(parts.hostname)}(?![\w-])(:\d+)?", HIDDEN, text, flags=re.IGNORECASE)
+    # A number alone may mean anything.
+    return text if parts.port is None else re.sub(rf"(?i)\bport(\W{{0,3}}){parts.port}\b", rf"port\1{HIDDEN}", text)

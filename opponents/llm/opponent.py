@@ -54,9 +54,8 @@ def request_key(name: str, prompt: Prompt) -> str:
 class LanguageModelPolicy:
     """A policy that queries `generator` at each turn with a new prompt, which shows the present hand only.
 
-    The prompt is that of the first episode of `num_episodes`, which shows no memory. If an answer is not a legal
-    action, the next prompt shows it to the model and requests another. After `TRIES` answers the action is drawn
-    uniformly, and `given_up` counts it.
+    If an answer is not a legal action, the next prompt shows it to the model and requests another. After `TRIES`
+    answers the action is drawn uniformly, and `given_up` counts it.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class LanguageModelPolicy:
         generator: Generator,
         facts: GameSpec,
         style: PromptStyle,
-        num_episodes: int = 1,
+        num_episodes: int | None = None,
         settings: GameSettings = DEFAULTS,
         name: str = "",
     ) -> None:
@@ -74,7 +73,8 @@ class LanguageModelPolicy:
             generator: Source of answers.
             facts: Facts of the game that is played.
             style: Style of the prompts.
-            num_episodes: Number of episodes that the prompt mentions.
+            num_episodes: Number of episodes of a learner. The prompts are those of its first one, as a model knows
+                them from training. None for prompts of an opponent, which state its tries.
             settings: Settings of the game; the prompt uses its windows.
             name: Name of the model, part of the key under which `answered_by` finds recorded answers.
         """
@@ -93,6 +93,8 @@ class LanguageModelPolicy:
         self.name = name
         self._told: list[Mapping[str, Any]] = []
         self._facts = facts
+        tries = TRIES if num_episodes is None else 0
+        self._frame = Frame(facts, num_episodes or 1, max_turns=facts.max_turns, tries=tries)
         self._settings = settings
         self._rng: np.random.Generator
         self._key = 0
@@ -140,7 +142,7 @@ class LanguageModelPolicy:
                 f"The language model gave no readable answer in {TRIES} tries, and {self._facts.name} lists none."
             )
         drawn = turn.legal_actions[int(self._rng.random() * len(turn.legal_actions))]
-        self._records.append(TurnRecord(turn.observation, drawn, turn, True))
+        self._records.append(TurnRecord(turn.observation, drawn, turn, True, drawn=True))
         return drawn
 
     def _ask(self, turn: Turn) -> Completion:
@@ -193,9 +195,12 @@ class LanguageModelPolicy:
             seed: Sampling key of the answer.
             slot: Slot of the prompt in a batch.
         """
+        # Number of tries since the last turn.
+        failed = next((back for back, record in enumerate(reversed(records)) if record.legal), len(records))
+        learner = self.num_episodes is not None
         text = self.style.play(
             PlayView(
-                frame=Frame(self._facts, self.num_episodes, max_turns=self._facts.max_turns),
+                frame=self._frame,
                 episode=0,
                 first_observation=records[0].observation if records else turn.observation,
                 turn=turn,
@@ -205,8 +210,8 @@ class LanguageModelPolicy:
                 omitted=len(records) - len(shown),
                 memory="",
                 last=records[-1] if records else None,
-                # All tries of a turn have its number, so that no number passes the limit.
-                answer=1 + sum(record.legal for record in records),
+                # In a learner's prompt all tries of a turn have its number, so that no number passes the limit.
+                answer=1 + (sum(record.legal for record in records) if learner else failed),
             )
         )
         return Prompt((Message("user", self._renaming.shown(text)),), slot, seed, turn.legal_actions)

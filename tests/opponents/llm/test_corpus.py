@@ -54,8 +54,8 @@ def test_the_corpus_is_large() -> None:
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_only_the_prompt_that_met_it_fails(hostile: HostileServer, mode: Mode, tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.sqlite")
-    # A busy machine may take a second for an honest answer, so only the modes that must time out get a short deadline.
-    deadline = 1.0 if mode.kind == "timeout" else 5.0
+    # A busy machine may take seconds for an honest answer, so only the modes that must time out get a short deadline.
+    deadline = 1.0 if mode.kind == "timeout" else 60.0
     endpoint = EndpointGenerator("m", hostile.url(mode.name), deadline=deadline, attempts=2, cache=cache)
     try:
         answers = endpoint.generate(prompts())

@@ -225,15 +225,17 @@ def test_garbage_is_told_of(server: Server, connect: Connect, content: bytes) ->
     assert repr(content.decode("utf-8", "replace")) in error
 
 
-def test_no_server_and_a_broken_connection(server: Server, connect: Connect) -> None:
+def test_no_server_and_a_broken_connection(server: Server, connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # taken, and nobody listens
         url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
         endpoint = connect(url=url, attempts=2)
-        assert failure(endpoint) == f"refused: nothing listens at {url}"
+        assert failure(endpoint) == "refused: nothing listens at the server's address"
+        assert f"({url})" in caplog.text, "the terminal shows the address"
         assert endpoint.budget.calls == 2
     server.troubles = [hang_up]
-    assert failure(connect(attempts=1)).startswith(f"connection: no answer from {server.url} (")
+    assert failure(connect(attempts=1)).startswith("connection: no answer (")
+    assert f"({server.url})" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, read_about
 from mage_envs.text.generation import Completion
 from opponents.llm.endpoint import EndpointGenerator
-from opponents.llm.failures import CallFailed
+from opponents.llm.failures import CallFailed, without_addresses
 from opponents.llm.names import SERVERS, known_servers, portable_name
 from opponents.llm.reading import read_answer, read_models
 from tests.interruptions import forked
 from tests.opponents.llm.hostile_modes import GARBAGE, dumped
-from tests.opponents.llm.server import LegalModel, Server
+from tests.opponents.llm.server import LegalModel, Server, Trouble, hang_up, status
 from tests.opponents.llm.test_streaming import everything
 
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--no-baselines"]
@@ -275,6 +275,69 @@ def test_the_reasoning_of_an_opponent_is_recorded_and_executed_again(serve: Serv
     assert {call["reasoning"] for call in told} == {THOUGHT}
     server.stop()
     assert main(["replay", out, "--verify"]) == 0
+
+
+# -- failures ------------------------------------------------------------------------------------------------
+
+
+def host_free(text: str, server: Server) -> None:
+    """Fail if the text has the host or the port of the server."""
+    for address in ("127.0.0.1", "localhost", str(server.server_address[1]), "node-7"):
+        # A digest may contain the digits of the port.
+        found = re.search(rf"(?<![0-9a-f]){re.escape(address)}(?![0-9a-f])", text)
+        assert not found, text[max(found.start() - 200, 0) : found.end() + 50] if found else ""
+
+
+@pytest.mark.parametrize("failing", ["agent", "opponent"])
+def test_no_file_of_a_run_with_failures_and_no_report_shows_the_servers_address(
+    serve: Serve, tmp_path: Path, failing: str
+) -> None:
+    server, out = serve(), tmp_path / "run"
+    port = server.server_address[1]
+    told = f"upstream http://node-7:8000/v1 of 127.0.0.1:{port} failed (host='localhost', port={port})"
+    model = spec(server, "attempts=1", "concurrency=1")
+    seats = ["scripted:first", *KUHN[:2], "--opponents", f"{model};", "--no-baselines", "--batch", "1"]
+    words = ["eval", model, *KUHN] if failing == "agent" else ["eval", *seats]
+    words += ["--rows", "4", "--num-episodes", "1", "--out", str(out)]
+
+    # A server that fails after some answers: an error with its own address, a cut connection, a redirect.
+    moved: Trouble = lambda handler, body: handler.send(307, {}, {"Location": f"{server.url}/other"})  # noqa: E731
+    troubles = [status(500, told), status(400, told), hang_up, moved]
+    server.troubles = [None, None, *[one for one in troubles for _ in range(2)]]
+    assert ended(words) in (0, 3)
+    failures = [line["failure"] for line in Records(out).lines.values() if line["failure"] is not None]
+    assert failures, "a meta-episode failed for good"
+    logged = [json.loads(line)["reason"] for line in (out / "failures.jsonl").read_text().splitlines()]
+    for kind in (
+        "http 500: upstream [address]",
+        "http 400: ",
+        "connection: no answer (",
+        "redirect: the server answers",
+    ):
+        assert any(kind in reason for reason in logged), kind
+    host_free(everything(out), server)
+    # Nothing listens any more, so that every meta-episode fails.
+    server.stop()
+    assert ended([*words, "--resume"]) == 2
+    host_free(everything(out), server)
+    assert "refused: nothing listens at the server's address" in (out / "failures.jsonl").read_text()
+    assert main(["report", str(out), "--out", str(tmp_path / "report.html")]) == 0
+    assert main(["export", str(out), "--to", "markdown", "--out", str(tmp_path / "run.md")]) == 0
+    host_free((tmp_path / "report.html").read_text() + (tmp_path / "run.md").read_text(), server)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("see http://gpu-3.lab:8000/v1?a=b.", "see [address]"),
+        ("gpu-3.lab refused it", "[address] refused it"),
+        ("host='GPU-3.LAB', port=8000: no", "host='[address]', port=[address]: no"),
+        ("10.0.0.7:31 and [fe80::1]:80, db.lab:5432", "[address] and [address], [address]"),
+        ("status 8000 of qwen2.5:14b, version 1.2.3, at 12:30", "status 8000 of qwen2.5:14b, version 1.2.3, at 12:30"),
+    ],
+)
+def test_addresses_in_a_servers_message_are_hidden(text: str, hidden: str) -> None:
+    assert without_addresses(text, "http://gpu-3.lab:8000/v1") == hidden
 
 
 # -- preflight, limits and crashes ---------------------------------------------------------------------------

@@ -29,19 +29,20 @@ def test_no_redirect_is_followed(server: Server, connect: Connect, code: int) ->
     server.troubles = [redirect(code, server.url + "/chat/completions")] * 50
     endpoint = connect(budget=Budget(max_calls=2))
     assert failure(endpoint) == (
-        f"redirect: {server.url} answers with status {code} and sends on to {server.url}/chat/completions; nothing was "
-        "sent there. Name that address if it is the right one."
+        f"redirect: the server answers with status {code} and sends on to another address; nothing was sent there. "
+        "Name that address if it is the right one."
     )
     assert len(server.bodies) == endpoint.budget.calls == 1
     assert endpoint.failures == {"redirect": 1}
 
 
 def test_the_target_of_a_redirect_is_shown_without_the_key(
-    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MAGE_LLM_API_KEY", KEY)
     server.troubles = [redirect(307, f"//evil.example/?k={KEY}"), status(304, "no target")]
-    assert "sends on to //evil.example/?k=***;" in failure(connect())
+    assert "evil" not in failure(connect())
+    assert f"({server.url} sends on to //evil.example/?k=***)" in caplog.text
     assert failure(connect()).startswith("http 304")
 
 
@@ -170,12 +171,11 @@ def test_an_endpoint_that_is_down_is_told_of_in_time(
         errors = {completion.error for completion in endpoint.generate([ask("x", number) for number in range(20)])}
         calls = endpoint.budget.calls
         [again] = endpoint.generate([ask("y")])
-    assert all(
-        error is not None and error.startswith(f"connection: no connection to {url} within ") for error in errors
-    )
+    assert all(error is not None and error.startswith("connection: no connection within ") for error in errors)
     assert calls <= 8, "the prompts that waited asked nothing"
     [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said.startswith(f"The language model's endpoint is down: connection: no connection to {url} within 0.")
+    assert said.startswith("The language model's endpoint is down: connection: no connection within 0.")
+    assert said.endswith(f" ({url})")
     assert again.error is not None
     assert endpoint.budget.calls == calls + 1, "known to be down: one attempt"
 

@@ -6,25 +6,30 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-import mage_envs  # noqa: F401
+from mage_envs import make_game
+from mage_envs.core import Game
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.plain import Plain
 from mage_envs.text.prose import Prose
+from mage_envs.text.styles import as_style
 from mage_envs.text.words.style import Words
 from mage_envs.text.words.vocabulary import vocabulary
 from opponents import LanguageModelPolicy, make_opponent
-from opponents.llm.opponent import TRIES
+from opponents.llm.opponent import TRIES, settings_for
 from tests.opponents.dealing import dealt
 from trainer.backends.play_settings import PlaySettings
 from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
@@ -102,6 +107,67 @@ def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion
     assert len({prompt.seed for prompt in model.prompts}) == len(model.prompts)
     assert "nothing happened, but the turn is spent" not in model.prompts[0].messages[0].content
     assert "nothing happened, but the turn is spent" in model.prompts[1].messages[0].content
+
+
+FALSE_FOR_AN_OPPONENT = re.compile(
+    r"Answer \d|\bcounts?\b|at most|run out|the turn is spent|You play|Episode \d of|Turn \d"
+)
+"""Limits of a learner. An opponent has none: an invalid answer costs it one of its tries in this turn."""
+TRIES_RULE = "You have 3 tries per turn. If none of them is a legal action, a random legal action is played for you."
+
+
+@pytest.mark.parametrize("style", ["plain", "paper"])
+@pytest.mark.parametrize("game", [KUHN, TicTacToe(), make_game("PrisonersDilemma")], ids=lambda game: game.spec.name)
+def test_every_prompt_of_an_opponent_states_its_tries_and_nothing_false(game: Game, style: str) -> None:
+    turn = dealt(game).turn(0)
+    legal = turn.legal_actions[0]
+    # The first turn fails three times, the second one once, the third one never.
+    replies = iter(["?", "", "?", "<action>sing</action>", *[f"<action>{legal}</action>"] * 2])
+    model = Recorder(lambda prompt: next(replies))
+    settings = replace(settings_for(game.spec), history_window=9)
+    policy = LanguageModelPolicy(model, game.spec, as_style(style, game.spec), settings=settings)
+    policy.reset(np.random.default_rng(1))
+    played = [policy.act(turn) for _ in range(3)]
+    assert played[1:] == [legal, legal]
+    no_action = "You answered: (no action inside the tags, nothing happened)"
+    hand = [
+        *[no_action] * 3,
+        f"A random legal action was played for you: {played[0]}",
+        "You answered: sing (not a legal action, nothing happened)",
+        f"You answered: {legal}",
+    ]
+    asked = [prompt.messages[0].content for prompt in model.prompts]
+    for text, number, known in zip(asked, (1, 2, 3, 1, 2, 1), (0, 1, 2, 4, 5, 6), strict=True):
+        assert text.startswith(f"# Task\n{game.spec.rules} ")
+        assert text.count(TRIES_RULE) == 1
+        assert text.count(f"# Now\nYour turn. Try {number} of 3.\n") == 1
+        found = FALSE_FOR_AN_OPPONENT.search(text.replace(game.spec.rules, ""))
+        assert not found, found
+        assert re.findall("^(?:You answered|A random legal action was played for you): .*", text, re.M) == hand[:known]
+        assert bool(re.search(r"^Your last .*\. Nothing happened\.$", text, re.M)) == (number > 1)
+
+
+def test_turns_outside_the_window_are_mentioned_without_a_number() -> None:
+    model = Recorder(lambda prompt: "<action>cooperate</action>")
+    game = make_game("PrisonersDilemma")
+    settings = replace(settings_for(game.spec), history_window=1)
+    policy = LanguageModelPolicy(model, game.spec, Plain(), settings=settings)
+    play_match(game, [policy, make_opponent("pd/all-d", game)], np.random.default_rng(1), 1)
+    texts = [prompt.messages[0].content for prompt in model.prompts]
+    assert ["(Earlier answers are not shown.)" in text for text in texts[:4]] == [False, False, True, True]
+    assert [text.count("You answered: cooperate") for text in texts[:4]] == [0, 1, 1, 1]
+
+
+def test_a_model_that_was_trained_as_a_learner_has_a_learners_prompt() -> None:
+    model = Recorder(lambda prompt: "?")
+    policy = LanguageModelPolicy(model, KUHN.spec, Plain(), 3)
+    policy.reset(np.random.default_rng(1))
+    policy.act(dealt(KUHN).turn(0))
+    for prompt in model.prompts:
+        text = prompt.messages[0].content
+        assert "You may give at most 6 answers per episode" in text
+        assert "Episode 1 of 3. Answer 1 of 6." in text
+        assert "tries" not in text
 
 
 def test_a_second_try_counts() -> None:

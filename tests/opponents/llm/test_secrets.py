@@ -68,12 +68,16 @@ def written(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-def test_no_completion_holds_it(server: Server, connect: Connect, echo: Trouble) -> None:
+def test_no_completion_holds_it(
+    server: Server, connect: Connect, echo: Trouble, caplog: pytest.LogCaptureFixture
+) -> None:
     server.troubles = [echo]
     [found] = connect(key_variable=VARIABLE, attempts=1).generate([ask()])
     assert [headers["Authorization"] for headers in server.headers] == [f"Bearer {KEY}"]
-    assert KEY[:6] not in f"{found}"
-    assert found.no_text == "refusal" or MASK in f"{found}"
+    # The target of a redirect is in the log alone.
+    told = f"{found}{caplog.text}"
+    assert KEY[:6] not in told
+    assert found.no_text == "refusal" or MASK in told
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -89,7 +93,7 @@ def test_eval_writes_it_nowhere(
     with suppress(SystemExit):  # with status 3, unless each second attempt succeeded
         main([*words, "--out", str(tmp_path / "run")])
     files = written(tmp_path)
-    assert "evil.example/***" in files
+    assert "sends on to another address" in files
     assert f"You sent {MASK}." in files
     assert KEY not in files
     told = capfd.readouterr()
@@ -107,7 +111,7 @@ def test_training_writes_it_nowhere(server: Server, tmp_path: Path, capfd: pytes
     config = make_config(tmp_path / "run", max_rollouts=1, groups_per_rollout=12, failure_threshold=1.0)
     MAGETrainer(save_model(tmp_path / "model"), config, make_env, {name: 1.0}, generator=scripted).train()
     files = written(tmp_path / "run")
-    assert "evil.example/***" in files
+    assert "sends on to another address" in files
     told = capfd.readouterr()
     assert KEY not in files + told.out + told.err
 

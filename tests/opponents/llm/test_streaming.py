@@ -101,7 +101,7 @@ def test_a_batch_that_cannot_be_submitted_leaves_no_call_running(
 ) -> None:
     monkeypatch.setenv("BROKEN_KEY", "line\nbreak")
     server.troubles = [silence]
-    first, second = connect(concurrency=1, deadline=1.0), connect(key_variable="BROKEN_KEY")
+    first, second = connect(concurrency=1, deadline=60.0), connect(key_variable="BROKEN_KEY")
 
     def prompts() -> Iterator[Prompt]:
         yield ask("a")

@@ -239,9 +239,7 @@ def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server
     assert backend.poll() == []
     backend.close()
     gone = StreamingServerGenerator("http://127.0.0.1:9", "m", tokens, RequestSettings(max_new_tokens=2), concurrency=1)
-    assert (
-        answers_of(gone, [ask("w1")])[0].error == "vllm refused: nothing listens at http://127.0.0.1:9/v1/completions"
-    )
+    assert answers_of(gone, [ask("w1")])[0].error == "vllm refused: nothing listens at the server's address"
     gone.close()
     with pytest.raises(ValueError, match="must start with http:// or https:// and a host, got 'host:8000'"):
         StreamingServerGenerator("host:8000", "m", tokens, RequestSettings(max_new_tokens=2))

@@ -160,6 +160,8 @@ class Index:
             more, found, floor = self._in_block(start, here, left, k, floor, room[: end - start])
             if len(more):
                 candidates, scores = np.concatenate([candidates, more + start]), np.concatenate([scores, found])
+            # After the last block, the caller drops all but the best.
+            if len(more) and end < self._size:
                 floor, _ = _raised(floor, scores, k)
                 kept = scores > floor / _MARGIN
                 candidates, scores = candidates[kept], scores[kept]
@@ -202,13 +204,13 @@ class Index:
         self, start: int, wanted: list[_Term], room: NDArray[np.float64]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return all documents of the block at `start` with a term, and their scores. `room` must be zero."""
-        documents = np.concatenate([self._documents[first:last] for first, last, _, _ in wanted]).astype(np.intp)
-        pairs = np.concatenate([self._pairs[first:last] for first, last, _, _ in wanted])
-        heavy = np.repeat(
-            np.array([term.weight for term in wanted], np.float32), [term.last - term.first for term in wanted]
-        )
+        some = [slice(term.first, term.last) for term in wanted]
+        documents = np.concatenate([self._documents[one] for one in some], dtype=np.intp)
+        documents -= start
+        heavy = np.repeat([term.weight for term in wanted], [term.last - term.first for term in wanted])
+        divided = heavy / self._divisors.take(np.concatenate([self._pairs[one] for one in some]))
         # `add.at` adds in the order of the terms, so the sums are those of one term after another.
-        np.add.at(room, documents - start, (heavy - heavy / self._divisors.take(pairs)).astype(np.float64))
+        np.add.at(room, documents, (heavy - divided).astype(np.float64))
         candidates = np.flatnonzero(room)
         return candidates, room[candidates]
 

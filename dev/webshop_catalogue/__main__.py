@@ -64,7 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _proven(size: str, held_out: bool, seeds: int, folder: Path) -> tuple[list[Shop], tuple[str, ...]]:
     """Return the proven shops and their certificates, and print the certificates. Raises Unproven."""
     shops, made, goals, searches = [], [], 0, 0
-    for seed in range(seeds or len(certified(size, held_out))):
+    # A size without a certificate has one catalogue, too.
+    for seed in range(seeds or max(1, len(certified(size, held_out)))):
         catalogue = built(counted(stream(size, seed, held_out=held_out), size), folder / f"{held_out}-{seed}")
         told = proven(catalogue)
         shops.append(Shop(catalogue, "made"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 from mage_envs.games.webshop.goals import Goal
@@ -160,7 +160,7 @@ class Buyer:
         return self._factor(position, goal.query, goal.product_category, goal.title)
 
     def _told(self, position: int, attribute: str) -> bool:
-        return attribute_met(self._product(position), attribute, partial(self._texts, position))
+        return attribute_met(self._product(position), attribute, self._texts(position))
 
     def _read(self, position: int) -> tuple[str, str, str]:
         return lower_texts(self._product(position))

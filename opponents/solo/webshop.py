@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +29,9 @@ def instruction_in(observation: str) -> str:
     """Return the instruction on a page of mode `text`, `text_rich` or `dict`; raise ValueError for any other text."""
     # Mode `text` separates its parts by [SEP], mode `text_rich` by lines; mode `dict` is JSON.
     for separator in (_SEPARATOR, "\n"):
-        parts = [part.strip() for part in observation.split(separator)]
-        if "Instruction:" in parts[:-1]:
-            return parts[parts.index("Instruction:") + 1]
+        for caption, text in pairwise(observation.split(separator)):
+            if caption.strip() == "Instruction:":
+                return text.strip()
     if observation.startswith("{"):
         return str(json.loads(observation)["instruction"])
     raise ValueError(

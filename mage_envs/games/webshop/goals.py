@@ -8,6 +8,7 @@ number is the place among the product's instructions, or the combination of opti
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from math import prod
@@ -55,7 +56,8 @@ def price_limit(price: float, chance: float) -> tuple[float, str]:
 
     `chance` in [0, 1) selects the pair. The goal has no limit if fewer than two multiples below 1,000 remain.
     """
-    near = [limit for limit in _LIMITS if limit > price][:4]
+    first = bisect_right(_LIMITS, price)
+    near = _LIMITS[first : first + 4]
     # The multiple at index i is the larger one in i pairs, so it appears i times.
     pairs = [larger for position, larger in enumerate(near) for _ in range(position)]
     if not pairs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mage_envs.games.webshop.html import html_page
 from mage_envs.games.webshop.session import BUY, DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
@@ -18,20 +18,16 @@ BASE_URL = "http://127.0.0.1:3000"
 TEXT, BUTTON, OPTION, LINK = "text", "button", "option", "link"
 _BLANKS = " \n\t\f\r"
 """White space of the original's HTML parser."""
-
-
-class Piece(NamedTuple):
-    """One text node of a page with the kind of element that contains it."""
-
-    kind: str
-    text: str
+# A plain tuple, because a page has dozens of them, and named tuples take several times as long to make.
+Piece = tuple[str, str]
+"""One text node of a page: the kind of element that contains it, and its text."""
 
 
 def nodes(session: Session, shows_score: bool) -> list[Piece]:
     """Return the text nodes of the visitor's current page; `shows_score` adds the score to the last page."""
     found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
     # Few texts start with a blank, and a call for each of the others would take longer than the rest.
-    if all(node.text[:1] not in _BLANKS for node in found):
+    if not any(text[:1] in _BLANKS for _, text in found):
         return found
     return [node for node in map(_collapsed, found) if node is not None]
 
@@ -41,38 +37,38 @@ def _collapsed(node: Piece) -> Piece | None:
 
     A node of blanks alone is dropped if it is empty or has a line break, else it becomes one blank.
     """
-    text = node.text
+    kind, text = node
     if text.strip(_BLANKS):
         return node
-    return None if not text or "\n" in text else Piece(node.kind, " ")
+    return None if not text or "\n" in text else (kind, " ")
 
 
 def _index(session: Session) -> list[Piece]:
     return [
-        Piece(TEXT, "WebShop"),
-        Piece(TEXT, "Instruction: "),
-        Piece(TEXT, session.goal.instruction),
-        Piece(BUTTON, "Search"),
+        (TEXT, "WebShop"),
+        (TEXT, "Instruction: "),
+        (TEXT, session.goal.instruction),
+        (BUTTON, "Search"),
     ]
 
 
 def _header(session: Session) -> list[Piece]:
     return [
-        Piece(TEXT, "Instruction:"),
-        Piece(TEXT, session.goal.instruction),
-        Piece(BUTTON, "Back to Search"),
+        (TEXT, "Instruction:"),
+        (TEXT, session.goal.instruction),
+        (BUTTON, "Back to Search"),
     ]
 
 
 def _results(session: Session) -> list[Piece]:
     found = _header(session)
-    found.append(Piece(TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
+    found.append((TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
     if session.number > 1:
-        found.append(Piece(BUTTON, "< Prev"))
-    found.append(Piece(BUTTON, "Next >"))
+        found.append((BUTTON, "< Prev"))
+    found.append((BUTTON, "Next >"))
     for position in session.shown:
         product = session.shop.catalogue.product(position)
-        found += (Piece(LINK, product.asin), Piece(TEXT, product.title), Piece(TEXT, product.price_tag))
+        found += ((LINK, product.asin), (TEXT, product.title), (TEXT, product.price_tag))
     return found
 
 
@@ -80,20 +76,20 @@ def _item(session: Session) -> list[Piece]:
     product = session.product
     assert product is not None
     found = _header(session)
-    found.append(Piece(BUTTON, "< Prev"))
+    found.append((BUTTON, "< Prev"))
     for axis, values in product.options.items():
-        found.append(Piece(TEXT, axis))
-        found += [Piece(OPTION, value) for value in values]
+        found.append((TEXT, axis))
+        found += [(OPTION, value) for value in values]
     found += [
-        Piece(TEXT, product.title),
-        Piece(TEXT, f"Price: {product.price_tag}"),
-        Piece(TEXT, "Rating: N.A."),
+        (TEXT, product.title),
+        (TEXT, f"Price: {product.price_tag}"),
+        (TEXT, "Rating: N.A."),
     ]
-    return found + [Piece(BUTTON, name.title()) for name in (*session.tabs, BUY)]
+    return found + [(BUTTON, name.title()) for name in (*session.tabs, BUY)]
 
 
 def _sub(session: Session) -> list[Piece]:
-    return [*_header(session), Piece(BUTTON, "< Prev"), *(Piece(TEXT, text) for text in _body(session))]
+    return [*_header(session), (BUTTON, "< Prev"), *((TEXT, text) for text in _body(session))]
 
 
 def _body(session: Session) -> list[str]:
@@ -161,7 +157,7 @@ def _done(session: Session, shows_score: bool) -> list[Piece]:
         )
     if feedback := session.feedback():
         texts.append(feedback)
-    return [Piece(TEXT, text) for text in texts]
+    return [(TEXT, text) for text in texts]
 
 
 _NODES: Mapping[str, Callable[[Session], list[Piece]]] = {INDEX: _index, RESULTS: _results, ITEM: _item, SUB: _sub}
@@ -172,7 +168,7 @@ _NODES: Mapping[str, Callable[[Session], list[Piece]]] = {INDEX: _index, RESULTS
 
 def text(session: Session, shows_score: bool) -> str:
     """Return all texts, stripped and joined by ` [SEP] `."""
-    return SEPARATOR.join([node.text.strip() for node in nodes(session, shows_score)])
+    return SEPARATOR.join([text.strip() for _, text in nodes(session, shows_score)])
 
 
 def text_rich(session: Session, shows_score: bool) -> str:

@@ -103,17 +103,13 @@ def from_record(record: bytes) -> Product:
         values[place] = tuple(values[place])
     values[_OPTIONS] = {axis: tuple(choices) for axis, choices in values[_OPTIONS].items()}
     values[_ANNOTATIONS] = tuple(
-        Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[_ANNOTATIONS]
+        [Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[_ANNOTATIONS]]
     )
     values[_MADE] = tuple(
-        MadeGoal(
-            split=split,
-            instruction=text,
-            attributes=tuple(wanted),
-            options=_options(chosen),
-            price_upper=upper,
-        )
-        for split, text, wanted, chosen, upper in values[_MADE]
+        [
+            MadeGoal._make((split, text, tuple(wanted), _options(chosen), upper))
+            for split, text, wanted, chosen, upper in values[_MADE]
+        ]
     )
     return Product._make(values)
 
@@ -123,7 +119,7 @@ _OPTIONS, _ANNOTATIONS, _MADE = map(Product._fields.index, ("options", "annotati
 
 
 def _options(stored: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(tuple(option) if isinstance(option, list) else option for option in stored)
+    return tuple([tuple(option) if isinstance(option, list) else option for option in stored])
 
 
 def is_kept(raw: Mapping[str, Any]) -> bool:

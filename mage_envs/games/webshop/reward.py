@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.goals import Goal
@@ -90,20 +90,20 @@ def _type_factor(related: bool, title_score: float) -> float:
 
 def _attributes_met(product: Product, wanted: Iterable[str]) -> int:
     """Return the number of wanted attributes that the product has (see `attribute_met`)."""
-    # The texts are made at the first use, because a match with a hidden attribute does not need them.
-    texts = cache(partial(lower_texts, product))
+    texts = lower_texts(product)
     return sum(attribute_met(product, attribute, texts) for attribute in wanted)
 
 
-def attribute_met(product: Product, wanted: str, texts: Callable[[], Sequence[str]]) -> bool:
-    """Return True if a hidden attribute is close to `wanted`, or if a text of the product contains it.
+def attribute_met(product: Product, wanted: str, texts: Sequence[str]) -> bool:
+    """Return True if a text of the product contains `wanted`, or if a hidden attribute is close to it.
 
     Args:
         product: The product.
         wanted: The wanted attribute.
-        texts: Function that returns the product's texts in lower case. It is called only if needed.
+        texts: Texts of the product in lower case (`lower_texts`).
     """
-    return any(matches(known, wanted) for known in product.attributes) or any(wanted in text for text in texts())
+    # The texts come first, because fuzzy comparisons take much longer.
+    return any(wanted in text for text in texts) or any(matches(known, wanted) for known in product.attributes)
 
 
 def lower_texts(product: Product) -> tuple[str, str, str]:

@@ -244,10 +244,8 @@ class Session:
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return every legal click, as `click[name]`."""
-        return tuple([f"click[{name}]" for name in self.clickables() if name != SEARCH and self._can_be_named(name)])
-
-    def _can_be_named(self, name: str) -> bool:
-        """Return True if `parse` recovers `name` from `click[name]`. A value can be empty, or contain brackets."""
+        # `parse` must recover the name from `click[name]`. A value can be empty, or contain brackets.
+        clicks = [(f"click[{name}]", name) for name in self.clickables() if name != SEARCH]
         if self.upstream:
-            return parse(f"click[{name}]", upstream=True) == ("click", name)
-        return bool(name) and name == name.strip().lower()
+            return tuple([click for click, name in clicks if parse(click, upstream=True) == ("click", name)])
+        return tuple([click for click, name in clicks if name and name == name.strip().lower()])

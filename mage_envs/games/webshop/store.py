@@ -31,7 +31,7 @@ from mage_envs.games.webshop.chance import shuffled
 from mage_envs.games.webshop.goals import KINDS
 from mage_envs.games.webshop.products import Product, from_record
 from mage_envs.games.webshop.search.arrays import FORMAT as INDEX_FORMAT
-from mage_envs.games.webshop.search.arrays import PackedTexts
+from mage_envs.games.webshop.search.arrays import PackedTexts, mapped
 from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
@@ -54,9 +54,9 @@ class KeyedRecords:
             keys: Name of the keys' files.
             checked: Function that verifies a file before its first use and returns it.
         """
-        self._ends = np.load(checked(folder / f"{name}.off.npy"), mmap_mode="r", allow_pickle=False)
-        self._keys = np.load(checked(folder / f"{keys}.npy"), mmap_mode="r", allow_pickle=False)
-        self._ranks = np.load(checked(folder / f"{keys}.rank.npy"), mmap_mode="r", allow_pickle=False)
+        self._ends = mapped(checked(folder / f"{name}.off.npy"))
+        self._keys = mapped(checked(folder / f"{keys}.npy"))
+        self._ranks = mapped(checked(folder / f"{keys}.rank.npy"))
         self._path, self._checked = folder / f"{name}.bin", checked
 
     def __len__(self) -> int:
@@ -269,8 +269,7 @@ class Catalogue:
     def table(self, name: str) -> NDArray[Any]:
         """Return one of the folder's arrays, by the name of its file."""
         if name not in self._tables:
-            path = self.checked(self.folder / f"{name}.npy")
-            self._tables[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+            self._tables[name] = mapped(self.checked(self.folder / f"{name}.npy"))
         return self._tables[name]
 
     def where(self, column: str, name: str) -> Sequence[int]:

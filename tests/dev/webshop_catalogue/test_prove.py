@@ -177,10 +177,13 @@ def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
     assert "not proven: Product " in capsys.readouterr().out
 
 
-def test_the_command_fails_where_a_certificate_is_outdated(capsys, monkeypatch):
-    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: ("1.1-0",))
+@pytest.mark.parametrize("recorded", [("1.1-0",), ()], ids=["outdated", "none, as for xl"])
+def test_the_command_prints_certificates_that_are_not_recorded(capsys, monkeypatch, recorded):
+    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: recorded)
     assert main(["--size", "tiny", "--goals", "1"]) == 1
-    assert capsys.readouterr().out.count("the certificates differ from those in certificates.toml") == 2
+    said = capsys.readouterr().out
+    assert said.count("the certificates differ from those in certificates.toml") == 2
+    assert all(said.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 @pytest.mark.slow

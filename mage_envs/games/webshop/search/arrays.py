@@ -105,9 +105,10 @@ def open_arrays(folder: Path, checked: Callable[[Path], Path]) -> IndexArrays:
     found = json.loads(checked(about).read_text("utf-8"))["format"]
     if found != FORMAT:
         raise ValueError(f"The search index in {folder} has format {found}, expected {FORMAT}: build it again.")
-    return IndexArrays(**{field.name: _mapped(checked(folder / f"{field.name}.npy")) for field in fields(IndexArrays)})
+    return IndexArrays(**{field.name: mapped(checked(folder / f"{field.name}.npy")) for field in fields(IndexArrays)})
 
 
-def _mapped(path: Path) -> NDArray[Any]:
+def mapped(path: Path) -> NDArray[Any]:
+    """Return the array of a file, mapped read-only."""
     # A plain array is faster to slice than a memmap.
     return np.asarray(np.load(path, "r", allow_pickle=False))

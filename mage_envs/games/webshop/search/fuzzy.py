@@ -47,13 +47,17 @@ def _compared(first: frozenset[str], second: frozenset[str], least: int) -> int:
     return best
 
 
+def _percent(common: int, first: str, second: str) -> int:
+    """Return the ratio of two texts with so many common letters, in difflib's arithmetic."""
+    return round(100 * (2.0 * common / (len(first) + len(second))))
+
+
 def _ratio(first: str, second: str, least: int) -> int:
     """Return the `ratio` of thefuzz if it is above `least`, else any number up to `least`."""
-    if not first or not second:
+    # The bounds are much cheaper than the ratio, and most pairs of texts are too different to need it: the common
+    # letters are at most the shorter text, and at most those that both have in any order.
+    if not first or not second or _percent(min(len(first), len(second)), first, second) <= least:
         return 0
-    matcher = SequenceMatcher(None, first, second)
-    # The bounds are much cheaper than the ratio, and most pairs of texts are too different to need it.
-    for bound in (matcher.real_quick_ratio, matcher.quick_ratio):
-        if round(100 * bound()) <= least:
-            return 0
-    return round(100 * matcher.ratio())
+    if _percent(sum(min(first.count(one), second.count(one)) for one in set(first)), first, second) <= least:
+        return 0
+    return round(100 * SequenceMatcher(None, first, second).ratio())

@@ -28,9 +28,9 @@ _SPARSE = 16
 _BLOCK = 1 << 17
 """Number of documents per block; a block is scored at once."""
 _PART = 1 << 13
-"""Number of postings per read."""
+"""Number of postings per read. A block with fewer postings of a query is scored without pruning."""
 _KEPT_WORDS = 4096
-"""Number of words of recent queries with a cached term."""
+"""Number of words of recent queries with a cached term, and of terms with a cached weight."""
 _NO_SCORES: NDArray[np.float64] = np.zeros(0)
 
 
@@ -81,6 +81,7 @@ class Index:
         self._vocabulary_starts = arrays.vocabulary_starts.data
         self._scratch = _Scratch(min(_BLOCK, self._size))
         self._number = lru_cache(_KEPT_WORDS)(self._find)
+        self._term = lru_cache(_KEPT_WORDS)(self._weighted)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], checked: Callable[[Path], Path] = Path) -> Index:
@@ -92,29 +93,32 @@ class Index:
 
     def search(self, query: str, k: int = 50) -> tuple[int, ...]:
         """Return the numbers of the `k` best documents, best first."""
-        return tuple(hit.document for hit in self.hits(query, k))
+        return tuple(self._found(query, k)[0].tolist())
 
     def hits(self, query: str, k: int = 50) -> list[Hit]:
         """Return the `k` best documents with their scores, best first. Raises ValueError if `k` is less than 1."""
+        documents, scores = self._found(query, k)
+        return list(map(Hit, documents.tolist(), scores))
+
+    def _found(self, query: str, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}.")
-        wanted = self._terms(query)
-        if not wanted:
-            return []
-        candidates, scores = self._candidates(wanted, k)
+        candidates, scores = self._candidates(self._terms(query), k)
         return self._best(candidates, scores.astype(np.float32), k)
 
     # -- the terms of a query --------------------------------------------------------------------------------------
 
     def _terms(self, query: str) -> list[_Term]:
         """Return the query's terms in the index, by descending maximum contribution."""
-        found = []
-        for number, count in Counter(map(self._number, words(query[:MAX_QUERY]))).items():
-            if number is not None:
-                first, last = int(self.arrays.starts[number]), int(self.arrays.starts[number + 1])
-                heavy = weight(count, last - first, self._with_terms)
-                found.append(_Term(first, last, heavy, float(heavy - heavy / self.arrays.best[number])))
+        counts = Counter(map(self._number, words(query[:MAX_QUERY])))
+        found = [self._term(number, count) for number, count in counts.items() if number is not None]
         return sorted(found, key=lambda wanted: (-wanted.most, wanted.first))
+
+    def _weighted(self, number: int, count: int) -> _Term:
+        """Return the term of that number for a query that has it `count` times."""
+        first, last = self.arrays.starts[number : number + 2].tolist()
+        heavy = weight(count, last - first, self._with_terms)
+        return _Term(first, last, heavy, float(heavy - heavy / self.arrays.best[number]))
 
     def _find(self, word: str) -> int | None:
         """Return the number of a word's term, or None if it is a stop word or not in the index."""
@@ -134,25 +138,30 @@ class Index:
     def _candidates(self, wanted: list[_Term], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return candidates that include the `k` best documents, and their scores, in 64 bits as in Lucene."""
         # Documents are processed in blocks, so that the scores of a block fit in the processor's cache (one megabyte).
-        bounds = np.append(np.arange(0, self._size, _BLOCK), self._size).astype(np.uint32)
-        cuts = [[first, last] for first, last, _, _ in wanted]
+        bounds = [*range(0, self._size, _BLOCK), self._size]
+        cuts: list[list[int]] = []
         # The only block of a small index has all postings of a term, so they need no cuts.
         if len(bounds) > 2:
+            limits = np.array(bounds, np.uint32)
             cuts = [
-                (first + np.searchsorted(self._documents[first:last], bounds)).tolist() for first, last, _, _ in wanted
+                (first + np.searchsorted(self._documents[first:last], limits)).tolist() for first, last, _, _ in wanted
             ]
         # left[i] bounds the total contribution of the terms from i on.
         left = list(accumulate((term.most for term in reversed(wanted)), initial=0.0))[::-1]
         room = self._scratch.room
         candidates, scores, floor = np.zeros(0, np.intp), _NO_SCORES, 0.0
-        for block, (start, end) in enumerate(pairwise(bounds.tolist())):
-            here = [
-                _Term(cut[block], cut[block + 1], weight, most)
-                for (_, _, weight, most), cut in zip(wanted, cuts, strict=True)
-            ]
+        for block, (start, end) in enumerate(pairwise(bounds)):
+            here = wanted
+            if cuts:
+                here = [
+                    _Term(cut[block], cut[block + 1], weight, most)
+                    for (_, _, weight, most), cut in zip(wanted, cuts, strict=True)
+                ]
             more, found, floor = self._in_block(start, here, left, k, floor, room[: end - start])
             if len(more):
                 candidates, scores = np.concatenate([candidates, more + start]), np.concatenate([scores, found])
+            # After the last block, the caller drops all but the best.
+            if len(more) and end < self._size:
                 floor, _ = _raised(floor, scores, k)
                 kept = scores > floor / _MARGIN
                 candidates, scores = candidates[kept], scores[kept]
@@ -169,6 +178,8 @@ class Index:
         # the remaining terms cannot reach together, a document without an earlier term cannot be among the best. Then
         # the remaining terms are looked up only in the candidates.
         room.fill(0.0)
+        if 0 < sum(term.last - term.first for term in wanted) <= _PART:
+            return *self._summed(start, wanted, room), floor
         taken = 0
         while taken < len(wanted) and left[taken] * _MARGIN >= floor:
             best = _NO_SCORES
@@ -188,6 +199,20 @@ class Index:
             kept = found > (floor - left[position + 1]) / _MARGIN
             candidates, found = candidates[kept], found[kept]
         return candidates, found, floor
+
+    def _summed(
+        self, start: int, wanted: list[_Term], room: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return all documents of the block at `start` with a term, and their scores. `room` must be zero."""
+        some = [slice(term.first, term.last) for term in wanted]
+        documents = np.concatenate([self._documents[one] for one in some], dtype=np.intp)
+        documents -= start
+        heavy = np.repeat([term.weight for term in wanted], [term.last - term.first for term in wanted])
+        divided = heavy / self._divisors.take(np.concatenate([self._pairs[one] for one in some]))
+        # `add.at` adds in the order of the terms, so the sums are those of one term after another.
+        np.add.at(room, documents, (heavy - divided).astype(np.float64))
+        candidates = np.flatnonzero(room)
+        return candidates, room[candidates]
 
     def _parts(self, wanted: _Term, start: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
         """Yield (documents, contributions) of a term in the block at `start`; documents are counted from there."""
@@ -227,14 +252,17 @@ class Index:
         found *= having.take(places) == numbers
         return found
 
-    def _best(self, candidates: NDArray[np.intp], scores: NDArray[np.float32], k: int) -> list[Hit]:
+    def _best(
+        self, candidates: NDArray[np.intp], scores: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the `k` best documents with their scores, best first."""
         # A partition drops most candidates in linear time. Ties with the k-th score stay, since ids decide them.
         if len(candidates) > k:
             least = np.partition(scores, len(scores) - k)[-k]
             kept = scores >= least
             candidates, scores = candidates[kept], scores[kept]
         order = np.lexsort((self._ranks[candidates], -scores))[:k]
-        return [Hit(int(candidates[place]), scores[place]) for place in order]
+        return candidates[order], scores[order]
 
 
 def _raised(

@@ -1,6 +1,6 @@
 """Coverage of the suite's interval: how often it contains the exact score, on many panels that differ in their seeds.
 
-    python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 15 CPU minutes
+    python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 25 CPU minutes
 
 The cells are those with a luck-adjusted score, besides `keys`. If the score of a reference has no luck in a cell, that
 is, if its exact standard error is 0, one panel serves all seeds.

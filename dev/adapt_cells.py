@@ -5,14 +5,15 @@
     python -m dev.adapt_cells --figure          # docs/images/adapt.png
 
 A candidate qualifies if its reachable headroom is at least `RATIO` standard errors of the luck-adjusted score, per
-hand, on a panel of the suite's size. The errors are the larger ones of the players `blind` and `myopic`. The chosen
-ones keep the half width of the suite's score within .05.
+hand, on a panel of the suite's size. The errors are the larger ones of the players `blind` and `myopic`, and exact if
+the game can be enumerated. The chosen ones keep the half width of the suite's score within .05.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.adaptation import exact_values, played_in, score_of
 from benchmarks.figures import blank, save
 from benchmarks.records.record_store import Records
+from dev.adapt_errors import score_moments
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 
@@ -44,6 +46,10 @@ RATIO = 4
 """Least reachable headroom of a cell, in standard errors."""
 PLAYERS = ("blind", "myopic")
 """Players whose standard errors count."""
+ROUNDING = 1e-6
+"""Standard error that is rounding."""
+PANELS = 10
+"""Number of panels for a standard error that is no exact one."""
 
 
 def _cell(game: str, pool: str, hands: int = 1, **options: Any) -> AdaptCell:
@@ -61,6 +67,12 @@ CANDIDATES: Mapping[str, AdaptCell] = {
     "kuhn, 1 hand": _cell("KuhnPoker", "kuhn/paper"),
     "kuhn, demo, 1 hand": _cell("KuhnPoker", "kuhn/demo"),
     "kuhn, demo, 2 hands": _cell("KuhnPoker", "kuhn/demo", 2),
+    "bargaining, 4 offers": _cell("Bargaining", "bargain/four"),
+    "bargaining, 2 offers": _cell("Bargaining", "bargain/four", offers=2),
+    "bargaining, 3 offers": _cell("Bargaining", "bargain/four", offers=3),
+    "bargaining, 1 hand": _cell("Bargaining", "bargain/mixed", offers=3),
+    "leduc, 1 hand": _cell("LeducPoker", "leduc/four"),
+    "leduc, 3 hands": _cell("LeducPoker", "leduc/four", 3),
     "leduc, soft": _cell("LeducPoker", "leduc/soft"),
     "encounters, five games": _cell("Encounters", "encounters/all"),
     "encounters, soft": _cell("Encounters", "encounters/soft", games=("stag", "offer", "throw")),
@@ -88,28 +100,35 @@ def candidate(name: str, cell: AdaptCell) -> dict[str, Any]:
         "score_error": None,
     }
     if not cell.control:
-        row["score_error"] = max(_score_error(name, cell, player) for player in PLAYERS)
+        # A cell with players of the game's own has no enumerable tree.
+        error = _played_error if cell.players else _exact_error
+        row["score_error"] = max(error(name, cell, player) for player in PLAYERS)
         row["error"] = row["score_error"] * (sum(row["sum"]) / EPISODES - row["blind"])
     return {**row, "seconds": round(time.process_time() - started, 1)}
 
 
-def _score_error(name: str, cell: AdaptCell, player: str) -> float:
-    """Return the standard error of the score of one of the references."""
+def _exact_error(name: str, cell: AdaptCell, player: str) -> float:
+    """Return the exact standard error of the score of one of the references."""
+    return score_moments(cell, exact_values(cell), player)[1]
+
+
+def _played_error(name: str, cell: AdaptCell, player: str) -> float:
+    """Return the standard error of the score of one of the references, from `PANELS` panels together."""
     spec = cell.agent(player)
     if spec is None:
         raise ValueError(f"{name} has no player {player}.")
-    setting = Setting(cell_panel(cell, META_EPISODES), name, {"memory": "history"})
+    setting = Setting(cell_panel(cell, PANELS * META_EPISODES), name, {"memory": "history"})
     with TemporaryDirectory() as folder:
         options = replace(PlayOptions(), out=Path(folder) / "run", baselines=False)
         measure(options, make_agent(spec), setting, spec)
         played = played_in(Records(Path(folder) / "run"), cell)
-    return stratified_error(score_of(name, cell, exact_values(cell), played).shares)[0]
+    return stratified_error(score_of(name, cell, exact_values(cell), played).shares)[0] * math.sqrt(PANELS)
 
 
 def _ratio(value: float | None, error: float | None) -> str:
     if value is None or error is None:
         return NOT_KNOWN
-    return "exact" if error < 1e-12 else f"{value / error:.1f}"
+    return "exact" if error < ROUNDING else f"{value / error:.1f}"
 
 
 def candidate_blocks(rows: list[dict[str, Any]]) -> list[Block]:
@@ -135,9 +154,10 @@ def candidate_blocks(rows: list[dict[str, Any]]) -> list[Block]:
         TextTable(columns, cells),
         "",
         "sum: mean over the episodes of the optimum for their sum. last: the optimum for the last episode, there.",
-        "score error: standard error of the luck-adjusted score, the larger one of the players blind and myopic.",
+        "score error: exact standard error of the luck-adjusted score, the larger one of the players blind and myopic.",
         "error: the same in the game's unit per hand. reach, explore: headroom in errors; exact: no luck is left.",
-        "n/a: a negative control. keys: SokobanControls, exact for 48 rooms.",
+        "n/a: a negative control. keys: SokobanControls, exact for 48 rooms; its error is from "
+        f"{PANELS} panels that were played.",
         f"Half width of the suite's score with these errors: {half:.3f}",
     ]
 

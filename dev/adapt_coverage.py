@@ -1,9 +1,9 @@
 """Coverage of the suite's interval: how often it contains the exact score, on many panels that differ in their seeds.
 
-    python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 15 CPU minutes
+    python -m dev.adapt_coverage --seeds 200    # benchmarks/results/adapt_coverage.txt; 200 seeds need 25 CPU minutes
 
-The cells are those with a luck-adjusted score, besides `keys`. Four of them have no luck, so one panel of these serves
-all seeds.
+The cells are those with a luck-adjusted score, besides `keys`. If the score of a reference has no luck in a cell, that
+is, if its exact standard error is 0, one panel serves all seeds.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, score_of, suite_score
 from benchmarks.exact.recorded_generator import WatchedGenerator
+from dev.adapt_errors import score_moments
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.registry import make_game
 
 TABLE = Path(__file__).parents[1] / "benchmarks" / "results" / "adapt_coverage.txt"
-SURE = ("dilemma", "dilemma3", "ultimatum", "offers")
-"""Cells without luck: every panel has the same score."""
 ADJUSTED = tuple(name for name, cell in CELLS.items() if not cell.control and not cell.players)
 """Cells with a luck-adjusted score whose ends are exact for all deals; those of `keys` are means over a sample."""
+ROUNDING = 1e-6
+"""Largest standard error, and distance of an interval from the exact score, that is rounding."""
 
 
 class Coverage(NamedTuple):
@@ -44,6 +45,8 @@ class Coverage(NamedTuple):
     seeds: int
     half: float
     """Mean half width of the intervals."""
+    luck: int
+    """Number of cells in which the score differs between panels."""
 
 
 def repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
@@ -74,48 +77,54 @@ def covered(scores: Sequence[Sequence[CellScore]], truth: float) -> tuple[int, f
     ends = [(one.low, one.high) for one in suites if one is not None and one.low is not None and one.high is not None]
     if len(ends) < len(scores):
         raise ValueError("A panel has no interval.")
-    return sum(low <= truth <= high for low, high in ends), float(np.mean([(high - low) / 2 for low, high in ends]))
+    count = sum(low - ROUNDING <= truth <= high + ROUNDING for low, high in ends)
+    return count, float(np.mean([(high - low) / 2 for low, high in ends]))
 
 
-def exact_score(name: str, reference: str) -> float:
-    """Return the exact score of `blind` or `myopic` in a cell."""
-    found = exact_values(CELLS[name])
-    blind, best = sum(found.blind_per_episode), sum(found.per_episode["sum"])
-    return 0.0 if reference == "blind" else (sum(found.per_episode["myopic"]) - blind) / (best - blind)
+def exact_score(name: str, reference: str) -> tuple[float, float]:
+    """Return the exact score of `blind`, `myopic` or `bayes` in a cell, and its standard error on one panel."""
+    # Every decision of the optimum for the sum has the regret 0.
+    return (1.0, 0.0) if reference == "bayes" else score_moments(CELLS[name], exact_values(CELLS[name]), reference)
 
 
 def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Coverage:
     """Return the coverage of the mean of cells.
 
     Args:
-        reference: `blind` or `myopic`.
+        reference: `blind`, `myopic` or `bayes`.
         seeds: Number of panels of each cell.
         names: Cells.
     """
-    played = {name: repeated(name, reference, 1 if name in SURE else seeds) for name in names}
-    scores = [[played[name][0 if name in SURE else seed] for name in names] for seed in range(seeds)]
-    truth = float(np.mean([exact_score(name, reference) for name in names]))
+    exact = {name: exact_score(name, reference) for name in names}
+    luck = {name: error > ROUNDING for name, (_, error) in exact.items()}
+    played = {name: repeated(name, reference, seeds if luck[name] else 1) for name in names}
+    scores = [[played[name][seed if luck[name] else 0] for name in names] for seed in range(seeds)]
+    truth = float(np.mean([score for score, _ in exact.values()]))
     count, half = covered(scores, truth)
-    return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half)
+    return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half, luck=sum(luck.values()))
 
 
 def table_of(found: Sequence[Coverage]) -> list[Block]:
     """Return the table of the coverages."""
-    rows = [[one.reference, f"{one.truth:.3f}", f"{one.covered} of {one.seeds}", f"{one.half:.3f}"] for one in found]
+    rows = [
+        [one.reference, f"{one.truth:.3f}", f"{one.covered} of {one.seeds}", f"{one.half:.3f}", str(one.luck)]
+        for one in found
+    ]
     return [
         f"Coverage of the 95% interval of the mean of {len(ADJUSTED)} cells, all with a luck-adjusted score,",
         f"on panels of {META_EPISODES} meta-episodes per cell that differ in their seeds",
         "",
-        TextTable(["agent", "score", "covered", "error"], rows),
+        TextTable(["agent", "score", "covered", "error", "cells"], rows),
         "",
         "score: the exact one. covered: intervals that contain it. error: mean half width of the intervals.",
+        "cells: those in which the score has luck, by its exact standard error. One panel serves all seeds elsewhere.",
     ]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200, help="number of panels of each cell (default: 200)")
-    parser.add_argument("--agents", default="blind,myopic", help="references, separated by commas (default: both)")
+    parser.add_argument("--agents", default="blind,myopic,bayes", help="references, separated by commas (default: all)")
     chosen = parser.parse_args()
     blocks = table_of([coverage(name, chosen.seeds) for name in chosen.agents.split(",")])
     write_atomically(TABLE, as_text(blocks))

@@ -233,7 +233,7 @@ class BayesSolution:
         # Backward induction: a hand's decisions need the values of the states before the next hand.
         for hand in reversed(range(len(meeting.hands))):
             # The last branch is the root, so its row is the value of the whole hand.
-            parts = [self._follow(hand, states)[:, -1] for states in meeting.parts(hand)]
+            parts = [self.follow(hand, states)[:, -1] for states in meeting.parts(hand)]
             self._values[hand] = np.concatenate(parts, axis=1)
         self.seconds = time.process_time() - started
 
@@ -247,7 +247,7 @@ class BayesSolution:
         """Return the value of each branch of a hand by the objective, times the branch's probability, (B,)."""
         # All decisions of a hand need the payoffs of the same state, so the last ones are cached.
         if self._asked[0] != (hand, state):
-            self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
+            self._asked = (hand, state), self.follow(hand, slice(state, state + 1))
         episode = self.meeting.episode_of[hand]
         worth: Floats = np.tensordot(self._weights[0, episode, episode:], self._asked[1][:, :, 0], 1)
         return worth
@@ -264,18 +264,30 @@ class BayesSolution:
         numbers = self.meeting.plans[hand].number
         options = branch.decisions[information_state]
         if self._asked[0] != (hand, state):
-            self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
+            self._asked = (hand, state), self.follow(hand, slice(state, state + 1))
         worth = self._asked[1]
         # `_best` expects (K - k, D, A, S); here there is one decision and one state.
         each = worth[:, None, [numbers[id(after)] for after in options.values()]]
         return list(options)[int(self._best(self.meeting.episode_of[hand])(each)[0, 0])]
 
-    def _follow(self, hand: int, states: slice) -> Floats:
+    def follow(self, hand: int, states: slice) -> Floats:
         """Return what each branch of a hand earns in each episode from k on, with optimal decisions, (K - k, B, S)."""
         following = self._values[hand + 1] if hand + 1 < len(self._values) else None
         earned = self.meeting.earned(hand, states, following)
         self.meeting.plans[hand].tree.decide(earned, self._best(self.meeting.episode_of[hand]))
         return earned
+
+    def choices(self, hand: int, states: slice) -> list[Places]:
+        """Return the best action of each decision in these states, (D, S) per group of `DecisionTree.decisions`."""
+        best, found = self._best(self.meeting.episode_of[hand]), list[Places]()
+
+        def noted(each: Floats) -> Places:
+            found.append(best(each))
+            return found[-1]
+
+        following = self._values[hand + 1] if hand + 1 < len(self._values) else None
+        self.meeting.plans[hand].tree.decide(self.meeting.earned(hand, states, following), noted)
+        return found
 
     def _best(self, episode: int) -> Best:
         """Return the function that chooses the best actions in an episode.

@@ -77,6 +77,7 @@ firm = partial(_made, high=7, low=7)
 for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
     register_opponent(f"bargain/{_name}", entry_point=f"{__name__}:{_name}", games=("Bargaining",), needs_game=True)
 register_pool("bargain/four", {f"bargain/{name}": 1 for name in ("fair", "greedy", "conceder", "boulware")})
+register_pool("bargain/mixed", {f"bargain/{name}": 1 for name in ("fair", "greedy", "conceder", "firm")})
 register_split(
     "bargain",
     Split(
@@ -87,5 +88,6 @@ register_split(
         heldout=dict.fromkeys(("bargain/firm", "uniform"), 1.0),
         heldout_about="one that never does, and one at random",
         seats=(0, 1),
+        headroom=(("bargain/mixed", {"offers": 3}),),
     ),
 )

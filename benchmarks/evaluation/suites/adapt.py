@@ -152,9 +152,11 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "bargaining": AdaptCell(
         game="Bargaining",
-        pool="bargain/four",
-        seed=109,
-        about="bargaining against four ways to concede",
+        pool="bargain/mixed",
+        options={"offers": 3},
+        hands=2,
+        seed=117,
+        about="bargaining over 3 offers, two hands an episode, against four ways to concede or not",
         counts=False,
     ),
     "kuhn": AdaptCell(
@@ -166,7 +168,12 @@ CELLS: Mapping[str, AdaptCell] = {
         about="Kuhn Poker, chips, three hands an episode",
     ),
     "leduc": AdaptCell(
-        game="LeducPoker", pool="leduc/four", seed=111, nash="cfr", about="Leduc Poker, chips, four archetypes"
+        game="LeducPoker",
+        pool="leduc/four",
+        hands=2,
+        seed=118,
+        nash="cfr",
+        about="Leduc Poker, chips, two hands an episode, four archetypes",
     ),
     "encounters": AdaptCell(
         game="Encounters",

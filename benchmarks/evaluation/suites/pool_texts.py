@@ -75,14 +75,14 @@ _TEXTS: Mapping[str, str] = {
         + " It does so with a probability of 85%, and makes each of the other two choices with 7.5%. Its first choice "
         "of an episode is random."
     ),
-    "bargain/four": (
+    "bargain/mixed": (
         _kinds(
             "four",
             (
                 "Wants 5 points throughout",
                 "Wants 10 - 3 t / n points",
                 "Wants 10 - 8 (t / n)^(1/3) points",
-                "Wants 10 - 7 (t / n)^4 points",
+                "Wants 7 points throughout",
             ),
         )
         + " Here n is the maximum number of offers, t is the number of offers that both players have made so far, and "

@@ -1,0 +1,123 @@
+"""Exact moments of the score of `blind` and `myopic` in a cell of the suite `adapt`, without playing.
+
+The score of a meta-episode is linear in the sum of its regrets. A pass over the states of belief, from the last hand to
+the first, finds the mean and the variance of this sum against each opponent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES, AdaptCell
+from benchmarks.evaluation.suites.panels import cell_panel
+from benchmarks.exact.adaptation import pool_of
+from mage_envs.registry import make_game, settings_of
+from opponents.exact import Headroom
+from opponents.exact.bayes import BayesSolution, Meeting, meetings
+from opponents.exact.learner_hands import Floats, Places
+from opponents.exact.plans import HandPlan
+
+Choices = Callable[[int, slice], Sequence[Places]]
+"""Function from a hand and states to the actions of a player, as `BayesSolution.choices`."""
+_TIE = 1e-10
+"""Difference below which two actions are equally good for the player `blind`."""
+
+
+def score_moments(cell: AdaptCell, found: Headroom, player: str) -> tuple[float, float]:
+    """Return the exact score of a player, and its standard error on a panel of the suite's size.
+
+    Args:
+        cell: Cell with a luck-adjusted score.
+        found: Its exact values.
+        player: `blind` or `myopic`.
+    """
+    game, pool = make_game(cell.game, **cell.options), pool_of(cell)
+    counts = Counter((task.opponent, task.seat) for task in cell_panel(cell, META_EPISODES).tasks())
+    seat = settings_of(cell.game).seat or "alternate"
+    regret = variance = 0.0
+    for meeting in meetings(game, pool, episodes=EPISODES, hands=cell.hands, seat=seat):
+        chosen = blind_choices(meeting) if player == "blind" else BayesSolution(meeting, "myopic").choices
+        # In a series of tasks, each opponent has several entries: one for each order of the tasks.
+        orders = meeting.stages[0].beliefs.reshape(len(pool), -1)
+        parts = regret_moments(meeting, BayesSolution(meeting, "sum"), chosen).reshape(2, *orders.shape)
+        means, squares = (parts * orders).sum(axis=2) / orders.sum(axis=1)
+        for name, weight, mean, square in zip(pool.entries, pool.weights, means, squares, strict=True):
+            share = weight / len(cell.seats)
+            regret += share * mean
+            # Rounding may leave a variance of 0 slightly negative.
+            variance += share**2 * max(square - mean**2, 0.0) / counts[str(name), meeting.seats[0]]
+    width = cell.hands * (sum(found.per_episode["sum"]) - sum(found.blind_per_episode))
+    return 1 - regret / width, variance**0.5 / width
+
+
+def blind_choices(meeting: Meeting) -> Choices:
+    """Return the choices of the best play of each hand under the prior."""
+
+    def choices(hand: int, states: slice) -> list[Places]:
+        tree, found = meeting.plans[hand].tree, list[Places]()
+
+        def best(each: Floats) -> Places:
+            # The first of equally good actions, as in `BlindPolicy`.
+            found.append((each[0] >= each[0].max(axis=1, keepdims=True) - _TIE).argmax(axis=1))
+            return found[-1]
+
+        tree.decide((tree.payoff @ meeting.stages[0].beliefs)[None], best)
+        return found
+
+    return choices
+
+
+def regret_moments(meeting: Meeting, optimum: BayesSolution, choices: Choices) -> Floats:
+    """Return the means of a player's sum of regrets and of its square against each opponent, (2, N).
+
+    Args:
+        meeting: Hands and states.
+        optimum: Solution of the credit `sum`, by which decisions are judged.
+        choices: Choices of the player.
+    """
+    found = np.zeros((2, len(meeting.stages[0].beliefs), 1))
+    for hand in reversed(range(len(meeting.hands))):
+        plan, stage = meeting.plans[hand], meeting.stages[hand]
+        made = np.zeros((2, *stage.beliefs.shape))
+        for states in meeting.parts(hand):
+            worth, beliefs = optimum.follow(hand, states).sum(axis=0), stage.beliefs[:, states]
+            lost, met = _walk(plan, worth, beliefs, choices(hand, states))
+            # Most endings are off the player's way.
+            on = met[plan.ends].any(axis=1)
+            ends, tells = plan.ends[on], plan.tells[on]
+            weight, regret = plan.weight[on, None] * met[ends], lost[ends]
+            # After the last hand there is one state, in which nothing is lost.
+            after = stage.after[tells][:, states] if len(stage.after) else np.zeros(regret.shape, np.intp)
+            for i, (mean, square) in enumerate(zip(*found, strict=True)):
+                chance, later = weight * plan.evidence[tells, i, None], mean[after]
+                made[0, i, states] = (chance * (regret + later)).sum(axis=0)
+                made[1, i, states] = (chance * (regret**2 + 2 * regret * later + square[after])).sum(axis=0)
+        found = made
+    return found[:, :, 0]
+
+
+def _walk(plan: HandPlan, worth: Floats, beliefs: Floats, choices: Sequence[Places]) -> tuple[Floats, Floats]:
+    """Return the regret of a player on its way to each branch, and 1 for each branch that it plays to, (B, S) each.
+
+    Args:
+        plan: The hand.
+        worth: Value of each branch, times its probability, (B, S).
+        beliefs: Probability of each opponent, (N, S).
+        choices: Actions of the player.
+    """
+    lost, met, reached = np.zeros_like(worth), np.zeros_like(worth), plan.reached()
+    # The root is the last branch.
+    met[-1] = 1
+    # A group of decisions precedes the groups that lead to it.
+    for (options, starts, branches), chosen in reversed(list(zip(plan.tree.decisions, choices, strict=True))):
+        branch = np.repeat(branches, np.diff([*starts, len(options)]))
+        mass = reached[options[:, 0]] @ beliefs
+        each = worth[options]
+        # A decision that no opponent leads to has no regret.
+        regret = np.divide(each.max(axis=1, keepdims=True) - each, mass[:, None], where=mass[:, None] > 0, out=0 * each)
+        lost[options] = lost[branch][:, None] + regret
+        met[options] = met[branch][:, None] * (chosen[:, None] == np.arange(options.shape[1])[:, None])
+    return lost, met

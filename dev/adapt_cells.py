@@ -1,7 +1,7 @@
 """Compute the table of candidates for the suite `adapt`, and the rows of its references.
 
     python -m dev.adapt_cells                   # benchmarks/results/adapt_cells.txt and .json
-    python -m dev.adapt_cells --references      # benchmarks/results/adapt.txt, and the rows of mage adapt
+    python -m dev.adapt_cells --references      # benchmarks/results/adapt.txt, its records, the rows of mage adapt
     python -m dev.adapt_cells --figure          # docs/images/adapt.png
 
 A candidate qualifies if its reachable headroom is at least `RATIO` standard errors of the luck-adjusted score, per
@@ -36,11 +36,11 @@ from benchmarks.exact.adaptation import exact_values, played_in, score_of
 from benchmarks.figures import blank, save
 from benchmarks.records.record_store import Records
 from dev.adapt_errors import score_moments
+from dev.adapt_records import FULL_ARCHIVE, STORED, pack
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
-STORED = Path(__file__).parents[1] / "benchmarks" / "evaluation" / "suites" / "adapt_references.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "adapt.png"
 RATIO = 4
 """Least reachable headroom of a cell, in standard errors."""
@@ -175,18 +175,19 @@ def candidates() -> None:
 
 
 def references() -> None:
-    """Play the references and write their rows."""
+    """Play the references, and write their rows and records."""
     found: dict[str, dict[str, Any]] = {}
-    for reference in REFERENCES:
-        started = time.process_time()
-        with TemporaryDirectory() as folder:
-            if status := mage(["adapt", f"policy:{reference}", "--out", f"{folder}/run", "--json"]):
+    with TemporaryDirectory() as folder:
+        for reference in REFERENCES:
+            started = time.process_time()
+            if status := mage(["adapt", f"policy:{reference}", "--out", f"{folder}/{reference}", "--json"]):
                 raise RuntimeError(f"{reference}: mage adapt ended with status {status}.")
-            told = json.loads((Path(folder) / "run" / "adapt.json").read_text("utf-8"))
-        [condition] = told["conditions"].values()
-        cells = {one["cell"]: one["score"] or one["last"] for one in condition["cells"]}
-        found[reference] = {**cells, "mean": condition["score"]}
-        sys.stderr.write(f"{reference}: {time.process_time() - started:.0f} CPU seconds\n")
+            told = json.loads((Path(folder) / reference / "adapt.json").read_text("utf-8"))
+            [condition] = told["conditions"].values()
+            cells = {one["cell"]: one["score"] or one["last"] for one in condition["cells"]}
+            found[reference] = {**cells, "mean": condition["score"]}
+            sys.stderr.write(f"{reference}: {time.process_time() - started:.0f} CPU seconds\n")
+        pack(Path(folder), FULL_ARCHIVE, REFERENCES)
     write_atomically(STORED, json.dumps(found, indent=1) + "\n")
     blocks = reference_blocks(found)
     write_atomically(RESULTS / "adapt.txt", as_text(blocks))

@@ -1,10 +1,12 @@
-"""Records of the reference rows of `adapt-mini`, in one archive, and the table that is computed from them.
+"""Records of the reference rows of `adapt` and `adapt-mini`, in one archive each, and the scores that follow from them.
 
-    python -m dev.adapt_records --pack RUNS     # write the archive from RUNS/NAME of mage adapt --out
-    python -m dev.adapt_records                 # validate and replay all records, and write adapt_mini.txt
+    python -m dev.adapt_records --pack RUNS     # write the archive of adapt-mini from RUNS/NAME of mage adapt --out
+    python -m dev.adapt_records                 # validate and replay its records, and write adapt_mini.txt
+    python -m dev.adapt_records --suite adapt   # the same for adapt, whose scores must be those of mage adapt's rows
 
-The archive has no scores and no reports, because both follow from the records. It stores the shards of a run without
-their own compression, so that equal prompts of all runs are compressed together. `unpack` restores the folders.
+`python -m dev.adapt_cells --references` writes the archive of `adapt`. An archive has no scores and no reports, because
+both follow from the records. It stores the shards of a run without their own compression, so that equal prompts of all
+runs are compressed together. `unpack` restores the folders.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import json
 import sys
 import tarfile
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.__main__ import main as mage
-from benchmarks.evaluation.suites.adapt import MINI
+from benchmarks.evaluation.suites.adapt import MINI, REFERENCES
 from benchmarks.evaluation.tables.sentence import share, share_text
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from benchmarks.exact.adaptation import stored_scores, suite_memory, suite_score
@@ -29,7 +32,14 @@ from mage_envs.files.atomic import write_atomically
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 ARCHIVE = RESULTS / "adapt_records.tar.xz"
+"""Records of `adapt-mini`."""
+FULL_ARCHIVE = RESULTS / "adapt_full_records.tar.xz"
+"""Records of `REFERENCES` in all cells."""
+STORED = Path(__file__).parents[1] / "benchmarks" / "evaluation" / "suites" / "adapt_references.json"
+"""Scores of `REFERENCES`, which `mage adapt` shows beside those of an agent."""
 TABLE = RESULTS / "adapt_mini.txt"
+ROUNDING = 1e-9
+"""Difference of two scores that is rounding."""
 PACKED = ".jsonl"
 """Suffix of a shard in the archive, in place of `.jsonl.gz`."""
 ROWS = {
@@ -46,21 +56,19 @@ ROWS = {
 """Name of a row to its description."""
 
 
-def pack(runs: Path) -> None:
-    """Write the archive from the folders `runs`/NAME."""
-    with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
-        for name in ROWS:
+def pack(runs: Path, file: Path = ARCHIVE, names: Sequence[str] = tuple(ROWS)) -> None:
+    """Write an archive of the folders `runs`/NAME."""
+    with tarfile.open(file, "w:xz", preset=9) as archive:
+        for name in names:
             folder = runs / name
             plan = read_suite(folder)
             if plan is None:
-                raise ValueError(
-                    f"{folder} holds no suite. Play it with mage adapt … --suite adapt-mini --out {folder}."
-                )
+                raise ValueError(f"{folder} holds no suite. Play it with mage adapt … --suite SUITE --out {folder}.")
             _add(archive, f"{name}/{SUITE}", (folder / SUITE).read_bytes())
             for run in plan["runs"]:
-                for file in (RUN, ROOT):
-                    if (path := folder / run["folder"] / file).exists():
-                        _add(archive, f"{name}/{run['folder']}/{file}", path.read_bytes())
+                for about in (RUN, ROOT):
+                    if (path := folder / run["folder"] / about).exists():
+                        _add(archive, f"{name}/{run['folder']}/{about}", path.read_bytes())
                 for path in sorted((folder / run["folder"] / EPISODES).glob("*.jsonl.gz")):
                     inside = path.relative_to(runs).as_posix().removesuffix(".gz")
                     _add(archive, inside, gzip.decompress(path.read_bytes()))
@@ -73,9 +81,9 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(entry, io.BytesIO(content))
 
 
-def unpack(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
-    """Restore the folders of these rows below `folder`."""
-    with tarfile.open(ARCHIVE) as archive:
+def unpack(folder: Path, names: Sequence[str] = tuple(ROWS), file: Path = ARCHIVE) -> None:
+    """Restore the folders of these rows of an archive below `folder`."""
+    with tarfile.open(file) as archive:
         members = [one for one in archive.getmembers() if one.name.partition("/")[0] in names]
         archive.extractall(folder, members, filter="data")
     for path in folder.rglob(f"*/{EPISODES}/*{PACKED}"):
@@ -113,23 +121,40 @@ def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
     ]
 
 
-def verified(folder: Path) -> None:
-    """Validate and replay all rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
-    for name in ROWS:
+def verified(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
+    """Validate and replay rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
+    for name in names:
         for check in (["validate"], ["replay", "--verify"]):
             if mage([*check, str(folder / name)]):
                 raise ValueError(f"mage {' '.join(check)} does not accept the records of {name}.")
 
 
+def check_references(folder: Path, names: Sequence[str] = REFERENCES) -> None:
+    """Raise ValueError if the records below `folder` have other scores than `STORED`."""
+    stored = json.loads(STORED.read_text("utf-8"))
+    for name in names:
+        [found] = stored_scores(folder / name).values()
+        for one in found:
+            mean = (one.score or one.last).mean
+            if abs(mean - stored[name][one.cell]["mean"]) > ROUNDING:
+                raise ValueError(f"{name}, {one.cell}: the records have the score {mean}, {STORED.name} another one.")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, metavar="RUNS", help="write the archive from the folders of the rows")
+    parser.add_argument("--suite", choices=("adapt", "adapt-mini"), default="adapt-mini", help="suite to verify")
     chosen = parser.parse_args()
     if chosen.pack:
         pack(chosen.pack)
-    else:
-        with TemporaryDirectory() as made:
+        raise SystemExit
+    with TemporaryDirectory() as made:
+        if chosen.suite == "adapt":
+            unpack(Path(made), REFERENCES, FULL_ARCHIVE)
+            verified(Path(made), REFERENCES)
+            check_references(Path(made))
+        else:
             unpack(Path(made))
             verified(Path(made))
             write_atomically(TABLE, as_text(table_of(Path(made))))
-        sys.stdout.write(TABLE.read_text("utf-8"))
+            sys.stdout.write(TABLE.read_text("utf-8"))

@@ -1,11 +1,17 @@
-"""The committed records of the reference rows of `adapt-mini`."""
+"""The committed records of the reference rows of `adapt` and `adapt-mini`."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import tarfile
 
+import pytest
+
 from benchmarks.__main__ import main
-from dev.adapt_records import ARCHIVE, ROWS, TABLE, table_of, unpack
+from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES
+from benchmarks.records.record_store import SUITE, read_suite
+from dev.adapt_records import ARCHIVE, FULL_ARCHIVE, ROWS, TABLE, check_references, table_of, unpack, verified
 from mage_envs.cli.tables import as_text
 
 
@@ -25,3 +31,32 @@ def test_the_records_of_a_row_are_valid_and_give_its_scores(tmp_path, capsys):
     [row] = [line for line in as_text(table_of(tmp_path, ["words"])).splitlines() if line.startswith("words ")]
     [stored] = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("words ")]
     assert row.split() == stored.split()
+
+
+def test_the_records_of_the_whole_suite_have_all_cells_and_give_the_stored_scores(tmp_path):
+    assert FULL_ARCHIVE.stat().st_size < 2_000_000
+    with tarfile.open(FULL_ARCHIVE) as archive:
+        runs = {tuple(one.name.split("/")[:2]) for one in archive.getmembers() if one.name.count("/") > 1}
+    expected = {(name, cell) for name in REFERENCES for cell in CELLS if CELLS[cell].agent(name)}
+    assert runs == expected
+    unpack(tmp_path, ["nash", "blind"], FULL_ARCHIVE)
+    for name in ("nash", "blind"):
+        plan = read_suite(tmp_path / name)
+        assert plan is not None
+        # All cells take minutes: `python -m dev.adapt_records --suite adapt`.
+        few = [run for run in plan["runs"] if run["folder"].split("/")[0] in ("ultimatum", "success")]
+        (tmp_path / name / SUITE).write_text(json.dumps(plan | {"runs": few}))
+    check_references(tmp_path, ["nash", "blind"])
+    # Records of another player do not pass for these.
+    shutil.rmtree(tmp_path / "nash")
+    shutil.copytree(tmp_path / "blind", tmp_path / "nash")
+    with pytest.raises(ValueError, match="nash, ultimatum"):
+        check_references(tmp_path, ["nash"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_records_of_the_whole_suite_are_valid(tmp_path):
+    unpack(tmp_path, REFERENCES, FULL_ARCHIVE)
+    verified(tmp_path, REFERENCES)
+    check_references(tmp_path)

@@ -10,7 +10,8 @@ from mage_envs.games.sokoban.level import Level, parse_board
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
 from opponents.exact.bayes import check_lengths
-from opponents.solo.wirings import ALL, NOTHING, RoomPayoffs, RoomValues, best_learner, split
+from opponents.solo.key_learner import RoomPayoffs, best_learner
+from opponents.solo.wirings import ALL, NOTHING, RoomValues, split
 
 Values = RoomValues | RoomPayoffs
 """Values of the keys in a room."""

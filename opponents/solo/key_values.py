@@ -13,15 +13,8 @@ from opponents.exact.learner_hands import Floats
 from opponents.exact.regret import HandRegret, PlayedHand
 from opponents.exact.tree import Objective
 from opponents.pools import OpponentPool
-from opponents.solo.wirings import (
-    ALL,
-    KeyLearner,
-    RoomPayoffs,
-    RoomValues,
-    best_learner,
-    boards_of,
-    canonical,
-)
+from opponents.solo.key_learner import KeyLearner, RoomPayoffs, best_learner, boards_of
+from opponents.solo.wirings import ALL, RoomValues, canonical
 
 _LEFT = "\nKeys left: "
 

@@ -177,7 +177,7 @@ def test_the_contract() -> None:
 def found():
     """Exact values at slack 2 and slack 0, for fewer rooms than the command has."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("opponents.solo.wirings.ROOMS", 12)
+    patch.setattr("opponents.solo.key_learner.ROOMS", 12)
     yield {slack: headroom(SokobanControls(slack=slack), "pool:controls/all") for slack in (2, 0)}
     patch.undo()
 
@@ -259,7 +259,7 @@ def test_the_player_bayes_and_the_prices_of_decisions_are_exact(rooms: int, monk
     cell = CELLS["keys"]
     few = SokobanControls(**cell.options).rooms(np.random.default_rng(7), rooms)
     # Every room counts twice, because a standard error needs two rooms.
-    monkeypatch.setattr("opponents.solo.wirings.ROOMS", 2 * rooms)
+    monkeypatch.setattr("opponents.solo.key_learner.ROOMS", 2 * rooms)
     monkeypatch.setattr(SokobanControls, "rooms", lambda self, rng, count: few * 2)
     found = exact_values(cell)
     # One task for each wiring. The rooms of the series replace those of its seed.

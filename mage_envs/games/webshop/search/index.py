@@ -28,7 +28,7 @@ _SPARSE = 16
 _BLOCK = 1 << 17
 """Number of documents per block; a block is scored at once."""
 _PART = 1 << 13
-"""Number of postings per read. A block with fewer postings of a query is scored without pruning."""
+"""Number of postings per read."""
 _KEPT_WORDS = 4096
 """Number of words of recent queries with a cached term, and of terms with a cached weight."""
 _NO_SCORES: NDArray[np.float64] = np.zeros(0)
@@ -178,8 +178,6 @@ class Index:
         # the remaining terms cannot reach together, a document without an earlier term cannot be among the best. Then
         # the remaining terms are looked up only in the candidates.
         room.fill(0.0)
-        if 0 < sum(term.last - term.first for term in wanted) <= _PART:
-            return *self._summed(start, wanted, room), floor
         taken = 0
         while taken < len(wanted) and left[taken] * _MARGIN >= floor:
             best = _NO_SCORES
@@ -199,20 +197,6 @@ class Index:
             kept = found > (floor - left[position + 1]) / _MARGIN
             candidates, found = candidates[kept], found[kept]
         return candidates, found, floor
-
-    def _summed(
-        self, start: int, wanted: list[_Term], room: NDArray[np.float64]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return all documents of the block at `start` with a term, and their scores. `room` must be zero."""
-        some = [slice(term.first, term.last) for term in wanted]
-        documents = np.concatenate([self._documents[one] for one in some], dtype=np.intp)
-        documents -= start
-        heavy = np.repeat([term.weight for term in wanted], [term.last - term.first for term in wanted])
-        divided = heavy / self._divisors.take(np.concatenate([self._pairs[one] for one in some]))
-        # `add.at` adds in the order of the terms, so the sums are those of one term after another.
-        np.add.at(room, documents, (heavy - divided).astype(np.float64))
-        candidates = np.flatnonzero(room)
-        return candidates, room[candidates]
 
     def _parts(self, wanted: _Term, start: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
         """Yield (documents, contributions) of a term in the block at `start`; documents are counted from there."""

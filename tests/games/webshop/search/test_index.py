@@ -49,15 +49,8 @@ def by_the_formula(documents: Sequence[tuple[str, str]], query: str, k: int) -> 
     st.lists(st.lists(st.sampled_from(WORDS), max_size=40), max_size=60),
     st.lists(st.sampled_from([*WORDS, "zebra"]), min_size=1, max_size=8),
     st.integers(1, 12),
-    st.sampled_from([4, index._PART]),
 )
-def test_the_best_are_those_of_the_formula(bags: list[list[str]], query: list[str], k: int, part: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "_PART", part)
-        _compare_with_the_formula(bags, query, k)
-
-
-def _compare_with_the_formula(bags: list[list[str]], query: list[str], k: int) -> None:
+def test_the_best_are_those_of_the_formula(bags: list[list[str]], query: list[str], k: int) -> None:
     documents = [(f"{number * 37 % 101:03d}", " ".join(bag)) for number, bag in enumerate(bags)]
     index = index_of(documents)
     hits = index.hits(" ".join(query), k)
@@ -68,9 +61,7 @@ def _compare_with_the_formula(bags: list[list[str]], query: list[str], k: int) -
     assert everything == sorted(everything, key=lambda hit: (-hit.score, documents[hit.document][0]))
 
 
-def test_pruning_changes_nothing_in_a_large_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The queries have about 2,000 postings each, and fewer than `_PART` would not be pruned.
-    monkeypatch.setattr(index, "_PART", 64)
+def test_pruning_changes_nothing_in_a_large_index() -> None:
     rng = np.random.default_rng(0)
     names = np.array([f"w{number}" for number in range(400)])
     ranks = np.minimum(rng.geometric(0.02, (3000, 40)) - 1, 399)

@@ -28,6 +28,9 @@ FAILURES = [mode for mode in MODES if mode.kind not in (ANSWER, OVERFLOW, *NO_TE
 OTHERS = [mode for mode in MODES if mode.kind in (ANSWER, OVERFLOW, *NO_TEXT)]
 ONE_EPISODE = ("--env", "mage/KuhnPoker-Meta-v0", "--num-episodes", "1")
 
+HONEST = 3
+"""Attempts where nothing may fail: the server ends a connection after its answer, and a request may just miss that."""
+
 Start = Callable[[Iterable[Mode]], HostileServer]
 
 
@@ -46,8 +49,8 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         server.stop()
 
 
-def model(server: HostileServer, deadline: int = 1) -> str:
-    return f"llm:m@{server.url(MIXED)},deadline={deadline},attempts=1,cache=off"
+def model(server: HostileServer, deadline: int = 1, attempts: int = 1) -> str:
+    return f"llm:m@{server.url(MIXED)},deadline={deadline},attempts={attempts},cache=off"
 
 
 def status(words: list[str]) -> int | str | None:
@@ -100,7 +103,17 @@ def test_an_agent_that_says_nothing_or_says_it_oddly(
 ) -> None:
     """Nothing fails. Answers without text are no invalid moves, and every table counts them."""
     server, out = start(OTHERS), tmp_path / "run"
-    words = ["eval", model(server, 3), *ONE_EPISODE, "--opponents", "kuhn/nash", "--rows", "64", "--out", str(out)]
+    words = [
+        "eval",
+        model(server, 3, HONEST),
+        *ONE_EPISODE,
+        "--opponents",
+        "kuhn/nash",
+        "--rows",
+        "64",
+        "--out",
+        str(out),
+    ]
     assert main(words) == 0
     assert not server.plan
     assert not (out / "failures.jsonl").exists()
@@ -145,7 +158,7 @@ def test_an_opponent_that_says_nothing(start: Start, tmp_path: Path, capsys: pyt
     """It is asked again; the records tell why, and are replayed."""
     plan = [mode for mode in OTHERS if mode.kind in NO_TEXT]
     server, out = start(plan), tmp_path / "run"
-    words = ["eval", "scripted:first", *ONE_EPISODE, "--opponents", f"{model(server, 3)};", "--rows", "40"]
+    words = ["eval", "scripted:first", *ONE_EPISODE, "--opponents", f"{model(server, 3, HONEST)};", "--rows", "40"]
     assert main([*words, "--out", str(out)]) == 0
     assert not server.plan
     calls = [call for line in Records(out).lines.values() for call in line.get("opponent_calls", ())]

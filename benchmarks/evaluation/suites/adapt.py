@@ -178,9 +178,9 @@ CELLS: Mapping[str, AdaptCell] = {
     "encounters": AdaptCell(
         game="Encounters",
         pool="encounters/all",
-        options={"games": ("stag", "offer", "throw")},
-        seed=112,
-        about="one person in a stag hunt, in the ultimatum game and in rock, paper, scissors",
+        options={"games": ("chicken", "offer", "throw")},
+        seed=119,
+        about="one person in chicken, in the ultimatum game and in rock, paper, scissors",
     ),
     "keys": AdaptCell(
         game="SokobanControls",

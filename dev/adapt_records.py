@@ -51,7 +51,7 @@ ROWS = {
     "bayes": "optimum for the sum of the episodes",
     "words": "mage train --model words, 150 rollouts in the game of ultimatum and soft; plays its own game alone",
     "demo": "the model of make demo, trained on another pool with revealed cards; plays its own game alone",
-    "smollm2": "SmolLM2-135M-Instruct (Q4_1) as it is, by llama.cpp, max_tokens=64, --max-minutes 13; pool described",
+    "smollm2": "SmolLM2-135M-Instruct (Q4_1) as it is, by llama.cpp, max_tokens=64; pool described",
 }
 """Name of a row to its description."""
 

@@ -75,8 +75,8 @@ CANDIDATES: Mapping[str, AdaptCell] = {
     "leduc, 3 hands": _cell("LeducPoker", "leduc/four", 3),
     "leduc, soft": _cell("LeducPoker", "leduc/soft"),
     "encounters, five games": _cell("Encounters", "encounters/all"),
-    # Myopic play loses nearly everything in 3% of the meta-episodes of this one, and in none of 29% of the panels. So
-    # the intervals of such panels are too narrow.
+    # Myopic play loses nearly everything in 3% of these meta-episodes. 29% of the panels contain none of them, so their
+    # intervals are too narrow.
     "encounters, stag": _cell("Encounters", "encounters/all", games=("stag", "offer", "throw")),
     "encounters, soft": _cell("Encounters", "encounters/soft", games=("chicken", "offer", "throw")),
 }

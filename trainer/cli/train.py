@@ -369,7 +369,10 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         others = trainer.population is not None
         print_report(summary.summarise_run(out))
         # Not part of the report, which would wrap a long command.
-        print(summary.commands(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
+        planned = trainer.args.max_rollouts
+        complete = planned is not None and trainer.progress.rollouts >= planned
+        length = summary.RunLength(planned if complete else None, steps, interrupted)
+        print(summary.commands(out, trainer.play, arguments, length, others), end="")
     return 130 if interrupted else 0
 
 

@@ -216,7 +216,7 @@ WORDS: Fields = {
     "uniform_legal_coef": 0.06,
     "uniform_legal_coef_end": 0.006,
     "entropy_coef": 0.0,
-    "save_strategy": "no",
+    "save_total_limit": 2,
 }
 """Fields that `--model words` sets unless a flag or a file does. They are applied before a preset."""
 

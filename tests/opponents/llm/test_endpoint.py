@@ -409,8 +409,8 @@ def test_an_interrupt_while_a_call_starts_cancels_it(server: Server, connect: Co
         trouble(handler, body)
 
     server.troubles = [answer_second] * 2
+    sys.setprofile(interrupt)  # as Ctrl-C at the end of this function
     with pytest.raises(KeyboardInterrupt):
-        sys.setprofile(interrupt)  # as Ctrl-C at the end of this function
         endpoint.generate([ask("x")])
     endpoint.submit(ask("y"))
     # A call that goes on would hold the only slot for 60 s.

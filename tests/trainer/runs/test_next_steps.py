@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs.loading import imports
 from tests.processes import ROOT
 from tests.test_readme import blocks, marked
 from tests.trainer.tiny_runs import TINY, flags
@@ -18,6 +19,11 @@ from trainer.runs.summary import RunLength, commands
 SMALL = flags(groups_per_rollout=1, updates_per_rollout=1, num_episodes=2)
 KUHN = ("--preset", "mage-kuhn", *TINY, *SMALL)
 WORDS = ("--model", "words", "--env_id", "mage/Ultimatum-Meta-v0", *SMALL, "--num_generations", "2")
+
+
+@pytest.fixture(autouse=True)
+def _no_modules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "_IMPORTED", [])
 
 
 def next_steps(printed: str) -> dict[str, list[str]]:

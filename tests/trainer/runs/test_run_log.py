@@ -107,7 +107,7 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = (*RUN, "--max_rollouts", "2", "--output_dir", "run", "--save_strategy", "no", "--log_transcripts", "1")
+    given = (*RUN, "--max_rollouts", "2", "--output_dir", "run", "--log_transcripts", "1")
     assert main(list(given)) == 0
     shown = capsys.readouterr()
     lines = [line for line in shown.err.splitlines() if line]

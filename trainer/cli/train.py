@@ -195,6 +195,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     from trainer.cli import preflight
     from trainer.cli.arguments import ScriptArguments, parse_args
     from trainer.config.run_settings import RunSettings
+    from trainer.trl.setup import is_own
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
@@ -208,6 +209,9 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         script, config, model = typed.parsed(MAGEConfig)
     else:
         script, config, model = typed.parsed(RunSettings)
+    if typed.model_defaults and not is_own(config.env_id):
+        typed.is_foreign = True
+        script, config, model = typed.parsed(type(config))
     if typed.model_defaults:
         _say_suited(
             {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}, config

@@ -14,7 +14,7 @@ from benchmarks.evaluation.tables.layout import spread
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, way_text
 from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
 from benchmarks.exact.regret import report_of
-from benchmarks.play.remarks import MIN_HANDS, remarks
+from benchmarks.play.remarks import MIN_HANDS, remarks, too_few
 from benchmarks.play.sitting import Sitting
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game, NotEnumerable
@@ -189,13 +189,15 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         ["luck-adjusted", *(spread(one, False) for one in adjusted)],
         *([name, *map(number, row)] for name, row in (("blind", blind), ("Bayes-optimal", optimal), ("known", known))),
     ]
-    few = sum(len(one.hands) for one in judged) < MIN_HANDS
+    hands = sum(len(one.hands) for one in judged)
+    few = hands < MIN_HANDS
     counts = "" if few else " The share counts this value."
     notes = [f"luck-adjusted: without the luck of cards and replies.{counts}", single]
     if optimal[-1] is None:
         notes.append(f"{NOT_KNOWN}: the pool has too many states of belief.")
     if few:
-        return EndTable(columns, rows, "", remarks(played, judged, setting.pool, player), notes)
+        texts = remarks(played[-1], judged[-1], setting.pool, player)
+        return EndTable(columns, rows, "", [*texts, too_few(hands)], notes)
     if optimal[-1] is not None and share is None:
         notes.append(f"{NOT_KNOWN}: blind and Bayes-optimal play earn the same in the last episode.")
     return EndTable(columns, rows, way_text(share), [], notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from benchmarks.exact.judged_hands import JudgedMetaEpisode
@@ -30,31 +30,30 @@ class DecisionCost(NamedTuple):
     """Its posterior probability."""
 
 
-def remarks(
-    played: Sequence[Sitting], judged: Sequence[JudgedMetaEpisode], pool: Mapping[str, float], player: str
-) -> list[str]:
-    """Return sentences on the most expensive decisions, in the order of play.
+def remarks(played: Sitting, judged: JudgedMetaEpisode, pool: Mapping[str, float], player: str) -> list[str]:
+    """Return sentences on the most expensive decisions of a meta-episode, in the order of play.
 
     Args:
-        played: Finished meta-episodes.
-        judged: The same with their regrets.
+        played: Finished meta-episode.
+        judged: The same with the regret of its decisions.
         pool: Weights of the opponents by name.
         player: Name of the player.
     """
-    unit = played[0].spec.unit
-    decisions = [cost for sitting, one in zip(played, judged) for cost in decision_costs(sitting, one, pool)]
-    dear = sorted((one for one in decisions if one.cost >= LEAST_COST), key=lambda one: -one.cost)[:MAX_REMARKS]
+    decisions = list(decision_costs(played, judged, pool))
+    least = max(sorted((one.cost for one in decisions), reverse=True)[:MAX_REMARKS][-1:], default=0.0)
     subject = player.capitalize() if player == "you" else player
-    hands = sum(len(one.hands) for one in judged)
     texts = [
-        f"{one.heading}: {subject} played {one.action} ({one.situation}). That cost {one.cost:.2f} {unit} here; "
-        f"the opponent was probably {one.opponent}, {one.chance:.0%}."
+        f"{one.heading}: {subject} played {one.action} ({one.situation}). That cost {one.cost:.2f} {played.spec.unit} "
+        f"here; the opponent was probably {one.opponent}, {one.chance:.0%}."
         for one in decisions
-        if one in dear
-    ]
-    if not texts:
-        texts = ["No decision cost anything, given what could be known of the opponent."]
-    return [*texts, f"Too few hands for a percentage: {hands}. It is printed from {MIN_HANDS} on."]
+        if one.cost >= max(least, LEAST_COST)
+    ][:MAX_REMARKS]
+    return texts or ["No decision cost anything, given what could be known of the opponent."]
+
+
+def too_few(hands: int) -> str:
+    """Return the sentence on a percentage that is not printed."""
+    return f"Too few hands for a percentage: {hands}. It is printed from {MIN_HANDS} on."
 
 
 def decision_costs(sitting: Sitting, judged: JudgedMetaEpisode, pool: Mapping[str, float]) -> Iterator[DecisionCost]:

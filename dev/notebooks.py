@@ -1,0 +1,47 @@
+"""Execute the notebooks and store them with their outputs: `python -m dev.notebooks [NAME ...]`, in minutes.
+
+The cell that installs the package is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parent.parent / "examples" / "notebooks"
+TIMEOUT_S = 1200
+"""Timeout of a cell in seconds."""
+
+
+def store_outputs(path: Path) -> None:
+    """Execute a notebook in an empty folder, and write it with its outputs."""
+    notebook = nbformat.read(path, as_version=4)
+    with TemporaryDirectory() as folder:
+        NotebookClient(
+            notebook,
+            timeout=TIMEOUT_S,
+            kernel_name="python3",
+            skip_cells_with_tag="install",
+            # Times of cells would differ at each execution.
+            record_timing=False,
+            resources={"metadata": {"path": folder}},
+        ).execute()
+    nbformat.write(notebook, path)
+
+
+def main(names: list[str]) -> None:
+    """Store the outputs of these notebooks, or of all."""
+    # The program `mage` of this environment.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        if not names or path.stem in names:
+            store_outputs(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -6,6 +6,7 @@ The cell that installs the package is skipped.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent.parent / "examples" / "notebooks"
+_CURSOR = re.compile(r"\x1b\[\d*[A-KST]|\r(?!\n)")
+_STYLE = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\r(?=\n)")
 TIMEOUT_S = 1200
 """Timeout of a cell in seconds."""
 
@@ -31,7 +34,22 @@ def store_outputs(path: Path) -> None:
             record_timing=False,
             resources={"metadata": {"path": folder}},
         ).execute()
+    join_streams(notebook)
     nbformat.write(notebook, path)
+
+
+def join_streams(notebook: nbformat.NotebookNode) -> None:
+    """Join the printed texts of each cell, as a terminal shows them at the end: without lines that were redrawn."""
+    for cell in notebook.cells:
+        outputs = cell.get("outputs", [])
+        printed = [output for output in outputs if output.output_type == "stream"]
+        if not printed:
+            continue
+        # Moves of the cursor begin a line anew, as \r does.
+        text = _CURSOR.sub("\r", "".join(output.text for output in printed))
+        lines = [line.rpartition("\r")[2].rstrip() for line in _STYLE.sub("", text).split("\n")]
+        joined = nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines))
+        cell.outputs = [joined, *(output for output in outputs if output.output_type != "stream")]
 
 
 def main(names: list[str]) -> None:

@@ -23,7 +23,7 @@ TIMEOUT_S = 1200
 
 def store_outputs(path: Path) -> None:
     """Execute a notebook in an empty folder, and write it with its outputs."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     with TemporaryDirectory() as folder:
         NotebookClient(
             notebook,
@@ -35,7 +35,7 @@ def store_outputs(path: Path) -> None:
             resources={"metadata": {"path": folder}},
         ).execute()
     join_streams(notebook)
-    nbformat.write(notebook, path)
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
 
 
 def join_streams(notebook: nbformat.NotebookNode) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+import re
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +11,8 @@ import pettingzoo
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.imports import load_entry
+from mage_envs.loading.plugins import announced, warn_of
 from mage_envs.settings import GameSettings
 
 GROUP = "mage_envs.games"
@@ -20,6 +21,8 @@ GROUP = "mage_envs.games"
 _GAMES: dict[str, str] = {}
 _SETTINGS: dict[str, GameSettings | str] = {}
 _OPPONENTS: dict[str, str] = {}
+_ANNOUNCED: set[str] = set()
+"""Names of games that installed packages announce. Their modules complete the registrations when they are imported."""
 DEFAULTS = GameSettings()
 ENV, META_ENV = "mage_envs.loading.entry_points:make_env", "mage_envs.loading.entry_points:make_meta_env"
 """Entry points in the specifications of the ids that this package registers."""
@@ -37,19 +40,18 @@ def register_game(
     name: str,
     entry_point: str | type[Game],
     *,
-    settings: GameSettings | str = DEFAULTS,
-    kwargs: Mapping[str, Any] | None = None,
+    settings: GameSettings | str | None = None,
     opponents: Mapping[str, str] | None = None,
 ) -> None:
     """Register `mage/<name>-v0` and `mage/<name>-Meta-v0` in Gymnasium and `mage/<name>-v0` in PettingZoo.
 
-    Registering the same entry point again does nothing.
+    Registering the same entry point again replaces the settings and opponents that it names. The module of an
+    installed game does this: its name is registered before the module is imported.
 
     Args:
         name: Name of the game in its ids.
         entry_point: `"module:Class"`, imported when the game is created, or the class itself.
-        settings: Settings of prompts and training, or their `"module:NAME"`.
-        kwargs: Default options of the game in its ids.
+        settings: Settings of prompts and training, or their `"module:NAME"`. If None, those that suit any game.
         opponents: Prefix of opponents' names (`kuhn` of `kuhn/nash`) to the module that registers these opponents and
             their pools. The module is imported when such a name is first used.
 
@@ -61,17 +63,21 @@ def register_game(
         raise ValueError(f"register_game({name!r}, {target!r}): the entry point must have the form 'module:Class'.")
     if not name.isidentifier():
         raise ValueError(f"register_game({name!r}): a game's name is letters, digits and '_' alone, as in 'KuhnPoker'.")
-    if _GAMES.get(name, target) != target:
-        raise ValueError(f"Game {name!r} is already registered as {_GAMES[name]}; choose another name for {target}.")
+    known = _GAMES.get(name, target)
+    # A package may announce a class by another path than that of its own module.
+    completes = name in _ANNOUNCED and re.split("[.:]", known)[0] == re.split("[.:]", target)[0]
+    if known != target and not completes:
+        raise ValueError(f"Game {name!r} is already registered as {known}; choose another name for {target}.")
     for prefix, module in (opponents or {}).items():
         if _OPPONENTS.get(prefix, module) != module:
             raise ValueError(f"Opponents {prefix!r} are already registered by {_OPPONENTS[prefix]}, not by {module}.")
-    if name in _GAMES:
-        return
     _OPPONENTS.update(opponents or {})
+    if settings is not None:
+        _SETTINGS[name] = settings
+    is_new = name not in _GAMES
     _GAMES[name] = target
-    _SETTINGS[name] = settings
-    arguments = {"game_name": name, **(kwargs or {})}
+    if not is_new:
+        return
     for kind, maker in (("v0", "make_env"), ("Meta-v0", "make_meta_env")):
         gym.register(
             f"mage/{name}-{kind}",
@@ -81,7 +87,7 @@ def register_game(
             order_enforce=False,
             # `mage_envs.testing.check_id` checks more, and only once, not in each environment.
             disable_env_checker=True,
-            kwargs=arguments,
+            kwargs={"game_name": name},
         )
     pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})
 
@@ -101,8 +107,7 @@ def load_game(name: str) -> type[Game]:
     if name not in _GAMES:
         hint = nearest_name(name, _GAMES)
         raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() returns all names: {', '.join(list_games())}.")
-    module, _, attribute = _GAMES[name].partition(":")
-    loaded: type[Game] = importlib.import_module(module).__dict__[attribute]
+    loaded: type[Game] = load_entry(_GAMES[name])
     return loaded
 
 
@@ -118,16 +123,26 @@ def make_game(name: str, **kwargs: Any) -> Game:
 def settings_of(name: str) -> GameSettings:
     """Return the settings of a registered game."""
     load_game(name)
-    settings = _SETTINGS[name]
+    # The import of the game may have registered its settings.
+    settings = _SETTINGS.get(name, DEFAULTS)
     if isinstance(settings, GameSettings):
         return settings
-    module, _, attribute = settings.partition(":")
-    loaded: GameSettings = importlib.import_module(module).__dict__[attribute]
+    loaded: GameSettings = load_entry(settings)
     return loaded
 
 
 def load_plugins() -> None:
-    """Register the games that installed packages announce. Only names are read; no module of theirs is imported."""
-    for point in entry_points(group=GROUP):
-        if point.name not in _GAMES:
-            register_game(point.name, point.value)
+    """Register the games that installed packages announce. Only names are read; no module of theirs is imported.
+
+    An announcement that is not valid is ignored with a warning.
+    """
+    for point in announced(GROUP):
+        if point.name in _GAMES:
+            continue
+        try:
+            # Without the extras that may follow in brackets.
+            register_game(point.name, point.value.partition("[")[0].strip())
+        except ValueError as error:
+            warn_of(point, "Games", error)
+        else:
+            _ANNOUNCED.add(point.name)

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.exact.headroom_table import plays
 from benchmarks.play.end_table import EndTable, ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
 from mage_envs.registry import list_games, load_game, make_game, settings_of
@@ -74,7 +74,8 @@ class PersonSitting:
         """
         self.game, self.opponent, self.episodes = game, opponent, episodes
         env_id = f"mage/{game}-Meta-v0"
-        env = gym.make(env_id, disable_env_checker=True, num_episodes=episodes, opponent=opponent)
+        options: dict[str, Any] = {"num_episodes": episodes, "hands_per_episode": HANDS, "opponent": opponent}
+        env = gym.make(env_id, disable_env_checker=True, **options)
         self.sitting = Sitting(env, Task(env_id, seed=seed), draws_boards=False)
         self.table: Future[EndTable] | None = None
         """Table at the end, as soon as it is being made."""

@@ -13,6 +13,7 @@ import typer
 
 from benchmarks.evaluation.run.agents import make_agent
 from benchmarks.play.arena import SOLVER, create_app
+from benchmarks.play.sitting import HANDS
 from benchmarks.play.watched import WatchedAgent
 from mage_envs.cli.commands import read_port
 from mage_envs.web.server import LocalSite
@@ -43,6 +44,10 @@ def command(
     episodes: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="Episodes of --watch (default: the model's own, else 3)")
     ] = None,
+    hands: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help=f"Hands per episode of --watch (default: the model's own, else {HANDS})"),
+    ] = None,
     host: Annotated[
         str,
         typer.Option(
@@ -62,10 +67,10 @@ def command(
 
     Example: mage arena --watch policy:bayes:kuhn/paper
     """
-    given = {"opponent": opponent, "num_episodes": episodes}
+    given = {"opponent": opponent, "num_episodes": episodes, "hands_per_episode": hands}
     options = {name: value for name, value in given.items() if value is not None}
     if watch is None and (options or env is not None):
-        raise ValueError("--env, --opponent and --episodes apply to --watch. Add --watch AGENT.")
+        raise ValueError("--env, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.")
     watched = None if watch is None else WatchedAgent(make_agent(watch), env, options, np.random.default_rng())
 
     def create(hosts: Collection[str], port: int) -> Flask:

@@ -11,7 +11,7 @@ import typer
 
 from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.view import PersonView
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, takes_arrows, wrapped
@@ -113,7 +113,10 @@ def command(
     hands: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Number of hands to play (default: until you quit); in a meta-episode, per episode"
+            metavar="N",
+            min=1,
+            help=f"Number of hands to play (default: until you quit); in a meta-episode, per episode "
+            f"(default: {HANDS}, 1 alone)",
         ),
     ] = None,
     episodes: Annotated[
@@ -158,7 +161,8 @@ def command(
 def _play_meta_episodes(env_id: str, game_name: str, chosen: _Options) -> None:
     """Play meta-episodes until the user leaves, and print the table of all of them after each."""
     given: dict[str, Any] = {"seat": chosen.seat, "max_turns": chosen.max_turns, "opponent": chosen.opponent}
-    given |= {"num_episodes": chosen.episodes, "hands_per_episode": chosen.hands}
+    players = game_with(game_name, chosen.game).spec.players
+    given |= {"num_episodes": chosen.episodes, "hands_per_episode": chosen.hands or (HANDS if players > 1 else 1)}
     kwargs = {name: value for name, value in given.items() if value is not None}
     env = gym.make(env_id, disable_env_checker=True, **kwargs, **chosen.game)
     game = env.get_wrapper_attr("game")

@@ -4,7 +4,7 @@ To add a game, write its module with `SETTINGS`, a module of `opponents.games` t
 split, and its tests. Then add the line and run `python -m dev.doc_tables`. All lists of games follow from that.
 """
 
-from mage_envs.registry import DEFAULTS, register_game
+from mage_envs.registry import register_game
 
 
 def register_games() -> None:
@@ -47,6 +47,6 @@ def _register(name: str, module: str, settings: str = "SETTINGS", **opponents: s
     register_game(
         name,
         f"{path}:{name}",
-        settings=f"{path}:{settings}" if settings else DEFAULTS,
+        settings=f"{path}:{settings}" if settings else None,
         opponents={prefix: f"opponents.{folder}" for prefix, folder in opponents.items()},
     )

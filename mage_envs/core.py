@@ -53,6 +53,8 @@ class GameSpec:
     """Worst return of a hand, in the game's unit."""
     max_return: float = 1.0
     perfect_information: bool = False
+    general_sum: bool = False
+    """True if the players' returns do not sum to a constant, so that a positive return is no success."""
     max_turns: int = 20
     """Default limit of answers per player in one hand."""
     actions: tuple[str, ...] | None = None
@@ -193,6 +195,11 @@ class Game(ABC):
     """The rules of a turn-based text game for 1 to N players. Playing does not change an instance."""
 
     spec: GameSpec
+
+    @property
+    def title(self) -> str:
+        """Return the name for headings and messages. A class that stands for many games returns that of its game."""
+        return self.spec.name
 
     @abstractmethod
     def initial_state(self, rng: np.random.Generator) -> State:

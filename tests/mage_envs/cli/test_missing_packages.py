@@ -15,7 +15,7 @@ from dev.versions import EVERY_COMMAND, ROOT, FreshInstall, call_every_command, 
 from mage_commands import COMMANDS
 from mage_envs.loading.extras import EXTRAS
 
-HIDING = Path(__file__).parent / "hiding"
+HIDING = ROOT / "tests" / "hiding"
 ENGINE = ("alfworld", "textworld", "fast_downward")
 NO_EXTRAS = (*EXTRAS, *ENGINE)
 DISTRIBUTIONS = {"pyyaml": "yaml", "pygame_ce": "pygame", "inspect_ai": "inspect_ai"}

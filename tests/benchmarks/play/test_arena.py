@@ -237,7 +237,7 @@ def test_no_text_is_markup() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--env", META], "--env, --opponent and --episodes apply to --watch. Add --watch AGENT."),
+        (["--env", META], "--env, --env-kwargs, --opponent and --episodes apply to --watch. Add --watch AGENT."),
         (["--watch", "policy:kuhn/nobody"], "kuhn/nobody"),
         (["--watch", "scripted:first", "--env", "mage/Sokoban-Meta-v0"], "has no opponent"),
         (["--host", "0.0.0.0"], "can be reached from other machines"),

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.options import EnvKwargsOption
 from benchmarks.play.arena import SOLVER, create_app
 from benchmarks.play.sitting import HANDS
 from benchmarks.play.watched import WatchedAgent
@@ -38,6 +39,7 @@ def command(
             metavar="ID", help="Environment of --watch (default: the model's own, else mage/KuhnPoker-Meta-v0)"
         ),
     ] = None,
+    env_kwargs: EnvKwargsOption = None,
     opponent: Annotated[
         str | None, typer.Option(metavar="NAME", help="Opponent or pool of --watch (default: the game's)")
     ] = None,
@@ -68,9 +70,9 @@ def command(
     Example: mage arena --watch policy:bayes:kuhn/paper
     """
     given = {"opponent": opponent, "num_episodes": episodes, "hands_per_episode": hands}
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {**(env_kwargs or {}), **{name: value for name, value in given.items() if value is not None}}
     if watch is None and (options or env is not None):
-        raise ValueError("--env, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.")
+        raise ValueError("--env, --env-kwargs, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.")
     watched = None if watch is None else WatchedAgent(make_agent(watch), env, options, np.random.default_rng())
 
     def create(hosts: Collection[str], port: int) -> Flask:

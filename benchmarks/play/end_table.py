@@ -59,7 +59,7 @@ class ExactSetting:
         self._hands: dict[int, SingleHands] = {}
         self._found: dict[Seats, ReferenceValues] = {}
         if game.spec.players != 2:
-            self.missing = f"{game.spec.name} has no opponent whose play could be known"
+            self.missing = f"{game.title} has no opponent whose play could be known"
         if self.missing:
             return
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import gymnasium as gym
@@ -90,7 +91,12 @@ class _Options(NamedTuple):
 
 def command(
     env_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Environment id, as in mage/KuhnPoker-Meta-v0, my_games:mage/MyGame-v0")
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Environment id, as in mage/KuhnPoker-v0, my_games:mage/MyGame-v0, or a game, as in KuhnPoker or "
+            "OpenSpiel's kuhn_poker, whose meta-episodes are played",
+        ),
     ],
     opponent: Annotated[
         str | None,
@@ -105,7 +111,12 @@ def command(
         typer.Option(help="Your seat (default: the game's, else alternate)"),
     ] = None,
     options: Annotated[
-        str | None, typer.Option(metavar="JSON", help="""Options of the game, as in '{"game": "hex(board_size=4)"}'""")
+        Mapping[str, Any] | None,
+        typer.Option(
+            parser=partial(read_object, "--options", example='{"boxes": 1}'),
+            metavar="JSON",
+            help="""Options of the game, as in '{"boxes": 1}'""",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Seed of the first hand, to repeat it (default: random)")
@@ -136,7 +147,7 @@ def command(
     chosen = _Options(
         opponent=opponent,
         seat=seat,
-        game=read_object("--options", options, '{"boxes": 1}'),
+        game=options or {},
         seed=int(np.random.default_rng().integers(2**31)) if seed is None else seed,
         hands=hands,
         episodes=episodes,

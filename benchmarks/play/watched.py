@@ -131,9 +131,11 @@ class WatchedAgent:
                 learns = rest is not None and regret - rest >= LEAST_COST
                 one = one._replace(posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret, learns=learns)
             shown.append(one)
+        game = self._setting.game
+        named = "" if game.title == game.spec.name else f", {game.title}"
         # The scene is replaced as a whole, so that readers need no lock.
         self.scene = AgentScene(
-            title=f"{self._agent.name} in {self._env_id}",
+            title=f"{self._agent.name} in {self._env_id}{named}",
             unit=sitting.spec.unit,
             decisions=tuple(reversed(shown)),
             happened=tuple(sitting.happened),

@@ -154,7 +154,7 @@ def uncollected() -> Iterator[None]:
 def check_seat(game: Game, seat: int) -> None:
     """Raise `ValueError` unless the game has the seat."""
     if seat not in range(game.spec.players):
-        raise ValueError(f"{game.spec.name} has the seats 0 to {game.spec.players - 1}, got seat={seat!r}.")
+        raise ValueError(f"{game.title} has the seats 0 to {game.spec.players - 1}, got seat={seat!r}.")
 
 
 def payoff_of(objective: Objective) -> Payoff:

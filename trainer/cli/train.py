@@ -33,10 +33,6 @@ from trainer.method.metrics import RunStopped, WronglyStarted
 if TYPE_CHECKING:
     from trainer.cli.arguments import ParsedArguments
 
-NEEDED = ("yaml", "torch", "trl", "transformers", "accelerate", "datasets", "peft")
-"""Packages of the extra `train`, by import name."""
-
-
 WAIT_FOR_FIRST_RANK_S = 10.0
 """Seconds that ranks other than 0 wait, so that rank 0 prints an error of all ranks before the launcher ends them."""
 OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
@@ -170,8 +166,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mage: {error}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
-            error = ImportError(f'{error.name} is missing. Install it with: pip install "mage-envs[train]"')
         report_error(error)
         return 2
 

@@ -256,7 +256,10 @@ def test_no_text_is_markup() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--env", META], "--env, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT."),
+        (
+            ["--env", META],
+            "--env, --env-kwargs, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.",
+        ),
         (["--watch", "policy:kuhn/nobody"], "kuhn/nobody"),
         (["--watch", "scripted:first", "--env", "mage/Sokoban-Meta-v0"], "has no opponent"),
         (["--host", "0.0.0.0"], "can be reached from other machines"),

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.agents import NO_MODEL, Agent, EndpointAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.run.summary import summary_of
@@ -49,7 +49,6 @@ Z_99 = 2.576
 Z_95 = 1.96
 """Half width of a normal 99% and 95% interval in standard errors."""
 Method = Literal["executed", "challenged"]
-_NO_MODEL = ("policy", "scripted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +116,7 @@ def attest(
     with reading(folder):
         setting = setting_of(records.about)
         there = records.about["agent"]
-        if agent is None and parse(there["name"]).name not in _NO_MODEL:
+        if agent is None and parse(there["name"]).name not in NO_MODEL:
             raise ValueError(
                 f"{there['name']} is a model. Name your copy with --agent, as in model:FOLDER or llm:MODEL@URL."
             )

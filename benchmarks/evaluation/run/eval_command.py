@@ -284,6 +284,7 @@ def _play(
             reduce=without_texts,
             limits=limits,
             failure_log=failure_log,
+            resumed=before > 0,
         )
     return [trajectory for trajectory in played if not lacked_budget(trajectory)]
 
@@ -327,7 +328,7 @@ def _play_spread(
     with failure_log_in(options.out) as failure_log:
         lost = play_spread(executor, spec, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
         if played:
-            account(played, about["agent"]["name"], failure_log)
+            account(played, about["agent"]["name"], failure_log, resumed=before > 0)
     sys.stderr.write("".join(f"mage: {one_line(one)}\n" for one in lost))
     return played
 

@@ -22,12 +22,16 @@ EPISODES = 3
 ADAPT = "adapt-"
 """Beginning of the names of the suite's panels."""
 MINI_ADAPT = f"{ADAPT}mini-"
-REFERENCES = ("random", "nash", "blind", "myopic", "bayes", "counting")
+REFERENCES = ("random", "nash", "no-memory", "myopic", "bayes", "counting")
 """Policies that `policy:NAME` plays in every cell with the arguments of its pool.
 
 Of these, `random`, `nash` and `counting` know the rules alone; the others know the pool, too. `counting` is a learner
 with a Dirichlet prior over the play of its opponent.
 """
+
+
+DISPLAY = ("memory", "context", "style", "history_window", "full_turns", "reflect_window")
+"""Options that an agent may choose in a cell. They change what it reads, and neither the game nor a payoff."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,8 @@ class AdaptCell:
     game: str
     pool: str
     """Name of a registered pool, or of one opponent."""
+    family: str = ""
+    """Cells of one family share one weight in the mean, so that variants of a game do not count more than another."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the game."""
     hands: int = 1
@@ -89,17 +95,24 @@ class AdaptCell:
         if self.alone:
             # Against a single opponent all three are the best response.
             return f"policy:best-response-to:{self.pool}"
-        if reference == "blind":
-            return f"policy:blind:{self.pool}"
+        if reference == "no-memory":
+            # The best learner of a single episode begins anew in each one.
+            return f"policy:bayes:{self.pool},1,{self.hands},sum"
         return f"policy:{reference}:{self.pool},{EPISODES},{self.hands}" + (",sum" if reference == "bayes" else "")
 
 
 CELLS: Mapping[str, AdaptCell] = {
     "dilemma": AdaptCell(
-        game="PrisonersDilemma", pool="pd/classic", seed=101, nash="pd/all-d", about="prisoner's dilemma of 5 rounds"
+        game="PrisonersDilemma",
+        family="dilemma",
+        pool="pd/classic",
+        seed=101,
+        nash="pd/all-d",
+        about="prisoner's dilemma of 5 rounds",
     ),
     "dilemma3": AdaptCell(
         game="PrisonersDilemma",
+        family="dilemma",
         pool="pd/classic",
         options={"rounds": 3},
         seed=102,
@@ -108,6 +121,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "noisy": AdaptCell(
         game="PrisonersDilemma",
+        family="dilemma",
         pool="pd/classic",
         options={"rounds": 2, "noise": 0.1},
         seed=103,
@@ -116,6 +130,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "ultimatum": AdaptCell(
         game="Ultimatum",
+        family="ultimatum",
         pool="ultimatum/reserves",
         seed=104,
         nash="ultimatum/reserve:1",
@@ -123,6 +138,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "offers": AdaptCell(
         game="Ultimatum",
+        family="ultimatum",
         pool="ultimatum/reserves",
         options={"offers": 2},
         seed=105,
@@ -131,6 +147,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "soft": AdaptCell(
         game="Ultimatum",
+        family="ultimatum",
         pool="ultimatum/soft-reserves",
         seed=106,
         nash="ultimatum/reserve:1",
@@ -138,6 +155,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "inspection": AdaptCell(
         game="Inspection",
+        family="inspection",
         pool="inspect/habits",
         seed=107,
         nash="inspect/nash",
@@ -145,6 +163,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "rps": AdaptCell(
         game="RockPaperScissors",
+        family="rps",
         pool="rps/soft-reactive",
         seed=108,
         nash="uniform",
@@ -152,6 +171,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "bargaining": AdaptCell(
         game="Bargaining",
+        family="bargaining",
         pool="bargain/mixed",
         options={"offers": 3},
         hands=2,
@@ -161,6 +181,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "kuhn": AdaptCell(
         game="KuhnPoker",
+        family="poker",
         pool="kuhn/paper",
         hands=3,
         seed=110,
@@ -169,6 +190,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "leduc": AdaptCell(
         game="LeducPoker",
+        family="poker",
         pool="leduc/four",
         hands=2,
         seed=118,
@@ -177,6 +199,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "encounters": AdaptCell(
         game="Encounters",
+        family="encounters",
         pool="encounters/all",
         options={"games": ("chicken", "offer", "throw")},
         seed=119,
@@ -184,11 +207,12 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "keys": AdaptCell(
         game="SokobanControls",
+        family="keys",
         pool="controls/all",
         options={"slack": 0, "split": "eval"},
         seed=116,
         about="Sokoban with unknown keys, one wiring in three rooms",
-        players={"blind": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
+        players={"no-memory": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
     ),
     "success": AdaptCell(
         game="KuhnPoker",

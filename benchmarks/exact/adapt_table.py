@@ -16,7 +16,7 @@ from benchmarks.evaluation.suites.suite_command import short_names
 from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.adaptation import ScaledRun
-from benchmarks.exact.scale import LEAST_LEVEL, Score, family_weights, mean_score, verdict
+from benchmarks.exact.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
 from benchmarks.exact.scale_text import LEGEND, failures_text, scale_sentence, score_text, value_text
 from benchmarks.exact.stored_suites import NONE, OTHER, StoredSuite, main_condition
 from mage_envs.cli.tables import Block, TextTable
@@ -45,11 +45,11 @@ def reference_rows() -> Mapping[str, Any]:
     return read
 
 
-def mean_over_families(scores: Mapping[str, Score | None], least: float = float("-inf")) -> Score | None:
+def mean_over_families(scores: Mapping[str, ScaleScore | None], least: float = float("-inf")) -> ScaleScore | None:
     """Return the mean over families of cells, or None if no cell has a score.
 
     Args:
-        scores: Score of each cell by name.
+        scores: ScaleScore of each cell by name.
         least: Least value of a cell in the mean.
     """
     known = {name: score for name, score in scores.items() if score is not None}
@@ -83,20 +83,20 @@ class AdaptResult:
         """Condition of the headline: the pool described, if it was played."""
         return main_condition(self.conditions)
 
-    def cell_levels(self, condition: str | None = None) -> dict[str, Score | None]:
+    def cell_levels(self, condition: str | None = None) -> dict[str, ScaleScore | None]:
         """Return the level in each cell under a condition (default: the main one)."""
         return {name: run.level() for name, run in self.conditions[condition or self.main].items()}
 
-    def cell_differences(self, control: str) -> dict[str, Score | None]:
+    def cell_differences(self, control: str) -> dict[str, ScaleScore | None]:
         """Return the main level less that under a control in each cell that both played; empty if none did."""
         main, others = self.conditions[self.main], self.conditions.get(control, {})
         return {name: run.difference(others[name]) for name, run in main.items() if name in others}
 
-    def level(self, condition: str | None = None) -> Score | None:
+    def level(self, condition: str | None = None) -> ScaleScore | None:
         """Return the mean level over families; a cell counts at least `LEAST_LEVEL`."""
         return mean_over_families(self.cell_levels(condition), LEAST_LEVEL)
 
-    def difference(self, control: str) -> Score | None:
+    def difference(self, control: str) -> ScaleScore | None:
         """Return the mean over families of the main level less that under a control, None if it was not played."""
         return mean_over_families(self.cell_differences(control))
 
@@ -201,7 +201,7 @@ class AdaptResult:
 
     def _condition_json(self, condition: str) -> dict[str, Any]:
         """Return the values of one condition as JSON values."""
-        differences: dict[str, Score | None] = {} if condition == self.main else self.cell_differences(condition)
+        differences: dict[str, ScaleScore | None] = {} if condition == self.main else self.cell_differences(condition)
         cells = []
         for name, run in self.conditions[condition].items():
             values = [run.episode_value(k) for k in range(3)]
@@ -228,7 +228,7 @@ def _mean(estimate_of: Callable[[], Any]) -> list[float | None] | None:
     return None if found is None else [found.mean, found.low, found.high]
 
 
-def score_json(score: Score | None) -> dict[str, Any] | None:
+def score_json(score: ScaleScore | None) -> dict[str, Any] | None:
     """Return a score as JSON values, or None."""
     return None if score is None else score.to_json()
 

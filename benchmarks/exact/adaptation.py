@@ -23,7 +23,7 @@ from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
 from benchmarks.exact.judged_hands import DecisionPrices, judge
 from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
-from benchmarks.exact.scale import Scale, Score, Stratum, score_strata
+from benchmarks.exact.scale import Scale, ScaleScore, Stratum, score_strata
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from mage_envs.core import Task
@@ -170,7 +170,7 @@ class ScaledRun:
         """Return the number of planned meta-episodes without values."""
         return len(self.tasks) - len(self.played)
 
-    def level(self) -> Score | None:
+    def level(self) -> ScaleScore | None:
         """Return the level, or None without a scale."""
         scale = self.scale
         if scale is None:
@@ -180,7 +180,7 @@ class ScaledRun:
         # The regrets of a judged player are at least 0, so no level exceeds 1.
         return self._score(values, scale.least_level, 1.0, slips)
 
-    def difference(self, other: ScaledRun) -> Score | None:
+    def difference(self, other: ScaledRun) -> ScaleScore | None:
         """Return the level of this run less that of another run of the same tasks, in episodes 2 to K.
 
         In episode 1 no memory exists yet, so the runs differ by luck alone. None without a scale.
@@ -210,7 +210,7 @@ class ScaledRun:
         score = self._score({index: value_of(value) for index, value in self.played.items()}, -np.inf, np.inf, {})
         return Estimate(score.mean, score.low, score.high, len(self.played))
 
-    def _score(self, values: Mapping[int, float], least: float, most: float, slips: Mapping[int, float]) -> Score:
+    def _score(self, values: Mapping[int, float], least: float, most: float, slips: Mapping[int, float]) -> ScaleScore:
         """Return the score of one value per meta-episode. Tasks without a value are missing."""
         groups: dict[tuple[str, int | None], list[int]] = {}
         for index, task in enumerate(self.tasks):

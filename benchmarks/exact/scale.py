@@ -123,7 +123,7 @@ class Stratum(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class ScaleScore:
     """A mean over strata, with the means of its worst and its best completion if meta-episodes failed."""
 
     mean: float
@@ -175,7 +175,7 @@ class Score:
         }
 
 
-def score_strata(strata: Sequence[Stratum], least: float, most: float, half: float | None = None) -> Score:
+def score_strata(strata: Sequence[Stratum], least: float, most: float, half: float | None = None) -> ScaleScore:
     """Return the score of strata.
 
     The interval is that of `stratified_error`. A stratum without variance may have losses that are too rare to be seen:
@@ -199,7 +199,7 @@ def score_strata(strata: Sequence[Stratum], least: float, most: float, half: flo
     for stratum in strata:
         counts[stratum.opponent] = counts.get(stratum.opponent, 0) + len(stratum.values)
     mean, worst, best = (sum(s.weight * _completed(s, value) for s in strata) for value in (None, least, most))
-    score = Score(
+    score = ScaleScore(
         mean=mean,
         low=None,
         high=None,
@@ -215,7 +215,7 @@ def score_strata(strata: Sequence[Stratum], least: float, most: float, half: flo
         error, freedom = stratified_error([(stratum.weight, stratum.values) for stratum in strata])
         half = quantile(freedom) * error
     low = mean - float(np.hypot(half, unseen_loss(strata)))
-    return Score(**{**vars(score), "low": low, "high": min(mean + half, most)})
+    return ScaleScore(**{**vars(score), "low": low, "high": min(mean + half, most)})
 
 
 def unseen_loss(strata: Sequence[Stratum]) -> float:
@@ -233,7 +233,7 @@ def _completed(stratum: Stratum, value: float | None) -> float:
     return (sum(stratum.values) + stratum.missing * value) / count
 
 
-def mean_score(scores: Sequence[tuple[float, Score]], least: float = -np.inf) -> Score:
+def mean_score(scores: Sequence[tuple[float, ScaleScore]], least: float = -np.inf) -> ScaleScore:
     """Return the weighted mean of independent scores. Values below `least` count as `least`.
 
     Args:
@@ -250,14 +250,17 @@ def mean_score(scores: Sequence[tuple[float, Score]], least: float = -np.inf) ->
     )
     low: float | None = None
     high: float | None = None
-    if all(score.low is not None and score.high is not None for _, score in scores):
+    if all(score.half is not None for _, score in scores):
         # A score that counts as `least` has no luck left in the mean.
-        below, above = (
-            sum((weight * (max(end(score), least) - max(score.mean, least))) ** 2 for weight, score in scores) ** 0.5
-            for end in (lambda one: one.low, lambda one: one.high)
+        means = np.array([max(score.mean, least) for _, score in scores])
+        weights = np.array([weight for weight, _ in scores])
+        lows, highs = (
+            np.array([max(mean if end is None else end, least) for mean, end in zip(means, ends, strict=True)])
+            for ends in ([score.low for _, score in scores], [score.high for _, score in scores])
         )
-        low, high = mean - below, mean + above
-    return Score(
+        low = mean - float(np.linalg.norm(weights * (means - lows)))
+        high = mean + float(np.linalg.norm(weights * (highs - means)))
+    return ScaleScore(
         mean=mean,
         low=low,
         high=high,
@@ -272,7 +275,7 @@ def mean_score(scores: Sequence[tuple[float, Score]], least: float = -np.inf) ->
 ADAPTS, WRONG, UNCLEAR = "adapts", "adapts in the wrong direction", "does not measurably adapt"
 
 
-def verdict(own: Score | None, other: Score | None) -> str | None:
+def verdict(own: ScaleScore | None, other: ScaleScore | None) -> str | None:
     """Return the verdict from the two paired differences, or None without one.
 
     Args:

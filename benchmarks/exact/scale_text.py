@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.scale import Scale, Score, verdict
+from benchmarks.exact.scale import Scale, ScaleScore, verdict
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
@@ -19,7 +19,7 @@ LEGEND = (
 )
 
 
-def score_text(score: Score | None) -> str:
+def score_text(score: ScaleScore | None) -> str:
     """Return `.43 ± .04`, or the worst and best completion if meta-episodes failed: `.28 to .70`."""
     if score is None:
         return NOT_KNOWN
@@ -28,13 +28,13 @@ def score_text(score: Score | None) -> str:
     return share(score.mean) if score.half is None else f"{share(score.mean)} ± {share(score.half)}"
 
 
-def failures_text(*scores: Score | None) -> str:
+def failures_text(*scores: ScaleScore | None) -> str:
     """Return the number of failed meta-episodes of each of the scores that has any, or an empty text."""
     failed = [f"{score.failed} of {score.planned}" for score in scores if score is not None and score.failed]
     return f"; {' and '.join(dict.fromkeys(failed))} failed" if failed else ""
 
 
-def scale_sentence(agent: str, level: Score | None, own: Score | None, other: Score | None) -> str:
+def scale_sentence(agent: str, level: ScaleScore | None, own: ScaleScore | None, other: ScaleScore | None) -> str:
     """Return the result of an agent in one sentence.
 
     Args:
@@ -66,9 +66,9 @@ class AgentRow:
     """One agent in the table of agents."""
 
     agent: str
-    level: Score | None
-    own: Score | None
-    other: Score | None
+    level: ScaleScore | None
+    own: ScaleScore | None
+    other: ScaleScore | None
     episodes: Sequence[Estimate | None]
     """Value of each episode per hand against the opponents that were met."""
 

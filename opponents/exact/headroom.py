@@ -88,11 +88,13 @@ class Headroom:
 
     @property
     def reachable(self) -> float | None:
-        """Reachable headroom: a learner's maximum gain by memory in the last episode.
+        """Reachable headroom: a learner's maximum gain by memory of earlier episodes in the last episode.
 
         None if it was not solved or moves were sampled. In that case the adaptation headroom is an upper bound.
         """
-        return self.per_episode["last"][-1] - self.blind if self.exact else None
+        if not self.exact or self.no_memory is None:
+            return None
+        return self.per_episode["last"][-1] - self.no_memory
 
     @property
     def exploration(self) -> float | None:
@@ -109,7 +111,7 @@ class Headroom:
 
     def to_json(self) -> dict[str, Any]:
         """Return all values, with those of the properties, as JSON values."""
-        names = ("blind", "known", "adaptation", "reachable", "exploration")
+        names = ("blind", "no_memory", "known", "adaptation", "reachable", "exploration")
         return {**asdict(self), **{name: getattr(self, name) for name in names}}
 
 

@@ -258,7 +258,8 @@ class DecisionValues:
             raise ValueError(f"{opponent!r} is not in this pool: {', '.join(self._names)}.")
         # The orders of the tasks of one opponent are neighbours.
         mask = np.repeat([name == opponent for name in self._names], self._orders)
-        return self.prior * mask / (self.prior @ mask)
+        belief: Floats = self.prior * mask / (self.prior @ mask)
+        return belief
 
     def action_values(self, played: PlayedHand, belief: Floats) -> list[Mapping[str, float] | None]:
         """Return the value of each action at each choice of a hand, if `belief` is true before the hand.

@@ -83,7 +83,10 @@ class AdaptCell:
         return f"{make_game(self.game, **self.options).spec.rules} {description_of(self.pool)}"
 
     def agent(self, reference: str) -> str | None:
-        """Return the specification of one of `REFERENCES` in this cell, or None if the suite ships none."""
+        """Return the specification of a reference in this cell, or None if the suite ships none.
+
+        Besides `REFERENCES` there is `blind`, which forgets even the earlier hands of its episode.
+        """
         if reference == "random":
             return "scripted:random"
         if self.players:
@@ -95,6 +98,8 @@ class AdaptCell:
         if self.alone:
             # Against a single opponent all three are the best response.
             return f"policy:best-response-to:{self.pool}"
+        if reference == "blind":
+            return f"policy:blind:{self.pool}"
         if reference == "no-memory":
             # The best learner of a single episode begins anew in each one.
             return f"policy:bayes:{self.pool},1,{self.hands},sum"
@@ -212,7 +217,7 @@ CELLS: Mapping[str, AdaptCell] = {
         options={"slack": 0, "split": "eval"},
         seed=116,
         about="Sokoban with unknown keys, one wiring in three rooms",
-        players={"no-memory": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
+        players={"no-memory": "controls/blind", "blind": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
     ),
     "success": AdaptCell(
         game="KuhnPoker",

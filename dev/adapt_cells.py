@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.__main__ import main as mage
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import measure
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.scoring.estimates import Estimate, Z
 from benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell

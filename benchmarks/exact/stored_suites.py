@@ -20,8 +20,6 @@ from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, read_suite, reading
 
 NONE, OTHER, NEUTRAL = "none", "other", "neutral"
-_SHOWN = ("history_window", "full_turns", "reflect_window")
-"""Keys of a setting's `shown` that an agent may choose: they cut its own history, and change no payoff."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +121,7 @@ def name_of_agent(folder: Path, agents: Mapping[str, Mapping[str, Any]]) -> str:
 def differing_options(setting: Setting, panel: str, cell: AdaptCell, condition: str) -> Iterator[str]:
     """Yield each option in which a recorded run differs from its cell, as a text with both values.
 
-    The agent may choose the options of `DISPLAY`: its memory, the style of its prompts, and how they cut its history.
+    The agent may choose the options of `DISPLAY`: its memory, and the context and style of its prompts.
 
     Args:
         setting: Setting of the run.
@@ -141,13 +139,13 @@ def differing_options(setting: Setting, panel: str, cell: AdaptCell, condition: 
     for key in ("weights", "meta_episodes", "tasks"):
         if recorded[key] != expected[key]:
             yield f"its {key} are not those of {panel}"
-    for key, value in _flat(expected["options"]).items():
-        found = _flat(recorded["options"]).get(key)
-        if key not in DISPLAY and key.removeprefix("shown.") not in _SHOWN and found != value:
-            yield f"{key}={found!r}, expected {value!r}"
-    for key in sorted(_flat(recorded["options"]).keys() - _flat(expected["options"]).keys()):
-        if key.removeprefix("further.") not in DISPLAY:
-            yield f"{key}={_flat(recorded['options'])[key]!r}, expected no such option"
+    options, own = _flat(recorded["options"]), _flat(expected["options"])
+    # The text of the rules follows from the other options, so it is named only if it is all that differs.
+    for key in sorted(own, key=lambda key: key == "rules"):
+        if key not in DISPLAY and options.get(key) != own[key]:
+            yield f"{key}={options.get(key)!r}, expected {own[key]!r}"
+    for key in sorted(options.keys() - own.keys()):
+        yield f"{key}={options[key]!r}, expected no such option"
     memory = str(recorded["options"]["memory"])
     control = memory.partition("/")[0].partition("@")[0] if "/" in memory else memory
     if condition in (NONE, OTHER) and control != condition:

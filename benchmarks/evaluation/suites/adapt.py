@@ -30,7 +30,7 @@ with a Dirichlet prior over the play of its opponent.
 """
 
 
-DISPLAY = ("memory", "context", "style", "history_window", "full_turns", "reflect_window")
+DISPLAY = ("memory", "context", "style")
 """Options that an agent may choose in a cell. They change what it reads, and neither the game nor a payoff."""
 
 
@@ -217,7 +217,12 @@ CELLS: Mapping[str, AdaptCell] = {
         options={"slack": 0, "split": "eval"},
         seed=116,
         about="Sokoban with unknown keys, one wiring in three rooms",
-        players={"no-memory": "controls/blind", "blind": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
+        players={
+            "no-memory": "controls/blind",
+            "blind": "controls/blind",
+            "myopic": "controls/memory",
+            "bayes": "controls/bayes",
+        },
     ),
     "success": AdaptCell(
         game="KuhnPoker",

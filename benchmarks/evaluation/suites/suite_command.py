@@ -21,7 +21,7 @@ from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
-from benchmarks.evaluation.run.eval_command import ending, measure
+from benchmarks.evaluation.run.measuring import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
 from benchmarks.evaluation.run.preflight import Price
 from benchmarks.evaluation.suites.adapt import DISPLAY, cell_of

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
-from benchmarks.evaluation.tables.sentence import adaptation_sentence
 from benchmarks.evaluation.tables.summary_table import (
     NOT_KNOWN,
     PROBLEM_COLUMNS,
@@ -18,17 +17,36 @@ from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
 
+def heading(summary: Summary) -> list[Block]:
+    """Return the lines above the tables: agent, environment and panel."""
+    lines: list[Block] = [f"{one_line(summary.agent)} in {summary.env_id}"]
+    return [*lines, summary.panel] if summary.panel else lines
+
+
+def means(summary: Summary) -> list[Block]:
+    """Return the one table of a run whose decisions cannot be judged: the measure by opponent and episode."""
+    rows = _rows(summary)
+    return _blocks(summary, rows)[:3]
+
+
 def narrow(summary: Summary) -> list[Block]:
-    """Return the scores in blocks. If there are more than five episodes, 1, 2, 3, 5 and the last are shown."""
+    """Return all scores in blocks. If there are more than five episodes, 1, 2, 3, 5 and the last are shown."""
+    return [*_blocks(summary, _rows(summary)), *_kinds(summary)]
+
+
+def _rows(summary: Summary) -> list[ScoreRow]:
+    """Return the rows of all tables."""
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
-    rows += [] if summary.with_losses is None else [summary.with_losses]
+    return rows + ([] if summary.with_losses is None else [summary.with_losses])
+
+
+def _blocks(summary: Summary, rows: Sequence[ScoreRow]) -> list[Block]:
+    """Return the tables of the rows, each with a blank line and its title before it."""
     planned = max(len(row.pass_at) for row in rows)
     shown = shown_episodes(planned)
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
-    told = adaptation_sentence(summary)
-    lines: list[Block] = [*([told, ""] if told else []), f"{one_line(summary.agent)} in {summary.env_id}"]
-    lines += [summary.panel] if summary.panel else []
+    lines: list[Block] = []
 
     def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         names = [row.opponent or "all" for row in rows]
@@ -52,13 +70,6 @@ def narrow(summary: Summary) -> list[Block]:
             columns,
             [_exact(r, summary, planned) for r in rows],
         )
-        ways = [_ways(row, summary, planned) for row in rows]
-        if any(cell != NOT_KNOWN for cells in ways for cell in cells):
-            block(
-                f"The way from blind to ceiling and to optimal in episode {planned}, 95% intervals, in percent",
-                ["share", "efficiency"],
-                ways,
-            )
         passed = [[*cells, _plain(row.first_success)] for cells, row in zip(solved, rows, strict=True)]
         block(
             "Success within the first k episodes, 95% intervals, in percent; mean first one",
@@ -74,7 +85,7 @@ def narrow(summary: Summary) -> list[Block]:
         [_rates(row) for row in rows],
     )
     block("Shares of replies that could not be used", PROBLEM_COLUMNS, [problem_cells(row) for row in rows])
-    return [*lines, *_kinds(summary), *summary.overall.warnings()]
+    return lines
 
 
 def _means(row: ScoreRow, summary: Summary, shown: Sequence[int]) -> list[Estimate | None]:
@@ -93,13 +104,6 @@ def _exact(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
     gain = row.success_gain if wins else row.gain
     gains = [spread(gain, False)] if planned > 1 else []
     return [*gains, *map(number, cells), number(None if last is None else last.regret)]
-
-
-def _ways(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
-    """Return share and efficiency in the last episode."""
-    last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
-    share = None if last is None else last.share_estimate
-    return [spread(one, True) for one in (share, row.efficiency_estimate(planned - 1, summary.objective))]
 
 
 def _rates(row: ScoreRow) -> list[str]:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
-from benchmarks.evaluation.run.eval_command import measure
 from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
 from benchmarks.evaluation.suites.panels import cell_panel

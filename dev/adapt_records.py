@@ -25,7 +25,7 @@ from benchmarks.__main__ import main as mage
 from benchmarks.evaluation.suites.adapt import MINI, REFERENCES
 from benchmarks.exact.adapt_table import AdaptResult
 from benchmarks.exact.scale_text import LEGEND, score_text
-from benchmarks.exact.stored_suites import NONE, OTHER, read_stored_suite
+from benchmarks.exact.stored_suites import NONE, OTHER, read_stored_suite, restore_sources
 from benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
@@ -124,6 +124,7 @@ def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
 def verified(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
     """Validate and replay rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
     for name in names:
+        restore_sources(folder / name)
         for check in (["validate"], ["replay", "--verify"]):
             if mage([*check, str(folder / name)]):
                 raise ValueError(f"mage {' '.join(check)} does not accept the records of {name}.")

@@ -96,7 +96,8 @@ class CellValues:
             return
         rest = Horizon("sum").rest(env_id, env_kwargs, pool)
         self.whole = DecisionValues(rest.game, rest.pool, rest=rest)
-        self._hand = DecisionValues(rest.game, pool)
+        # In a series, an entry of the pool is an opponent with an order of the tasks.
+        self._hand = DecisionValues(rest.game, rest.pool, names=[name for name in pool for _ in range(rest.orders)])
 
     def of(self, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> PlayedValue:
         """Return the luck-adjusted values of a finished meta-episode and its recorded prompts."""
@@ -179,6 +180,19 @@ class ScaledRun:
         slips = {index: value.slip / scale.length for index, value in self.played.items()}
         # The regrets of a judged player are at least 0, so no level exceeds 1.
         return self._score(values, scale.least_level, 1.0, slips)
+
+    def level_difference(self, other: ScaledRun) -> ScaleScore | None:
+        """Return the level of this run less that of another agent's run of the same tasks; None without a scale."""
+        scale = self.scale
+        if scale is None:
+            return None
+        values = {
+            index: scale.level(value.total) - scale.level(other.played[index].total)
+            for index, value in self.played.items()
+            if index in other.played
+        }
+        widest = 1.0 - scale.least_level
+        return self._score(values, -widest, widest, {})
 
     def difference(self, other: ScaledRun) -> ScaleScore | None:
         """Return the level of this run less that of another run of the same tasks, in episodes 2 to K.

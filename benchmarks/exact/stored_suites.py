@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, REFERENCES, AdaptCell
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.paper import named_suite
@@ -17,7 +18,8 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_command import short_names
 from benchmarks.exact.adaptation import ScaledRun, recorded_run, scale_of_cell
 from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, read_suite, reading
+from benchmarks.records.record_store import Records, read_about, read_suite, reading
+from wrappers.controls import SOURCED
 
 NONE, OTHER, NEUTRAL = "none", "other", "neutral"
 
@@ -49,6 +51,7 @@ def read_stored_suite(folder: Path, *, partial: bool = False) -> StoredSuite:
     suite = "" if plan is None else str(plan.get("suite", ""))
     if plan is None or suite not in ("adapt", "adapt-mini") or (plan.get("root") is None and not partial):
         raise ValueError(f"{folder} holds no complete suite. Play it with mage adapt … --out {folder}.")
+    restore_sources(folder)
     panels = {short: full_name(panel) for panel, short in short_names(named_suite(suite)).items()}
     conditions: dict[str, dict[str, ScaledRun]] = {}
     agents: dict[str, dict[str, Any]] = {}
@@ -77,6 +80,32 @@ def read_stored_suite(folder: Path, *, partial: bool = False) -> StoredSuite:
             f"Play all of them with mage adapt … --out {folder} --resume."
         )
     return StoredSuite(suite=suite, agent=agent, conditions=conditions, missing=missing)
+
+
+def restore_sources(folder: Path) -> None:
+    """Put the memories that the runs of a suite copy from its main runs into this machine's cache.
+
+    Without them these runs cannot be executed again. They are made from the records of the main runs.
+
+    Args:
+        folder: Folder of the suite.
+
+    Raises:
+        ValueError: If a run was played with other memories than those of the main run of its cell.
+    """
+    plan = read_suite(folder) or {"rows": [], "runs": []}
+    sources = {row["name"]: row["source"] for row in plan["rows"] if row.get("source")}
+    for run in plan["runs"]:
+        name, _, condition = run["folder"].partition("/")
+        if condition not in sources:
+            continue
+        main, place = folder / name / sources[condition], folder / run["folder"]
+        memory = str(read_about(place)["env_kwargs"].get("memory"))
+        with reading(main):
+            setting = setting_of(read_about(main))
+            control = memory.partition("@")[0]
+            if control not in SOURCED or controlled(setting, control, str(main)).options["memory"] != memory:
+                raise ValueError(f"{place} was not played with the memories of {main}.")
 
 
 @cache

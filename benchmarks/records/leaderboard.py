@@ -224,8 +224,9 @@ def command(
     """
     statements = {} if attested is None else attestations_in(attested)
     if page is not None:
-        found = groups(runs, sample, statements)
+        # First, because it restores the memories that the runs with another's memory need.
         adapted = adaptation_rows([Path(name) for name in runs])
+        found = groups(runs, sample, statements)
         write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found, adapted=adapted))
         sys.stdout.write(f"{page}: {sum(len(one['roots']) for one in found)} runs in {len(found)} settings\n")
         return

@@ -210,13 +210,16 @@ class Rest:
 class DecisionValues:
     """The values of all decisions in the hands of a game against a pool, for the regrets of played hands."""
 
-    def __init__(self, game: Game, pool: PoolSpec, rest: Rest | None = None) -> None:
+    def __init__(
+        self, game: Game, pool: PoolSpec, rest: Rest | None = None, names: Sequence[str] | None = None
+    ) -> None:
         """Prepare the values.
 
         Args:
             game: Game with an enumerable tree.
             pool: Opponents and their prior probabilities.
             rest: Value of the rest of the meta-episode; None evaluates each hand by itself.
+            names: Opponent of each entry of the pool (default: the entries), for `Rest.pool` of a series.
 
         Raises:
             NotExact: If an opponent has no `distribution`.
@@ -230,7 +233,7 @@ class DecisionValues:
         self.prior = np.array((as_pool(pool) if rest is None else rest.pool).weights)
         self.opponents = len(self.prior) // self._orders
         """Number of opponents."""
-        self._names = [str(entry) for entry in as_pool(pool).entries]
+        self._names = list(names or map(str, as_pool(pool).entries))
 
     def judge(self, hands: Sequence[PlayedHand], opponent: str | None = None) -> list[HandRegret]:
         """Return the regrets of each hand of a meta-episode, in the order of play.
@@ -257,7 +260,8 @@ class DecisionValues:
         if opponent not in self._names:
             raise ValueError(f"{opponent!r} is not in this pool: {', '.join(self._names)}.")
         # The orders of the tasks of one opponent are neighbours.
-        mask = np.repeat([name == opponent for name in self._names], self._orders)
+        repeats = len(self.prior) // len(self._names)
+        mask = np.repeat([name == opponent for name in self._names], repeats)
         belief: Floats = self.prior * mask / (self.prior @ mask)
         return belief
 

@@ -138,8 +138,12 @@ def _print_table(summary: Summary, judged: JudgedAgent | None, wide: bool, tsv: 
     blocks += layout.heading(summary)
     if judged is not None:
         blocks += ["", f"{summary.unit.capitalize()} per hand", judged.table(), *legend()]
-    if judged is None or wide:
-        blocks += layout.narrow(summary) if wide else layout.means(summary)
+    if wide:
+        # Its last lines are the warnings.
+        print_report([*blocks, "", *summary_table.blocks(summary), *layout.kinds(summary)])
+        return
+    if judged is None:
+        blocks += layout.means(summary)
     print_report([*blocks, *summary.overall.warnings()])
 
 

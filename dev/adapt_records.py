@@ -49,9 +49,6 @@ ROWS = {
     "no-memory": "the best play that forgets between episodes",
     "myopic": "best for each episode by itself, with memory",
     "bayes": "optimum for the sum of the episodes",
-    "words": "mage train --model words, 150 rollouts in the game of ultimatum and soft; plays its own game alone",
-    "demo": "the model of make demo, trained on another pool with revealed cards; plays its own game alone",
-    "smollm2": "SmolLM2-135M-Instruct (Q4_1) as it is, by llama.cpp, max_tokens=64; pool described",
 }
 """Name of a row to its description."""
 
@@ -134,7 +131,7 @@ def check_references(folder: Path, names: Sequence[str] = REFERENCES) -> None:
     """Raise ValueError if the records below `folder` have other levels than `STORED`."""
     stored = json.loads(STORED.read_text("utf-8"))
     for name in names:
-        result = AdaptResult.of(read_stored_suite(folder / name))
+        result = AdaptResult.of(read_stored_suite(folder / name, partial=True))
         for cell, level in result.cell_levels().items():
             if level is not None and abs(level.mean - stored[name][cell]["mean"]) > ROUNDING:
                 raise ValueError(f"{name}, {cell}: the records have the level {level.mean}, {STORED.name} another one.")

@@ -440,4 +440,5 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             pass_on(private, hidden, playing=playing, running=running)
         if self._reveals or not running:
             private["opponent"] = hidden.get("opponent", "")
+        private.update(self._calls.control.to_info())
         return info

@@ -215,6 +215,10 @@ class Control:
         """Return the episode whose end is stated in the first message of the next one, if the chat continues."""
         return records[-1]
 
+    def to_info(self) -> dict[str, Any]:
+        """Return the entries of `info["private"]` about the control; none for most of them."""
+        return {}
+
 
 class TooManyCalls(RuntimeError):
     """Error for a strategy with too many requests between two play prompts. The message names the strategy."""

@@ -31,6 +31,7 @@ from opponents.exact.single_hands import SAMPLES
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",
+    "no memory": "forgets between episodes",
     "known": "knows the opponent's name",
     "myopic": "best for each episode by itself, given all that was seen",
     "sum": "best for all episodes together",
@@ -173,7 +174,7 @@ def blocks(found: Headroom, title: str) -> list[Block]:
         last += [f"reachable and exploration headroom at most that much: {found.unsolved}"]
     else:
         last += [
-            f"reachable headroom {number(found.reachable)} (last - blind, in the last episode)",
+            f"reachable headroom {number(found.reachable)} (last - no memory, in the last episode)",
             f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)",
             f"{found.states:,} states of belief, {found.seconds:.1f} CPU s",
         ]

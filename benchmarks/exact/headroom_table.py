@@ -217,9 +217,10 @@ def blocks(rows: Sequence[SolvedRow], wide: bool = False) -> list[Block]:
 _NOTES = (
     "Per hand, in 3 episodes unless the row names more; seats alternate unless they",
     "have roles. mage: gt 0.6.",
-    "Adaptation: known - blind. Reachable: last - blind, what memory of the earlier",
-    "episodes can add in the last; choose benchmarks by it. a..b: a 95% interval, as",
-    "some opponents' moves were sampled. <=: a bound; there is no exact value.",
+    "Adaptation: known - blind. Reachable: last - no memory, what memory of the earlier",
+    "episodes can add in the last; choose benchmarks by it. No memory is the optimum of",
+    "one episode, and blind if it has one hand. a..b: a 95% interval, as some opponents'",
+    "moves were sampled. <=: a bound; there is no exact value.",
     "pass@3: success within three episodes.",
 )
 
@@ -307,5 +308,10 @@ def interval_text(bounds: Bounds) -> str:
 def row_cells(found: Headroom) -> dict[str, list[str]]:
     """Return the values of each learner by episode, with intervals if moves were sampled."""
     single = {"blind": found.blind_per_episode, "known": found.known_per_episode}
+    if found.no_memory_per_episode not in ((), found.blind_per_episode):
+        # With several hands per episode, memory within the episode is worth something by itself.
+        single = {"blind": found.blind_per_episode, "no memory": found.no_memory_per_episode, **single}
     cells = {name: [number(value) for value in values] for name, values in (single | dict(found.per_episode)).items()}
-    return cells | {name: [interval_text(one) for one in found.bounds[name]] for name in single if found.bounds}
+    return cells | {
+        name: [interval_text(one) for one in bounds] for name, bounds in found.bounds.items() if name in single
+    }

@@ -8,8 +8,9 @@ from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import measure, setting_from
+from benchmarks.evaluation.run.eval_command import setting_from
 from benchmarks.evaluation.run.in_training import score_of
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.suites.panels import named_panel
 from benchmarks.records.record_store import RUN

@@ -214,13 +214,16 @@ class Rest:
 class DecisionValues:
     """The values of all decisions in the hands of a game against a pool, for the regrets of played hands."""
 
-    def __init__(self, game: Game, pool: PoolSpec, rest: Rest | None = None) -> None:
+    def __init__(
+        self, game: Game, pool: PoolSpec, rest: Rest | None = None, names: Sequence[str] | None = None
+    ) -> None:
         """Prepare the values.
 
         Args:
             game: Game with an enumerable tree.
             pool: Opponents and their prior probabilities.
             rest: Value of the rest of the meta-episode; None evaluates each hand by itself.
+            names: Opponent of each entry of the pool (default: the entries), for `Rest.pool` of a series.
 
         Raises:
             NotExact: If an opponent has no `distribution`.
@@ -234,18 +237,37 @@ class DecisionValues:
         self.prior = np.array((as_pool(pool) if rest is None else rest.pool).weights)
         self.opponents = len(self.prior) // self._orders
         """Number of opponents."""
+        self._names = list(names or map(str, as_pool(pool).entries))
 
-    def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
+    def judge(self, hands: Sequence[PlayedHand], opponent: str | None = None) -> list[HandRegret]:
         """Return the regrets of each hand of a meta-episode, in the order of play.
 
-        Raises ValueError if a hand is impossible against this pool, TooManyStates if a problem is too large.
+        Args:
+            hands: The hands.
+            opponent: Name of the opponent that was met, for regrets against the best play that knows it. Then
+                `HandRegret.adjusted` is an unbiased estimate of the return against this opponent, whatever the player
+                believes. None: the posterior over the pool.
+
+        Raises:
+            ValueError: If a hand is impossible against this pool, or the opponent is not in it.
+            TooManyStates: If a problem is too large.
         """
-        belief = self.prior
+        belief = self.prior if opponent is None else self._certain(opponent)
         judged = []
         for hand in hands:
             regret, belief = self._hand(hand, belief)
             judged.append(regret)
         return judged
+
+    def _certain(self, opponent: str) -> Floats:
+        """Return the prior of a judge that knows the opponent; the order of a series' tasks stays unknown."""
+        if opponent not in self._names:
+            raise ValueError(f"{opponent!r} is not in this pool: {', '.join(self._names)}.")
+        # The orders of the tasks of one opponent are neighbours.
+        repeats = len(self.prior) // len(self._names)
+        mask = np.repeat([name == opponent for name in self._names], repeats)
+        belief: Floats = self.prior * mask / (self.prior @ mask)
+        return belief
 
     def action_values(self, played: PlayedHand, belief: Floats) -> list[Mapping[str, float] | None]:
         """Return the value of each action at each choice of a hand, if `belief` is true before the hand.

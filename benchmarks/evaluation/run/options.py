@@ -150,6 +150,15 @@ class PlayOptions:
 class EvalOptions(PlayOptions, PanelOptions):
     """Options of an evaluation."""
 
+    controls: Annotated[
+        bool | None,
+        typer.Option(
+            "--controls/--no-controls",
+            help="Play the same tasks without memory and with another opponent's, which the verdict needs "
+            "(default: yes for a policy, no for a model, whose calls they triple)",
+        ),
+    ] = None
+
     out: Annotated[
         Path | None,
         typer.Option(

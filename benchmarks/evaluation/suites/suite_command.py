@@ -21,11 +21,11 @@ from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
-from benchmarks.evaluation.run.eval_command import ending, measure
 from benchmarks.evaluation.run.in_training import score_of
+from benchmarks.evaluation.run.measuring import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
 from benchmarks.evaluation.run.preflight import Price
-from benchmarks.evaluation.suites.adapt import cell_of
+from benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
 from benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
 from benchmarks.evaluation.suites.paper import (
     EPISODES,
@@ -192,9 +192,8 @@ def _planned(
             return
         own = named.kept_of(agent.settings.env_kwargs)
         if cell_of(panel) is not None:
-            # The ends of a cell's scale are those of its own game, whatever the model was trained on.
-            of_game = Setting(named, panel, own).resolved["game"]
-            own = {key: value for key, value in own.items() if key not in of_game}
+            # The lines of a cell are those of its own game and rules, whatever the model was trained on.
+            own = {key: value for key, value in own.items() if key in DISPLAY}
     options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
     if row.pool is not None:
         cell = cell_of(panel)

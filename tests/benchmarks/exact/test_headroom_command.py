@@ -35,13 +35,13 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert rows["mage"][2] == "0.192"
     assert rows["last"][2] == "0.200"
     assert lines[10] == "adaptation headroom 0.152 (known - blind)"
-    assert lines[11] == "reachable headroom 0.079 (last - blind, in the last episode)"
+    assert lines[11] == "reachable headroom 0.079 (last - no memory, in the last episode)"
     assert lines[12] == "exploration headroom 0.012 (last - myopic, in the last episode)"
     data = json.loads("\n".join(printed(capsys, *options, "--json")))
     assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
     assert len(data["per_episode"]["own"]) == 3
     assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])
-    assert data["reachable"] == pytest.approx(data["per_episode"]["last"][-1] - data["blind"])
+    assert data["reachable"] == pytest.approx(data["per_episode"]["last"][-1] - data["no_memory"])
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 

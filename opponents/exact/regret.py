@@ -88,6 +88,8 @@ class HandRegret(NamedTuple):
     """Value of each action at each choice, with optimal play of the rest."""
     before: tuple[float, ...] = ()
     """Posterior probability of each opponent before the hand. A series has one entry for each order of its tasks."""
+    evidence: tuple[float, ...] = ()
+    """Likelihood of the hand under each opponent, with the same entries as `before`."""
 
     @property
     def adjusted(self) -> float:
@@ -349,6 +351,7 @@ class DecisionValues:
             bests=tuple(bests),
             values=tuple(each),
             before=tuple(belief.tolist()),
+            evidence=tuple(likelihood.tolist()),
         )
         return regret, after
 

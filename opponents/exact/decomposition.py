@@ -209,9 +209,7 @@ class _ValuesOf:
         self._near, self._far = near, far
         self._own: list[tuple[ActionValues | None, ActionValues | None]] | None = None
         if belief is not None:
-            self._own = list(
-                zip(hand.action_values(played, belief), meta.action_values(played, belief), strict=True)
-            )
+            self._own = list(zip(hand.action_values(played, belief), meta.action_values(played, belief), strict=True))
 
     def at(self, index: int) -> _OwnValues:
         """Return the values at a decision; those of the posterior if the belief excludes the decision."""

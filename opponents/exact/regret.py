@@ -35,6 +35,8 @@ from opponents.exact.learner_hands import Branch, Floats
 from opponents.exact.series import without_repetition
 from opponents.pools import PoolSpec, as_pool
 
+_SOLUTIONS = 64
+"""Maximum number of solutions that are kept for each seat of the first hand."""
 _SAME = 1e-8
 """Largest difference of probabilities in two beliefs that count as equal."""
 
@@ -206,6 +208,9 @@ class Rest:
             prior=belief.tolist(),
         )
         solved.append((place, BayesSolution(meeting, self._credit, self._gt)))
+        # Each belief that a player states is a problem of its own. The first solution, from the prior, is used most.
+        if len(solved) > _SOLUTIONS:
+            del solved[1]
         return solved[-1][1], 0, 0
 
 

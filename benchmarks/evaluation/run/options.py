@@ -82,9 +82,7 @@ class PanelOptions:
     ] = None
     elicit: Annotated[
         bool,
-        typer.Option(
-            "--elicit", help="Between episodes, ask how likely each opponent of the panel is: one extra call"
-        ),
+        typer.Option("--elicit", help="Between episodes, ask how likely each opponent of the panel is: one extra call"),
     ] = False
     elicit_name: Annotated[
         bool, typer.Option("--elicit-name", help="Like --elicit, but ask for the name of one opponent")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.records.record_store import Records
 
-REVEALED = '{"reveal_opponent": true}'
+REVEALED = ["--env-kwargs", '{"reveal_opponent": true}']
 ENV = ["--env", "mage/PrisonersDilemma-Meta-v0", "--opponents", "pool:pd/classic", "--memory", "history"]
 
 
@@ -114,7 +114,7 @@ def test_a_name_costs_what_it_adds_to_that_of_the_most_likely_opponent(tmp_path,
     found = parts(tmp_path / "run", capsys)
     # Always cooperating and always defecting are found out; of the other three, the first one is named.
     assert (found["answers"], found["valid"], found["right"]) == (20, 20, 12)
-    assert evaluated("policy:wrong:pd/classic", tmp_path / "wrong", "--elicit-name", "--env-kwargs", REVEALED) == 0
+    assert evaluated("policy:wrong:pd/classic", tmp_path / "wrong", "--elicit-name", "--no-controls", *REVEALED) == 0
     found = parts(tmp_path / "wrong", capsys)
     assert found["right"] == 0
     assert found["total"]["inference"]["mean"] > 0.1

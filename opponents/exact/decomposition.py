@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opponents.exact.learner_hands import Floats
-from opponents.exact.regret import DecisionValues, HandRegret, PlayedHand
+from opponents.exact.regret import DecisionValues, PlayedHand
 
 _TIE = 1e-9
 """Relative difference below which two actions are equally good under the player's belief."""
@@ -98,8 +98,9 @@ def decompose(
         if turn.episode != episode:
             episode = turn.episode
             beliefs.begin(before, answer)
-        own = _ValuesOf(hand, meta, turn, beliefs.own, near, far)
-        likely = _ValuesOf(hand, meta, turn, beliefs.likely, near, far)
+        own = _own_values(hand, meta, turn, beliefs.own)
+        likely = _own_values(hand, meta, turn, beliefs.likely)
+        exact = [_OwnValues(*values) for values in zip(near.values, far.values, strict=True)]
         unknown = answer.asked and answer.probabilities is None
         decisions = list[DecisionParts]()
         for index, regret in enumerate(far.regrets):
@@ -109,10 +110,12 @@ def decompose(
                 parts = _ActionParts(0.0, 0.0, regret, 0.0)
             else:
                 choice = turn.choices[index]
-                parts = _mean_parts(choice.probabilities or {choice.action: 1.0}, far.values[index], own.at(index))
+                parts = _mean_parts(
+                    choice.probabilities or {choice.action: 1.0}, far.values[index], own[index] or exact[index]
+                )
                 if beliefs.likely is not None:
                     least = _mean_parts(
-                        choice.probabilities or {choice.action: 1.0}, far.values[index], likely.at(index)
+                        choice.probabilities or {choice.action: 1.0}, far.values[index], likely[index] or exact[index]
                     ).inference
                     parts = parts._replace(inference=parts.inference - least, decision=parts.decision + least)
             decisions.append(
@@ -184,39 +187,21 @@ class _OwnValues(NamedTuple):
     """By the rest of the meta-episode."""
 
 
-class _ValuesOf:
-    """The values of the actions at the decisions of a hand under a belief."""
+def _own_values(
+    hand: DecisionValues, meta: DecisionValues, played: PlayedHand, belief: Floats | None
+) -> list[_OwnValues | None]:
+    """Return the values at each decision of a hand under a belief; None for a decision that the belief excludes.
 
-    def __init__(
-        self,
-        hand: DecisionValues,
-        meta: DecisionValues,
-        played: PlayedHand,
-        belief: Floats | None,
-        near: HandRegret,
-        far: HandRegret,
-    ) -> None:
-        """Compute the values.
-
-        Args:
-            hand: Values by the rest of the hand.
-            meta: Values by the rest of the meta-episode.
-            played: The hand.
-            belief: Belief before the hand, or None for the posterior.
-            near: The hand judged by itself under the posterior.
-            far: The hand judged by the rest of the meta-episode under the posterior.
-        """
-        self._near, self._far = near, far
-        self._own: list[tuple[ActionValues | None, ActionValues | None]] | None = None
-        if belief is not None:
-            self._own = list(zip(hand.action_values(played, belief), meta.action_values(played, belief), strict=True))
-
-    def at(self, index: int) -> _OwnValues:
-        """Return the values at a decision; those of the posterior if the belief excludes the decision."""
-        hand, meta = (None, None) if self._own is None else self._own[index]
-        if hand is None or meta is None:
-            return _OwnValues(self._near.values[index], self._far.values[index])
-        return _OwnValues(hand, meta)
+    Args:
+        hand: Values by the rest of the hand.
+        meta: Values by the rest of the meta-episode.
+        played: The hand.
+        belief: Belief before the hand. If it is None, no decision has values of its own.
+    """
+    if belief is None:
+        return [None] * len(played.choices)
+    pairs = zip(hand.action_values(played, belief), meta.action_values(played, belief), strict=True)
+    return [None if near is None or far is None else _OwnValues(near, far) for near, far in pairs]
 
 
 def _mean_parts(row: Mapping[str, float], price: ActionValues, own: _OwnValues) -> _ActionParts:

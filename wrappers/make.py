@@ -77,6 +77,7 @@ META_OPTIONS = (
     "max_calls",
     "show_score",
     "elicit",
+    "elicit_form",
 )
 """Options that `make_meta_env` passes to `MetaEpisode` unchanged."""
 

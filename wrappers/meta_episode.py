@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -36,6 +36,9 @@ from wrappers.model_calls import (
     unusable,
 )
 from wrappers.protocol import Protocol, as_protocol, pop_rotation, series_protocol
+
+if TYPE_CHECKING:
+    from wrappers.belief_question import ElicitForm
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""
@@ -77,6 +80,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         reveal_opponent: bool = False,
         show_score: bool | None = None,
         elicit: Sequence[str] | None = None,
+        elicit_form: ElicitForm = "probabilities",
     ) -> None:
         """Wrap an environment.
 
@@ -97,6 +101,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             show_score: True if the sentence on an episode's end states the return. Every memory shows the same
                 sentence. Default: True if the game has several players.
             elicit: Names of opponents. Between episodes, a call that no later prompt shows asks which of them is met.
+            elicit_form: Answer to this question: `probabilities` of all opponents, or the `name` of one.
         """
         # Before any other local variable exists, so that these are the arguments.
         arguments = {name: value for name, value in locals().items() if name not in ("self", "env", "__class__")}
@@ -106,6 +111,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         check_positive("max_calls", max_calls)
         check_choice("context", context, CONTEXTS)
         check_choice("deal", deal, (None, "fresh", "replay"))
+        check_choice("elicit_form", elicit_form, ("probabilities", "name"))
         self.num_episodes = num_episodes
         self.protocol = as_protocol(protocol)
         replays = (deal or self.protocol.deal) == "replay"
@@ -125,7 +131,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             # Imported here, because most meta-episodes ask no question.
             from wrappers.belief_question import question_of
 
-            question = question_of(elicit, self.style, env)
+            question = question_of(elicit, self.style, env, elicit_form)
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control, question=question)
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name

@@ -36,6 +36,7 @@ from benchmarks.evaluation.suites.suite_command import (
     short_names,
 )
 from benchmarks.evaluation.tables.markup import latex, markdown
+from benchmarks.exact.adapt_parts import add_questions, read_parts
 from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table
 from benchmarks.exact.adaptation import ScaledRun, recorded_run
 from benchmarks.exact.scale_text import LEGEND
@@ -112,6 +113,13 @@ def command(
             help="Leave out the runs without memory and with another opponent's, and with them the verdict",
         ),
     ] = False,
+    elicit: Annotated[
+        bool,
+        typer.Option(
+            "--elicit",
+            help="Between episodes, ask how likely each opponent is, and print the parts of the regret: one extra call",
+        ),
+    ] = False,
     sampling: Annotated[
         Mapping[str, float] | None,
         typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
@@ -143,6 +151,7 @@ def command(
         suite=suite,
         pool=pool,
         controls=read_controls(controls, verdict=not no_controls),
+        elicit=elicit,
         sampling=sampling,
         options=options,
         dry_run=dry_run,
@@ -188,6 +197,8 @@ class SuitePlay:
     pool: str | None
     """Condition of the main run, or None for the agent's default."""
     controls: Sequence[str]
+    elicit: bool
+    """True to ask for beliefs in the main condition."""
     sampling: Mapping[str, float] | None
     options: PlayOptions
     dry_run: bool
@@ -212,6 +223,8 @@ class SuitePlay:
         cells = planned(suite, rows, None, suite.protocols, suite.lengths)
         if not cells:
             raise ValueError(f"{spec} plays no cell of {self.suite}.")
+        if self.elicit:
+            cells = add_questions(cells, rows[0].name)
         if self.dry_run:
             sys.stdout.write(f"{NOTE}\n\n{expectation(cells, options.price, sys.stdout.write)}\n")
             return None, 0
@@ -229,7 +242,8 @@ class SuitePlay:
                 begin(folder, plan, options.resume)
                 done, statuses = play_runs(cells, folder, replace(options, baselines=False))
                 finish(folder, plan, cells)
-                result = AdaptResult(self.suite, shown, recorded_runs(cells, folder))
+                parts = read_parts(cells, folder, rows[0].name) if self.elicit else {}
+                result = AdaptResult(self.suite, shown, recorded_runs(cells, folder), parts)
                 write_atomically(folder / TABLE, as_text(result.blocks()))
                 write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
                 if out is not None and can_write_reports():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from statistics import median
@@ -15,6 +15,7 @@ from benchmarks.evaluation.suites.paper import named_suite
 from benchmarks.evaluation.suites.suite_command import short_names
 from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from benchmarks.exact.adapt_parts import CellParts, parts_blocks
 from benchmarks.exact.adaptation import ScaledRun
 from benchmarks.exact.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
 from benchmarks.exact.scale_text import LEGEND, failures_text, scale_sentence, score_text, value_text
@@ -67,6 +68,8 @@ class AdaptResult:
     agent: str
     conditions: Mapping[str, Mapping[str, ScaledRun]]
     """Condition, such as `described`, `hidden` or a control, to its runs by cell."""
+    parts: CellParts = field(default_factory=dict)
+    """Parts of the regret by cell under the main condition; empty if the agent was not asked for its belief."""
 
     @classmethod
     def of(cls, stored: StoredSuite) -> AdaptResult:
@@ -175,6 +178,7 @@ class AdaptResult:
             "",
             TextTable(columns, rows),
             *extra,
+            *parts_blocks(self.parts, self.conditions[self.main]),
             "",
             *([f"Median level of the cells: {share(median(scored))}."] if scored else []),
             *LEGEND,
@@ -197,6 +201,7 @@ class AdaptResult:
             "level": score_json(self.level()),
             "adaptation": {"own": score_json(own), "other": score_json(other)},
             "conditions": {name: self._condition_json(name) for name in self.conditions},
+            "parts": {name: None if parts is None else asdict(parts) for name, parts in self.parts.items()},
         }
 
     def _condition_json(self, condition: str) -> dict[str, Any]:

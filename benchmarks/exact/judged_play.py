@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -119,6 +119,9 @@ def can_be_controlled(setting: Setting) -> bool:
 
 def control_settings(setting: Setting, folder: Path, names: Sequence[str] = CONTROLS) -> Iterator[tuple[str, Setting]]:
     """Yield the setting of each control, which may copy memories from the main run in `folder`."""
+    # The question for the opponent belongs to the main run, and would cost a call more per episode here.
+    options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
+    setting = replace(setting, env_kwargs=options)
     for name in names:
         yield name, controlled(setting, name, str(folder) if name == "other" else None)
 

@@ -310,8 +310,8 @@ def report_of(
 def _parts(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], rest: Rest) -> RegretParts | None:
     """Return the regret by the credit `sum` in parts."""
     alone, whole = (DecisionValues(rest.game, rest.pool, rest=one) for one in (None, rest))
-    found = [DecomposedMetaEpisode.of(one.trajectory, one.played, tuple(weights), alone, whole) for one in judged]
-    return parts_of(found, lambda values: _estimate(judged, values, weights))
+    rows = [DecomposedMetaEpisode.of(one.trajectory, one.played, tuple(weights), alone, whole) for one in judged]
+    return parts_of(rows, list(weights.values()))
 
 
 def _episode(

@@ -99,14 +99,14 @@ class BayesPolicy:
             return
         self._hand, self._state, self._said = self._hand + 1, state, []
 
-    def name_opponent(self) -> str:
-        """Return the most likely opponent given the hands so far, the first if several are equally likely."""
+    def report_belief(self) -> dict[str, float]:
+        """Return the posterior probability of each opponent given the hands so far."""
         pool = self._problem.pool
         belief = np.array(pool.weights)
         if self._solution is not None:
             belief = self._solution.meeting.stages[self._hand].beliefs[:, self._state]
         # In a series of tasks, each opponent has several entries: one for each order of the tasks.
-        return str(pool.entries[int(belief.reshape(len(pool), -1).sum(axis=1).argmax())])
+        return dict(zip(map(str, pool.entries), belief.reshape(len(pool), -1).sum(axis=1).tolist(), strict=True))
 
     def _solved(self, turn: Turn) -> BayesSolution:
         if self._seat0 is None:
@@ -191,9 +191,9 @@ class BlindPolicy:
         """Return probability 1 for the one action."""
         return self._policy(turn).distribution(turn)
 
-    def name_opponent(self) -> str:
-        """Return the opponent with the largest prior probability."""
-        return str(self._pool.entries[int(np.argmax(self._pool.weights))])
+    def report_belief(self) -> dict[str, float]:
+        """Return the prior probability of each opponent, because the policy remembers nothing."""
+        return dict(zip(map(str, self._pool.entries), self._pool.weights, strict=True))
 
     def _policy(self, turn: Turn) -> ExactPolicy:
         key = seat, episode = turn.player, turn.episode if self._changes else 0

@@ -36,6 +36,8 @@ from opponents.exact.learner_hands import Branch, Floats
 from opponents.exact.series import without_repetition
 from opponents.pools import PoolSpec, as_pool
 
+_SOLUTIONS = 64
+"""Maximum number of solutions that are kept for each seat of the first hand."""
 _SAME = 1e-8
 """Largest difference of probabilities in two beliefs that count as equal."""
 
@@ -89,6 +91,8 @@ class HandRegret(NamedTuple):
     """Value of each action at each choice, with optimal play of the rest."""
     before: tuple[float, ...] = ()
     """Posterior probability of each opponent before the hand. A series has one entry for each order of its tasks."""
+    evidence: tuple[float, ...] = ()
+    """Likelihood of the hand under each opponent, with the same entries as `before`."""
 
     @property
     def adjusted(self) -> float:
@@ -208,6 +212,9 @@ class Rest:
             prior=belief.tolist(),
         )
         solved.append((place, BayesSolution(meeting, self._credit, self._gt)))
+        # Each belief that a player states is a problem of its own. The first solution, from the prior, is used most.
+        if len(solved) > _SOLUTIONS:
+            del solved[1]
         return solved[-1][1], 0, 0
 
 
@@ -353,6 +360,7 @@ class DecisionValues:
             bests=tuple(bests),
             values=tuple(each),
             before=tuple(belief.tolist()),
+            evidence=tuple(likelihood.tolist()),
         )
         return regret, after
 

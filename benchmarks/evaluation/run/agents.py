@@ -5,6 +5,7 @@ An agent imports inside its methods what it alone needs: a policy needs neither 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +32,7 @@ from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
 from opponents.registry import portable_spec
 from wrappers.controls import source_turns
-from wrappers.memory import BELIEF, NamesOpponent
+from wrappers.memory import BELIEF, GUESS, ReportsBelief
 
 if TYPE_CHECKING:
     from opponents.llm import AnswerStream, EndpointGenerator
@@ -291,6 +292,14 @@ class _SeatedPolicy:
             self.policy.reset(Streams(task, member, retry).at(AGENT, turn.episode, number).generator())
         return self.policy.act(turn)
 
+    def answer_question(self, kind: str) -> str:
+        """Return the answer to a question for the opponent; an empty one if the policy has no belief."""
+        if not isinstance(self.policy, ReportsBelief):
+            return ""
+        belief = self.policy.report_belief()
+        # The first of several equally likely opponents; rounding errors make no difference between them.
+        return json.dumps(dict(belief)) if kind == BELIEF else max(belief, key=lambda name: round(belief[name], 9))
+
     def relive(self, episodes: Sequence[Sequence[Mapping[str, Any]]]) -> None:
         """Play recorded episodes again, so that the policy has their memory.
 
@@ -335,8 +344,8 @@ class _PolicyGenerator:
                 self._exchange_memory(seated, prompt)
             else:
                 seated.on_hand_results(prompt.info)
-            if prompt.info.get("kind") == BELIEF:
-                text = seated.policy.name_opponent() if isinstance(seated.policy, NamesOpponent) else ""
+            if prompt.info.get("kind") in (BELIEF, GUESS):
+                text = seated.answer_question(prompt.info["kind"])
             elif prompt.phase == "reflect":
                 text = REMARK
             else:

@@ -114,10 +114,10 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         out = out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
     own = replace(options, agents=(name,), memory=memory or options.memory, out=out)
     setting = setting_from(own, agent)
-    if own.elicit:
-        from benchmarks.evaluation.run.elicitation import eliciting
+    if own.elicit or own.elicit_name:
+        from benchmarks.evaluation.run.elicitation import add_question
 
-        setting = eliciting(setting, agent)
+        setting = add_question(setting, agent, "name" if own.elicit_name else "probabilities")
     if own.control is None:
         if own.source is not None:
             raise ValueError("--from requires --control other or same. Add it, or remove --from.")

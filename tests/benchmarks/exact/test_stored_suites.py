@@ -76,6 +76,7 @@ def test_a_sound_suite_is_read(suite):
         ({"noise": 0.2}, "game.noise=0.2, expected 0.1"),
         ({"payoffs": [3, 0, 9, 1]}, "game.payoffs=[3, 0, 9, 1], expected [3, 0, 5, 1]"),
         ({"num_episodes": 4}, "num_episodes=4, expected 3"),
+        ({"elicit": ["pd/all-c", "pd/all-d"]}, "further.elicit=['pd/all-c', 'pd/all-d'], expected no such option"),
         ({"hands_per_episode": 2}, "hands_per_episode=2, expected 1"),
         ({"protocol": "paper"}, "protocol."),
         ({"max_turns": 9}, "max_turns=9, expected 4"),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.games.sokoban.level import Level
-from mage_envs.games.sokoban.level_text import blocks_of, decoded, level_of_rows
+from mage_envs.games.sokoban.level_text import blocks_of, decode_text, level_of_rows
 from mage_envs.games.sokoban.rooms import TRIES, Room
 from mage_envs.games.sokoban.search import Retrograde
 from mage_envs.loading.imports import check_path
@@ -130,7 +130,7 @@ def _read(path: Path, files: tuple[tuple[Path, int], ...]) -> LevelSet:
 def _levels_of(path: Path, saved_at: int) -> Sequence[tuple[int, Level | str]]:
     """Return the line of each level of a file with the level, or with the reason why it cannot be played."""
     try:
-        blocks = blocks_of(decoded(path.read_bytes()))
+        blocks = blocks_of(decode_text(path.read_bytes()))
     except ValueError as error:
         raise LevelFileError(f"{path}: not a text file ({error}).") from error
     levels: list[tuple[int, Level | str]] = []

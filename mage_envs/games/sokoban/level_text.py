@@ -39,7 +39,7 @@ class Block(NamedTuple):
     rows: tuple[str, ...]
 
 
-def decoded(content: bytes) -> str:
+def decode_text(content: bytes) -> str:
     """Return the text of a file. Raise ValueError if it is no text."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16")
@@ -76,7 +76,7 @@ def blocks_of(text: str) -> list[Block]:
             is_comment = not _COMMENT[1].match(line)
         elif _is_row(line, bool(rows)):
             start, header = start if rows else number, 0
-            rows += _decoded_rows(line.rstrip())
+            rows += _expand_runs(line.rstrip())
         else:
             # A header without rows is a level that was lost, unless the rows follow after blank lines or a title.
             if rows:
@@ -102,18 +102,18 @@ def _is_row(line: str, is_inside: bool) -> bool:
     return is_inside and text[0] == text[-1] == "#" and len(text) > 1
 
 
-def _decoded_rows(line: str) -> list[str]:
+def _expand_runs(line: str) -> list[str]:
     """Return the rows of a line, with run lengths replaced."""
     if not _ENCODED.search(line):
         return [line]
 
-    def repeated(match: re.Match[str]) -> str:
+    def repeat_group(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[3]
         return match[2].strip("()") * min(int(match[1][:6]), MAX_CELLS)
 
     # Inner groups first; each pass replaces at least one.
-    while len(line) <= MAX_CELLS and (shorter := _RUN.sub(repeated, line)) != line:
+    while len(line) <= MAX_CELLS and (shorter := _RUN.sub(repeat_group, line)) != line:
         line = shorter
     return [row.rstrip() for row in line.split("|") if row.strip()]
 
@@ -146,10 +146,10 @@ def _level(rows: list[str]) -> Level:
     width = max(map(len, rows))
     if width * len(rows) > MAX_CELLS:
         raise ValueError(f"the level has {width} x {len(rows)} cells, but at most {MAX_CELLS:,} are allowed")
-    return level_of(_closed([row.ljust(width) for row in rows]), SYMBOLS)
+    return level_of(_add_outer_walls([row.ljust(width) for row in rows]), SYMBOLS)
 
 
-def _closed(rows: list[str]) -> list[str]:
+def _add_outer_walls(rows: list[str]) -> list[str]:
     """Return the rows with walls in place of the blanks that are outside of the level.
 
     A blank is outside if a path of blanks leads from it to the border. A closed rectangle has none.

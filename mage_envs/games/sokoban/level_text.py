@@ -24,6 +24,8 @@ TAB_SIZES = (8, 4, 2, 1)
 """Distances of tab stops that are tried for a level with tabs."""
 MAX_CELLS = 10_000
 """Maximum cells of a level, rows times columns. It also limits what run lengths may produce."""
+MAX_ENCODED = 2_000
+"""Maximum characters of a line with run lengths. It limits the memory that a hostile file can use."""
 _ROW = re.compile(rf"[{re.escape(''.join(SYMBOLS))}\t0-9|()]*")
 _ENCODED = re.compile(r"[0-9|()]")
 _RUN = re.compile(r"(\d+)(\([^()]*\)|[^\d()|])|\(([^()]*)\)")
@@ -104,7 +106,7 @@ def _is_row(line: str, is_inside: bool) -> bool:
 
 def _expand_runs(line: str) -> list[str]:
     """Return the rows of a line, with run lengths replaced."""
-    if not _ENCODED.search(line):
+    if len(line) > MAX_ENCODED or not _ENCODED.search(line):
         return [line]
 
     def repeat_group(match: re.Match[str]) -> str:

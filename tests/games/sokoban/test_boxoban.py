@@ -174,6 +174,11 @@ def test_what_is_dropped_is_counted(tmp_path, caplog):
     assert len(boards) == 2
 
 
+def test_run_lengths_cannot_fill_the_memory(tmp_path):
+    (tmp_path / "levels.txt").write_text("99999#" * 200_000 + "\n" + "((99(99(99(99#)))))" * 50 + "\n\n" + BASE)
+    assert len(load_levels(tmp_path)) == 1
+
+
 def test_tabs_with_several_readings_are_refused(tmp_path):
     (tmp_path / "levels.txt").write_text("#########\n#@\t$ . #\n#########\n#\n")
     with pytest.raises(LevelFileError, match="line 1: "):

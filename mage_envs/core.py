@@ -50,6 +50,8 @@ class GameSpec:
     """Worst return of a hand, in the game's unit."""
     max_return: float = 1.0
     perfect_information: bool = False
+    general_sum: bool = False
+    """True if the players' returns do not sum to a constant, so that a positive return is no success."""
     max_turns: int = 20
     """Default limit of answers per player in one hand."""
     actions: tuple[str, ...] | None = None
@@ -115,10 +117,7 @@ class State(ABC):
         """Return the text that the player sees. After the end, it includes the result."""
 
     def information_state(self, seat: int) -> str:
-        """Return a key of the player's knowledge: equal keys if and only if the knowledge is equal.
-
-        The default is the observation. A subclass may return a shorter key.
-        """
+        """Return a key of the player's knowledge, equal if and only if the knowledge is (default: the observation)."""
         return self.observation(seat)
 
     @abstractmethod
@@ -190,6 +189,11 @@ class Game(ABC):
 
     spec: GameSpec
 
+    @property
+    def title(self) -> str:
+        """Return the name for headings and messages. A class that stands for many games returns that of its game."""
+        return self.spec.name
+
     @abstractmethod
     def initial_state(self, rng: np.random.Generator) -> State:
         """Return the first state of a hand. All chance is drawn from `rng`."""
@@ -227,10 +231,7 @@ class Game(ABC):
         return None
 
     def family(self, task_id: str) -> str | None:
-        """Return the name of a group of related tasks, or None if the task is unrelated to others.
-
-        Results of related tasks are not independent draws.
-        """
+        """Return the task's group of related tasks, whose results are not independent draws, or None without one."""
         return None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -122,7 +122,7 @@ class CellValues:
         if isinstance(game, Related) and game.solver:
             solution = load_entry(game.solver)(game, as_pool(dict(pool)), EPISODES, "returns")
             if not isinstance(solution, PricedSolution):
-                raise ValueError(f"{game.spec.name} has no exact prices of decisions.")
+                raise ValueError(f"{game.title} has no exact prices of decisions.")
             self.whole, self._hand = solution.prices(EPISODES), solution.prices(1)
             return
         rest = Horizon("sum").rest(env_id, env_kwargs, pool)

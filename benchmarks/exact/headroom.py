@@ -97,7 +97,11 @@ def command(
             raise ValueError("--all already includes every game. Remove GAME.")
         if episodes is not None:
             raise ValueError("--all has rows with numbers of episodes of their own. Remove --episodes, or name a GAME.")
-        rows = solved_rows(partial(_tell, line), executor=place)
+        rows: list[headroom_table.SolvedRow] = []
+        for row in solved_rows(partial(_tell, line), executor=place):
+            rows.append(row)
+            # The whole table takes minutes, so each row is written as soon as it is known.
+            line.write(headroom_table.row_line(row))
         if figure is not None:
             draw_table(figure, [(row.setup.name, row.found) for row in rows if row.found])
         line.erase()
@@ -138,7 +142,7 @@ def command(
         progress=partial(_tell, line),
     )
     unit = "success" if objective == "success" else rules.spec.unit
-    title = f"{rules.spec.name} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
+    title = f"{rules.title} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
     title += f"{_counted(hands, 'hand')}, seat {seating}"
     if figure is not None:
         draw(figure, found, title, unit)
@@ -192,7 +196,7 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
         ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
     """
     if not is_solvable(game) or game.spec.players == 1:
-        raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact headroom.")
+        raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(registered).opponent
     if named is not None:
         spec = f"pool:{named.removeprefix('pool:')}"

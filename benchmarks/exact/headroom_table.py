@@ -16,7 +16,7 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.executors import Executor, Local, in_order
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
-from mage_envs.registry import list_games, load_game, make_game, settings_of
+from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, NotExact, Objective, headroom
 from opponents.exact.beliefs import TellsStates
@@ -144,8 +144,8 @@ def plays(pool: str, name: str) -> bool:
 
 def solved_rows(
     progress: TellsStates, rows: Iterable[Setup] | None = None, executor: Executor | None = None
-) -> list[SolvedRow]:
-    """Return the solved rows in their order.
+) -> Iterator[SolvedRow]:
+    """Yield the solved rows in their order, each as soon as it is solved.
 
     Args:
         progress: Callback for the progress of each game. It is not called if an executor other than `Local` is used.
@@ -154,13 +154,16 @@ def solved_rows(
     """
     asked = list(setups() if rows is None else rows)
     if executor is None or isinstance(executor, Local):
-        return [_solved(progress, setup) for setup in asked]
+        yield from (_solved(progress, setup) for setup in asked)
+        return
     # The progress callback writes to this process's terminal and cannot be sent to a worker.
-    return list(in_order(executor, _solved, (None,), asked))
+    yield from in_order(executor, _solved, (None,), asked)
 
 
 def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     """Return the row with its values, with its baselines, or with the reason why it has neither."""
+    if reason := explain_unavailable(setup.game, **setup.options):
+        return SolvedRow(setup, reason=reason)
     if setup.panel:
         return _played(progress, setup)
     if load_game(setup.game).spec.players == 1:
@@ -233,6 +236,17 @@ def _narrow(rows: Sequence[SolvedRow]) -> list[Block]:
         *("", "What the optimum of each credit earns in the last episode", ""),
         TextTable(["game: pool", *CREDITS], third),
     ]
+
+
+def row_line(row: SolvedRow) -> str:
+    """Return a row as a line: its headrooms, the baselines of a game that repeats its tasks, or why it has neither."""
+    if row.found is not None:
+        values = ", ".join(f"{name} {cell}" for name, cell in zip(HEADROOMS, _headrooms(row.found), strict=True))
+    elif row.floors:
+        values = ", ".join(f"{floor.opponent} {number(floor.pass_at[-1].mean)}" for floor in row.floors)
+    else:
+        values = f"n/a, {row.reason}"
+    return f"{row.setup.name}: {values}"
 
 
 def _wide(rows: Sequence[SolvedRow]) -> TextTable:

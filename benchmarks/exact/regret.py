@@ -223,7 +223,7 @@ def pool_of_run(
     """
     where, pool = records.folder, setting.panel.weights() if weights is None else weights
     if not pool or game.spec.players == 1:
-        raise ValueError(f"{where} is a run of {game.spec.name} without opponents, so it has no exact regret.")
+        raise ValueError(f"{where} is a run of {game.title} without opponents, so it has no exact regret.")
     check_deals(setting.panel.env_id, setting.options)
     strangers = sorted({line["opponent"] for line in records.lines.values() if line["failure"] is None} - pool.keys())
     if strangers:

@@ -84,11 +84,11 @@ def done(out: Path, run: SweepRun) -> Measures | None:
 def evaluated(folder: Path, panels: Sequence[str]) -> Measures:
     """Return the headline scores of a saved model on panels, and the draws if there are any.
 
-    A panel whose data are absent has none. The runs are kept below the model's folder.
+    A panel whose data or engine are absent has none. The runs are kept below the model's folder.
     """
     found: Measures = {}
     for name in panels:
-        if named_panel(name).missing():
+        if named_panel(name).missing() or named_panel(name).obstacle():
             continue
         agent, out = make_agent(str(folder)), folder / "evaluations" / name
         options = EvalOptions(panel=name, out=out, resume=(out / RUN).exists(), baselines=False)

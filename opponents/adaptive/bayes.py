@@ -33,7 +33,7 @@ class BayesPolicy:
         pool: PoolSpec,
         episodes: int = 3,
         hands: int = 1,
-        credit: Credit = "last",
+        credit: Credit = "sum",
         alternate: bool = True,
     ) -> None:
         """Initialize the policy; the problem is solved at the first turn.
@@ -203,13 +203,11 @@ class BlindPolicy:
         return self._policies[key]
 
 
-def bayes(
-    game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = ""
-) -> BayesPolicy:
+def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "sum", seat: str = "") -> BayesPolicy:
     """Return the optimal learner for a registered pool.
 
-    `bayes:kuhn/demo,3,3` maximises the last of 3 episodes of 3 hands. `bayes:kuhn/demo,3,3,sum` maximises the sum over
-    all episodes, `bayes:kuhn/demo,3,3,mage` their differential credit.
+    `bayes:kuhn/demo,3,3` maximises the sum over 3 episodes of 3 hands. `bayes:kuhn/demo,3,3,last` maximises the last
+    episode, `bayes:kuhn/demo,3,3,mage` the differential credit of all.
 
     Args:
         game: Game that is played.

@@ -103,7 +103,7 @@ def respond(
     if is_shared:
         if not game.spec.perfect_information:
             raise ValueError(
-                f"{game.spec.name} shares positions although it has hidden information; exact values require a tree."
+                f"{game.title} shares positions although it has hidden information; exact values require a tree."
             )
         if len(opponents) > 1:
             # Imported here, because games with hidden information never need it.

@@ -31,6 +31,7 @@ from opponents.exact.bayes import (
     credit_weights,
     lived_hands,
 )
+from opponents.exact.beliefs import STATES
 from opponents.exact.learner_hands import Branch, Floats
 from opponents.exact.series import without_repetition
 from opponents.pools import PoolSpec, as_pool
@@ -110,6 +111,7 @@ class Rest:
         credit: CreditName | Sequence[float] = "sum",
         gt: float = GT,
         alternate: bool = True,
+        limit: int = STATES,
     ) -> None:
         """Prepare the values; problems are solved on first use.
 
@@ -121,6 +123,7 @@ class Rest:
             credit: Objective of the learner, a name or one weight per episode.
             gt: Discount across episodes of the credit `mage`.
             alternate: True if the seat changes from hand to hand.
+            limit: Maximum number of states of belief. `TooManyStates` beyond it comes on first use.
 
         Raises:
             ValueError: If a setting is invalid, or the credit is `myopic`, whose weights depend on the decision.
@@ -151,7 +154,7 @@ class Rest:
         self.orders = len(self.pool) // opponents
         """Number of orders of the tasks that the posterior distinguishes; 1 if the game is no series."""
         self._credit, self._gt = credit, gt
-        self._episodes, self._hands, self._alternate = episodes, hands, alternate
+        self._episodes, self._hands, self._alternate, self._limit = episodes, hands, alternate, limit
         self.lived = lived_hands(self.game, self.pool)
         self._solved: dict[int, list[tuple[int, BayesSolution]]] = {}
         """Map from the seat of the first hand to solutions, each with the index of its first hand."""
@@ -201,6 +204,7 @@ class Rest:
             episodes=self._episodes,
             hands=self._hands,
             alternate=self._alternate,
+            limit=self._limit,
             lived=self.lived,
             start=place,
             prior=belief.tolist(),

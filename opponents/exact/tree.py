@@ -59,7 +59,7 @@ class BySeat:
 def check_seat(game: Game, seat: int) -> None:
     """Raise `ValueError` unless the game has the seat."""
     if seat not in range(game.spec.players):
-        raise ValueError(f"{game.spec.name} has the seats 0 to {game.spec.players - 1}, got seat={seat!r}.")
+        raise ValueError(f"{game.title} has the seats 0 to {game.spec.players - 1}, got seat={seat!r}.")
 
 
 def payoff_of(objective: Objective) -> Payoff:

@@ -117,5 +117,5 @@ def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective 
 
 def _seated(game: Game, policies: Sequence[str | Policy]) -> BySeat:
     if len(policies) != game.spec.players:
-        raise ValueError(f"{game.spec.name} has {game.spec.players} seats, got {len(policies)} policies.")
+        raise ValueError(f"{game.title} has {game.spec.players} seats, got {len(policies)} policies.")
     return BySeat([exact_policy(policy, game) for policy in policies])

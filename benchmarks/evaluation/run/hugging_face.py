@@ -23,7 +23,7 @@ class HuggingFaceOptions:
     model: str
     """Folder, or name on the hub, without commas."""
     max_tokens: int | None = None
-    """Reply limit in tokens; None is the limit of the game's presets."""
+    """Reply limit in tokens; None is that of the model's generation_config.json, else that of the game's presets."""
     thinking: bool | None = None
     """Value of the template's variable `enable_thinking`; None is the template's default."""
 
@@ -79,7 +79,7 @@ class HuggingFaceAgent:
 
         chosen = self.options
         template = {} if chosen.thinking is None else {"enable_thinking": chosen.thinking}
-        reply = reply_limit(game_name) if chosen.max_tokens is None else chosen.max_tokens
+        reply = chosen.max_tokens or self._own_limit() or reply_limit(game_name)
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
         positions = json.loads((self.folder / "config.json").read_text()).get("max_position_embeddings")
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
@@ -94,6 +94,12 @@ class HuggingFaceAgent:
             temperature=COMMON["temperature"],
             prompt_format=PromptFormat(template, max_prompt_length=prompt),
         )
+
+    def _own_limit(self) -> int | None:
+        """Return the reply limit that the model's folder states, or None."""
+        path = self.folder / "generation_config.json"
+        limit = json.loads(path.read_text()).get("max_new_tokens") if path.is_file() else None
+        return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def local_generator(

@@ -94,10 +94,7 @@ class State(ABC):
 
         @property
         def legal_actions(self) -> tuple[str, ...]:
-            """Return the mover's legal action texts in a fixed order; empty if the hand is over.
-
-            Free-text games (WebShop) return examples or nothing. There, `after` decides if an action is legal.
-            """
+            """Return the mover's legal action texts in a fixed order; examples or nothing in free-text games (WebShop)."""
 
         @property
         def returns(self) -> tuple[float, ...]:

@@ -126,7 +126,6 @@ class Hand:
         self.moves: list[str] = []
         """All moves so far, including those of chance, in games of perfect information."""
         self._table_game = game if isinstance(game, TableGame) else None
-        # Any seed makes `deal` work before the first `begin_episode`.
         self.begin_episode(Streams(0))
 
     def on_meta_episode_start(self, table: Table) -> None:
@@ -271,8 +270,8 @@ class Hand:
     def _stop(self, by: str) -> None:
         """End the hand before the rules do.
 
-        A timeout pays `timeout_value`, or the returns so far if the game pays on the way. A forfeit pays the worst
-        return to the player to move, and 0 to the others.
+        A timeout pays `timeout_value`, or the returns so far if the game pays on the way. A forfeit pays the mover the
+        worst return, and the others 0.
         """
         state, spec = self.state, self.game.spec
         returns = (self.timeout_value,) * spec.players

@@ -94,7 +94,7 @@ class State(ABC):
 
         @property
         def legal_actions(self) -> tuple[str, ...]:
-            """Return the mover's legal action texts in a fixed order; examples or nothing in free-text games (WebShop)."""
+            """Return the legal action texts in a fixed order; examples or nothing in free-text games (WebShop)."""
 
         @property
         def returns(self) -> tuple[float, ...]:

@@ -35,9 +35,6 @@ class NotEnumerable(TypeError):
     """Error for a game whose tree cannot be enumerated. The message gives the reason."""
 
 
-# -- games -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class GameSpec:
     """Constants of a game, the same for all of its hands."""
@@ -97,16 +94,11 @@ class State(ABC):
 
         @property
         def legal_actions(self) -> tuple[str, ...]:
-            """Return the mover's legal action texts in a fixed order; empty if the hand is over.
-
-            Free-text games (WebShop) return examples or nothing. There, `after` decides if an action is legal.
-            """
-            ...
+            """Return the legal action texts in a fixed order; examples or nothing in free-text games (WebShop)."""
 
         @property
         def returns(self) -> tuple[float, ...]:
             """Return each player's return in the game's unit: zeros before the end, unless the game pays on the way."""
-            ...
 
     chance_events: tuple[str, ...] = ()
     """Chance events after the last move, in games of perfect information."""
@@ -114,6 +106,8 @@ class State(ABC):
     """Id of the current task (a goal, a game file), in games that have such ids."""
     category: str | None = None
     """Class of the task for tables and logs ("2 boxes"), or None if the game has only one class."""
+    max_turns: int | None = None
+    """Limit of answers per player in this hand, at most the spec's, or None for the spec's."""
 
     @abstractmethod
     def observation(self, seat: int) -> str:
@@ -224,6 +218,10 @@ class Game(ABC):
     def task_state(self, task_id: str, rng: np.random.Generator) -> State:
         """Return the first state of a task. Raises `ValueError` for an unknown id."""
         raise ValueError(f"{self.spec.name} has no tasks to choose from. Remove task={task_id!r}.")
+
+    def with_limit(self, max_turns: int) -> Self:
+        """Return the game with the facts that hold under a limit of answers that the user chose."""
+        return self
 
     def data_hash(self) -> str | None:
         """Return a hash of the data behind the tasks, for records, or None if the game's options define all tasks."""

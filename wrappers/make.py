@@ -135,7 +135,7 @@ def make_meta_env(
         hands_per_episode=hands_per_episode,
         max_turns=max_turns or chosen.turn_limits.get(terms.turn_limit),
         on_invalid=on_invalid,
-        timeout_value=terms.timeout_value(game.spec),
+        timeout_value=terms.timeout_value,
         reveal_opponent=reveal_opponent,
         render_mode=render_mode,
     )

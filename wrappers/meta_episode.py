@@ -171,6 +171,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         known = self._frame.seats_change
         if known is not None and (changes := self.env.get_wrapper_attr("seats_change")) != known:
             self._frame = self._frame._replace(seats_change=changes)
+        # A task may have a limit of its own, below that of its game.
+        if self.env_metadata.ends_by_itself and self.env_metadata.hands == 1:
+            self._frame = self._frame._replace(max_turns=self._info.get("max_steps", self._frame.max_turns))
         self._run_hooks(BEFORE_EPISODE)
         return self._chat.text, self._make_info({**outcome(), "max_steps": self.max_steps})
 

@@ -15,6 +15,7 @@ from mage_envs.cli.json_options import game_with
 from mage_envs.cli.progress import Progress
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
+from mage_envs.tree import is_enumerable
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
     NotExact,
@@ -24,7 +25,7 @@ from opponents.exact import (
     nash_conv,
 )
 from opponents.exact.single_hands import SingleHands
-from opponents.exact.tree import exact_policy, is_enumerable
+from opponents.exact.tree import exact_policy
 
 Named = tuple[str, Mapping[str, Any]]
 """Name and options of a game, the form in which it is sent to a worker."""

@@ -20,10 +20,10 @@ from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
 from mage_envs.core import Game, Task
 from mage_envs.text.generation import Generator
+from mage_envs.tree import roots_of
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, Rest
-from opponents.exact.tree import roots_of
 from trainer.method.trajectory import Trajectory
 
 

@@ -29,9 +29,9 @@ from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Task
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
+from mage_envs.tree import is_enumerable
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
-from opponents.exact.tree import is_enumerable
 from trainer.backends.play_settings import FILE
 
 

@@ -21,6 +21,7 @@ from benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
 from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
 from mage_envs.text.parser import REMARK_LIMIT
+from mage_envs.tree import is_enumerable
 from mage_envs.web.application import (
     Asked,
     Facts,
@@ -36,7 +37,6 @@ from mage_envs.web.application import (
 from mage_envs.web.security import Tokens
 from mage_envs.web.visits import Visit, Visits
 from opponents import list_opponents, list_pools
-from opponents.exact.tree import is_enumerable
 
 if TYPE_CHECKING:
     from flask import Flask

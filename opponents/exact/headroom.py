@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mage_envs.core import Game
 from mage_envs.loading.imports import load_entry
 from mage_envs.related import Related
+from mage_envs.tree import is_enumerable
 from opponents.exact.bayes import (
     GT,
     BayesSolution,
@@ -30,7 +31,7 @@ from opponents.exact.bayes import (
 )
 from opponents.exact.beliefs import STATES, TellsStates
 from opponents.exact.learner_hands import Floats, TooManyStates
-from opponents.exact.tree import Objective, is_enumerable
+from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool
 
 if TYPE_CHECKING:

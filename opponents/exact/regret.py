@@ -40,6 +40,8 @@ _SOLUTIONS = 64
 """Maximum number of solutions that are kept for each seat of the first hand."""
 _SAME = 1e-8
 """Largest difference of probabilities in two beliefs that count as equal."""
+_ROUNDING = 1e-6
+"""Largest amount by which rounding may make a regret negative, in the game's unit."""
 
 
 class OwnChoice(NamedTuple):
@@ -82,7 +84,7 @@ class HandRegret(NamedTuple):
     available: float
     """V(b): value of optimal play of this hand, or of the rest of the meta-episode, under the belief b before it."""
     regrets: tuple[float, ...]
-    """Regret of each choice, and of an ending outside of the rules, which alone may be negative beyond rounding."""
+    """Regret of each choice, and of an ending outside of the rules; none is negative beyond rounding."""
     beliefs: tuple[tuple[float, ...], ...] = ()
     """Posterior probability of each opponent of the pool at each choice, before it was made."""
     bests: tuple[str, ...] = ()
@@ -218,6 +220,15 @@ class Rest:
         return solved[-1][1], 0, 0
 
 
+def _check_regret(cost: float, where: str) -> None:
+    """Raise ValueError if a regret is negative beyond rounding."""
+    if cost < -_ROUNDING:
+        raise ValueError(
+            f"The regret at {where!r} is {cost:.4g}, but no play is better than the best. Check that the player's "
+            "probabilities sum to 1, and that a timeout pays the game's worst return."
+        )
+
+
 class DecisionValues:
     """The values of all decisions in the hands of a game against a pool, for the regrets of played hands."""
 
@@ -334,6 +345,7 @@ class DecisionValues:
             bests.append(max(values, key=values.__getitem__))
             left = values[choice.action]
             regrets.append(best - sum(chance * values[action] for action, chance in row.items()))
+            _check_regret(regrets[-1], choice.information_state)
             branch = options[choice.action]
         if played.by_rules and played.ending is not None:
             outcome = branch.outcomes.get(played.ending)
@@ -352,6 +364,7 @@ class DecisionValues:
                 paid *= self._rest.weight(played.place)
                 paid += self._rest.after(played, after)
             regrets.append(left - paid)
+            _check_regret(regrets[-1], "the end of the hand, which is outside of the rules")
         regret = HandRegret(
             value=played.value,
             available=available,

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
+from mage_envs.tree import Node, positions, roots_of
 from opponents.exact.best_response import best_response, respond
-from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
+from opponents.exact.tree import BySeat, NotExact, Objective, exact_policy, payoff_of
 
 
 def policy_value(game: Game, policies: Sequence[str | Policy], objective: Objective = "returns") -> tuple[float, ...]:

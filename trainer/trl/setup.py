@@ -12,8 +12,8 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import NotEnumerable
 from mage_envs.loading.imports import load_modules
 from mage_envs.registry import ENV, META_ENV
+from mage_envs.tree import positions, roots_of
 from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
-from opponents.exact.tree import positions, roots_of
 from trainer.backends.play_settings import PlaySettings
 from trainer.config.run_settings import RunSettings
 from trainer.method.advantages import CreditConfig

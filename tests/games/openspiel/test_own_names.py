@@ -11,7 +11,7 @@ from benchmarks.evaluation.scoring.scores import headline
 from mage_commands import main
 from mage_envs.registry import DEFAULTS, UnknownGame, find_env, find_game, list_games, make_game, settings_of
 from mage_envs.settings import mean_reward
-from opponents.exact.tree import is_enumerable, roots_of
+from mage_envs.tree import is_enumerable, roots_of
 from trainer.config.run_settings import RunSettings
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
@@ -12,6 +11,7 @@ import pettingzoo
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.imports import load_registered
 from mage_envs.settings import GameSettings
 
 GROUP = "mage_envs.games"
@@ -102,7 +102,7 @@ def load_game(name: str) -> type[Game]:
         hint = nearest_name(name, _GAMES)
         raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() returns all names: {', '.join(list_games())}.")
     module, _, attribute = _GAMES[name].partition(":")
-    loaded: type[Game] = importlib.import_module(module).__dict__[attribute]
+    loaded: type[Game] = load_registered(module).__dict__[attribute]
     return loaded
 
 
@@ -122,7 +122,7 @@ def settings_of(name: str) -> GameSettings:
     if isinstance(settings, GameSettings):
         return settings
     module, _, attribute = settings.partition(":")
-    loaded: GameSettings = importlib.import_module(module).__dict__[attribute]
+    loaded: GameSettings = load_registered(module).__dict__[attribute]
     return loaded
 
 

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import CloudpickleWrapper
 
 from benchmarks.executors.jobs import MakeWork, Work
 from benchmarks.versions import package_versions, refuse_other_versions
-from mage_envs.loading.imports import imported, load_modules, search_current_folder
+from mage_envs.loading.imports import imported, load_modules
 from mage_envs.processes import CallError, attempt
 from mage_envs.processes.call_outcomes import portable
 
@@ -37,7 +37,6 @@ class Sent:
         if self.make not in _HELD:
             # Checked before anything is unpickled, because other versions may unpickle to something else.
             refuse_other_versions(self.versions)
-            search_current_folder()
             load_modules(self.imports)
             # The old work is dropped first: it may hold environments or a model in memory.
             _HELD.clear()

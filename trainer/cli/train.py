@@ -179,7 +179,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     from trainer.cli.arguments import parse_args
 
-    imports.search_current_folder()
     typed = parse_args(arguments)
     imports.load_modules(typed.modules)
     if typed.config is None:

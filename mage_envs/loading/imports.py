@@ -90,6 +90,11 @@ def load_registered(module: str) -> ModuleType:
         return siblings.load(module)
 
 
+def naming_file() -> str | None:
+    """Return the file whose names are being resolved, or None if the names come from the user."""
+    return _FILE.get()
+
+
 def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
     """Import modules, so that they register their games and opponents.
 
@@ -212,6 +217,11 @@ def _attribute(module: ModuleType, name: str, spec: str) -> Any:
 def allow_paths(paths: Iterable[str | Path]) -> None:
     """Let records read these files and folders."""
     _ALLOWED_PATHS.extend(Path(path).expanduser().resolve() for path in paths)
+
+
+def allowed_paths() -> tuple[Path, ...]:
+    """Return the files and folders that records may read. Worker processes allow them too."""
+    return tuple(_ALLOWED_PATHS)
 
 
 def check_path(path: str | os.PathLike[str], option: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +72,7 @@ class HuggingFaceAgent:
         return local_generator(self.name, self.folder, self._settings(game.spec.name), self.sampling)
 
     def _settings(self, game_name: str) -> PlaySettings:
+        from trainer.backends.model_folder import read_model_json
         from trainer.backends.play_settings import PlaySettings
         from trainer.backends.tokens import PromptFormat
         from trainer.config.presets import COMMON, prompt_limit, reply_limit
@@ -81,7 +81,7 @@ class HuggingFaceAgent:
         template = {} if chosen.thinking is None else {"enable_thinking": chosen.thinking}
         reply = reply_limit(game_name) if chosen.max_tokens is None else chosen.max_tokens
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
-        positions = json.loads((self.folder / "config.json").read_text()).get("max_position_embeddings")
+        positions = read_model_json(self.folder, "config.json").get("max_position_embeddings")
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
         if prompt < 1:
             raise ValueError(

@@ -166,7 +166,7 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
         trajectories = play(range(len(setting.tasks)), None)
     else:
         for problem in writer.problems:
-            sys.stderr.write(f"{options.out}: {problem}; playing it again\n")
+            sys.stderr.write(f"{options.out}: {problem}; playing it again, the old shard is kept\n")
         _keep(writer, play, partial(_add, writer, agent, setting.game_name))
         # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
         trajectories = _played_in(writer.folder) if writer.kept else []
@@ -181,7 +181,10 @@ def _played_in(folder: Path) -> list[Trajectory]:
     from benchmarks.records.record_store import Shards
 
     found: dict[int, Trajectory] = {}
-    Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
+    shards = Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
+    if lost := [*shards.unreadable, *(problem for problem in shards.problems if problem.line)]:
+        # Without these lines the scores would be wrong.
+        raise ValueError(f"{folder}: {lost[0]}. All meta-episodes were stored; use --resume when it can be read.")
     return [trajectory for _, trajectory in sorted(found.items())]
 
 

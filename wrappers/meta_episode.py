@@ -178,6 +178,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             raise gym.error.ResetNeeded("The meta-episode has ended or was never started. Call reset() before step().")
         if not isinstance(action, str):
             raise TypeError(f"step() expects a reply as str, got {type(action).__name__}.")
+        # The chat, the memory and the environment may quote the reply in a prompt.
+        action = encodable(action)
         # Before the chat records the reply: an overflow has no text, and the shorter prompt replaces the question.
         if isinstance(action, Reply) and action.overflow and self._shorten():
             return self._chat.text, 0.0, False, False, self._make_info(outcome()) | {"shortened": True}
@@ -205,10 +207,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             return outcome(penalty=penalty_of(reply, None, self.env_metadata.settings)) | {"thought": True}
         text = self._chat.renaming.read(parsed.answer) if reason is None and parsed.answer is not None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
-        # The environment receives an overflow unchanged, because it ends the episode as a timeout. Other texts must be
-        # valid Unicode, because the environment may quote them in an observation.
+        # The environment receives an overflow unchanged, because it ends the episode as a timeout.
         observation, reward, terminated, truncated, info = checked_step(
-            self.env.step(reply if reason == OVERFLOW else encodable(text or "")), chat=False
+            self.env.step(reply if reason == OVERFLOW else text or ""), chat=False
         )
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)

@@ -14,6 +14,9 @@ from opponents.search.average_policy import average_policy
 from opponents.search.openspiel import SpielForm, form_of
 from opponents.tabular import RulePolicy
 
+MAX_ITERATIONS = 1_000_000
+"""Maximum number of iterations. They take 30 s for Kuhn Poker and 30 minutes for Leduc Poker."""
+
 
 def average(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[str, float]:
     """Return the average policy's probabilities at a turn."""
@@ -30,8 +33,8 @@ def argmax(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[st
 def _solution(game: Game, opponent: str, iterations: int) -> tuple[SpielForm, int, str]:
     """Return form, number of iterations and name of the solver, after solving the game."""
     form = form_of(game, opponent)
-    if iterations < 1:
-        raise ValueError(f"Opponent {opponent!r}: iterations must be at least 1, got {iterations}.")
+    if not 1 <= iterations <= MAX_ITERATIONS:
+        raise ValueError(f"Opponent {opponent!r}: iterations must be from 1 to {MAX_ITERATIONS:,}, got {iterations:,}.")
     # CFR+ converges in two-player zero-sum games. Kuhn Poker keeps plain CFR, so that its policy equals that of the
     # paper's code.
     solver = "CFRSolver" if game.spec.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"

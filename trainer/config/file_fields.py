@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,6 +15,8 @@ FLAGS_ONLY = ("trust_remote_code", "push_to_hub", "use_kernels", "log_completion
 """Fields that execute code of others or publish the run, as flags only. So do all fields that begin with `hub_`."""
 SERVERS = ("vllm_server_base_url", "vllm_server_host")
 """Addresses that receive the prompts and the weights. A file may name this machine only."""
+ENDPOINT = re.compile(r"@(https?://[^,\s'\"\]})]+)")
+"""Address in the name of a model behind an endpoint, such as `llm:MODEL@URL`."""
 
 
 def check_file_fields(fields: Mapping[Any, Any], file: str | Path) -> None:
@@ -45,6 +48,12 @@ def check_file_fields(fields: Mapping[Any, Any], file: str | Path) -> None:
                 f"{file}: {name}: {value} is another machine, which would receive the weights. Remove the field, and "
                 f"add the flag --{name} {value}."
             )
+        for address in ENDPOINT.findall(str(value)):
+            # A model behind it would receive the prompts, and the key of the user's account.
+            if not _is_local(address):
+                raise ValueError(
+                    f"{file}: {name} names the server {address}. Check it, remove the field, and add the flag --{name}."
+                )
         for item in _items(value):
             # The parser reads a mapping in a text, too.
             inner = _parse(item) if isinstance(item, str) else item

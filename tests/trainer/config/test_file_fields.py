@@ -29,6 +29,8 @@ from trainer.config.file_fields import check_file_fields
         {"vllm_server_base_url": "http://evil.example:8000"},
         {"vllm_server_host": "evil.example"},
         {"vllm_server_host": "8.8.8.8"},
+        {"opponents": "kuhn/nash,llm:m@https://evil.example/v1"},
+        {"opponents": {"llm:m@http://10.0.0.1:80/v1,temperature=0": 1.0}},
         {"env": {"HF_ENDPOINT": "http://evil.example"}},
         {"run_name": "--trust_remote_code=true"},
         {"lora_target_modules": ["q_proj", "--push_to_hub", "true"]},
@@ -51,6 +53,7 @@ def test_other_fields_are_free() -> None:
     fields = {
         "vllm_server_base_url": "http://127.0.0.1:8000",
         "vllm_server_host": "localhost",
+        "opponents": "llm:qwen3:4b@http://localhost:11434/v1,temperature=0",
         "attn_implementation": "flash_attention_2",
         "env_kwargs": {"max_turns": 3},
         "lora_target_modules": ["q_proj"],

@@ -55,10 +55,10 @@ def read_plan(path: Path, seeds: int) -> list[SweepRun]:
         # Names become a folder below --out.
         if not isinstance(name, str) or not re.fullmatch(NAME, name):
             raise ValueError(f"{path}: {name!r} must be a name of letters, digits, '_', '.', ',', '=', '+' and '-'.")
-    for name, override in overrides.items():
-        if not isinstance(override, Mapping | None):
+    for name, changes in overrides.items():
+        if not isinstance(changes, Mapping | None):
             raise ValueError(f"{path}: the override {name!r} must be a mapping of fields, as in {EXAMPLE}.")
-        check_file_fields(override or {}, path)
+        check_file_fields(changes or {}, path)
     check_file_fields(common, path)
     runs = []
     for preset, (override, fields) in product(presets, overrides.items()):

@@ -401,8 +401,8 @@ def _is_too_large(number: float) -> bool:
 
 def _without_content(trajectory: Trajectory, reason: str) -> Trajectory:
     """Return a meta-episode that cannot be stored as a failure that can."""
-    emptied = dict.fromkeys(("steps", "episodes", "seconds", "opponent_calls"), ())
-    return replace(trajectory, **emptied, failed_reply=None, failure=reason)
+    emptied = replace(trajectory, steps=(), episodes=(), seconds=(), opponent_calls=())
+    return replace(emptied, failed_reply=None, failure=reason)
 
 
 def read_suite(folder: Path) -> dict[str, Any] | None:

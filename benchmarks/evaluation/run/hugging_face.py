@@ -82,8 +82,10 @@ class HuggingFaceAgent:
         reply = reply_limit(game_name) if chosen.max_tokens is None else chosen.max_tokens
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
         positions = read_model_json(self.folder, "config.json").get("max_position_embeddings")
+        if not (positions is None or isinstance(positions, int)):
+            raise ValueError(f"Agent {self.name!r}: max_position_embeddings={positions!r} of its config is no number.")
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
-        if prompt < 1:
+        if positions is not None and prompt < 1:
             raise ValueError(
                 f"Agent {self.name!r}: replies of {reply} tokens leave no room for a prompt in the model's {positions} "
                 f"positions. Set a lower limit, as in hf:{chosen.model},max_tokens={positions // 2}."

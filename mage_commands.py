@@ -213,9 +213,8 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     """Import a subcommand and return it as typer's command."""
     from mage_envs.cli.commands import build_command
-    from mage_envs.loading import imports, siblings
+    from mage_envs.loading import siblings
 
-    imports.search_current_folder()
     return build_command(name, siblings.load(COMMANDS[name].module), markup())
 
 
@@ -358,6 +357,8 @@ def _imports(frame: FrameType | None) -> bool:
 def _run(name: str) -> int:
     """Run the program under one of its names and return its exit status: 130 after Ctrl-C, also during imports."""
     _catch(name)
+    # Child processes start as `python -c`, which would search modules in the current folder before all others.
+    os.environ["PYTHONSAFEPATH"] = "1"
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A character that the terminal cannot show must not raise an error and lose the result.

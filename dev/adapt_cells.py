@@ -33,10 +33,10 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.sentence import share, share_text
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.adaptation import exact_values, recorded_run, scale_of_cell
-from benchmarks.exact.scale import Scale, family_weights
-from benchmarks.exact.scale_text import LEGEND
 from benchmarks.figures import blank, save
 from benchmarks.records.record_store import Records
+from benchmarks.scale.scale import Scale, family_weights
+from benchmarks.scale.scale_text import LEGEND
 from dev.adapt_errors import level_moments
 from dev.adapt_records import FULL_ARCHIVE, STORED, pack
 from mage_envs.cli.tables import Block, TextTable, as_text

@@ -24,8 +24,8 @@ from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.exact.adapt_table import mean_over_families
 from benchmarks.exact.adaptation import CellValues, run_of_cell
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.exact.scale import LEAST_LEVEL, ScaleScore, family_weights
-from benchmarks.exact.stored_suites import cell_scale
+from benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights
+from benchmarks.scale.stored_suites import cell_scale
 from dev.adapt_errors import level_moments
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically

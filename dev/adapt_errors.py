@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES, AdaptCell
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.exact.adaptation import pool_of
-from benchmarks.exact.scale import Scale
+from benchmarks.scale.scale import Scale
 from mage_envs.registry import make_game, settings_of
 from opponents.exact.bayes import BayesSolution, Meeting, meetings
 from opponents.exact.learner_hands import Floats, Places

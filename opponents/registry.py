@@ -6,14 +6,21 @@ A specification is a policy, or a name with arguments (`mage_envs.loading.argume
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
 from mage_envs.core import Game, Policy
 from mage_envs.loading.arguments import call, lacks_arguments, nearest_name, parse
-from mage_envs.loading.imports import NoSuchModule, NoSuchName, import_path, load_class, load_entry, searched
+from mage_envs.loading.imports import (
+    NoSuchModule,
+    NoSuchName,
+    import_path,
+    load_class,
+    load_entry,
+    load_registered,
+    searched,
+)
 from mage_envs.loading.plugins import load_announced
 from mage_envs.registry import opponent_modules
 
@@ -141,14 +148,14 @@ def load_opponents(name: str) -> None:
     module = opponent_modules().get(prefix)
     if module is not None:
         # While that module registers its own names this returns at once, because Python does not import it twice.
-        importlib.import_module(module)
+        load_registered(module)
 
 
 def load_all_opponents() -> None:
     """Import every module that registers opponents: those of the games, then those of other packages."""
     load_announced("games")
     for module in opponent_modules().values():
-        importlib.import_module(module)
+        load_registered(module)
     load_announced("opponents")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -18,6 +18,7 @@ from mage_envs.step_checks import checked_reset, checked_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import DEFAULT_STYLE, as_style
+from wrappers.belief_question import ElicitForm, question_of
 from wrappers.controls import split_control
 from wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
 from wrappers.episode_buffer import EpisodeBuffer
@@ -36,9 +37,6 @@ from wrappers.model_calls import (
     unusable,
 )
 from wrappers.protocol import Protocol, as_protocol, pop_rotation, series_protocol
-
-if TYPE_CHECKING:
-    from wrappers.belief_question import ElicitForm
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""
@@ -126,12 +124,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         control, strategy = split_control(memory)
         self.style: PromptStyle = as_style(style, self.env_metadata.spec)
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation", self.style)
-        question = None
-        if elicit is not None:
-            # Imported here, because most meta-episodes ask no question.
-            from wrappers.belief_question import question_of
-
-            question = question_of(elicit, self.style, env, elicit_form)
+        question = None if elicit is None else question_of(elicit, self.style, env, elicit_form)
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control, question=question)
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
@@ -187,6 +180,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             raise gym.error.ResetNeeded("The meta-episode has ended or was never started. Call reset() before step().")
         if not isinstance(action, str):
             raise TypeError(f"step() expects a reply as str, got {type(action).__name__}.")
+        # The chat, the memory and the environment may quote the reply in a prompt.
+        action = encodable(action)
         # Before the chat records the reply: an overflow has no text, and the shorter prompt replaces the question.
         if isinstance(action, Reply) and action.overflow and self._shorten():
             return self._chat.text, 0.0, False, False, self._make_info(outcome()) | {"shortened": True}
@@ -214,10 +209,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             return outcome(penalty=penalty_of(reply, None, self.env_metadata.settings)) | {"thought": True}
         text = self._chat.renaming.read(parsed.answer) if reason is None and parsed.answer is not None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
-        # The environment receives an overflow unchanged, because it ends the episode as a timeout. Other texts must be
-        # valid Unicode, because the environment may quote them in an observation.
+        # The environment receives an overflow unchanged, because it ends the episode as a timeout.
         observation, reward, terminated, truncated, info = checked_step(
-            self.env.step(reply if reason == OVERFLOW else encodable(text or "")), chat=False
+            self.env.step(reply if reason == OVERFLOW else text or ""), chat=False
         )
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)

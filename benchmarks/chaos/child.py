@@ -110,7 +110,6 @@ def run(folder: Path) -> None:
     say = partial(_say, folder / "records.jsonl")
     with watch(request.deadline * MAKING):
         imports.load_modules(request.modules)
-        imports.search_current_folder()
     make = partial(_make, request)
     try:
         # Made once before the checks: wrong arguments are the user's mistake, not a finding.

@@ -36,14 +36,14 @@ from benchmarks.evaluation.suites.suite_command import (
     short_names,
 )
 from benchmarks.evaluation.tables.markup import latex, markdown
-from benchmarks.exact.adapt_parts import add_questions, read_parts
 from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table
 from benchmarks.exact.adaptation import ScaledRun, recorded_run
-from benchmarks.exact.scale_text import LEGEND
-from benchmarks.exact.stored_suites import NONE, OTHER, cell_scale
 from benchmarks.records.record_store import Records
 from benchmarks.report.document import REPORT, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
+from benchmarks.scale.adapt_parts import add_questions, read_parts
+from benchmarks.scale.scale_text import LEGEND
+from benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically

@@ -15,11 +15,11 @@ from benchmarks.evaluation.suites.paper import named_suite
 from benchmarks.evaluation.suites.suite_command import short_names
 from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.adapt_parts import CellParts, parts_blocks
 from benchmarks.exact.adaptation import ScaledRun
-from benchmarks.exact.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
-from benchmarks.exact.scale_text import LEGEND, failures_text, scale_sentence, score_text, value_text
-from benchmarks.exact.stored_suites import NONE, OTHER, StoredSuite, main_condition
+from benchmarks.scale.adapt_parts import CellParts, parts_blocks
+from benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
+from benchmarks.scale.scale_text import LEGEND, failures_text, scale_sentence, score_text, value_text
+from benchmarks.scale.stored_suites import NONE, OTHER, StoredSuite, main_condition
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

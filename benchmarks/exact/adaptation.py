@@ -23,9 +23,9 @@ from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
 from benchmarks.exact.judged_hands import DecisionPrices, judge
 from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
-from benchmarks.exact.scale import Scale, ScaleScore, Stratum, score_strata
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
+from benchmarks.scale.scale import Scale, ScaleScore, Stratum, score_strata
 from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
 from mage_envs.registry import make_game, settings_of

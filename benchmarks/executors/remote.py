@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gymnasium.vector.utils import CloudpickleWrapper
 
 from benchmarks.executors.jobs import MakeWork, Work
 from benchmarks.versions import package_versions, refuse_other_versions
-from mage_envs.loading.imports import imported, load_modules, search_current_folder
+from mage_envs.loading.imports import allow_paths, allowed_paths, imported, load_modules
 from mage_envs.processes import CallError, attempt
 from mage_envs.processes.call_outcomes import portable
 
@@ -21,10 +22,11 @@ _HELD: dict[bytes, Work] = {}
 
 @dataclass(frozen=True)
 class Sent:
-    """Picklable form of the work, with the modules to import and the versions that must match."""
+    """Picklable form of the work, with the modules, paths and package versions that it needs."""
 
     make: bytes
     imports: Sequence[str]
+    paths: Sequence[Path]
     versions: Mapping[str, str]
 
     def __call__(self, job: Any) -> Any:
@@ -37,8 +39,8 @@ class Sent:
         if self.make not in _HELD:
             # Checked before anything is unpickled, because other versions may unpickle to something else.
             refuse_other_versions(self.versions)
-            search_current_folder()
             load_modules(self.imports)
+            allow_paths(self.paths)
             # The old work is dropped first: it may hold environments or a model in memory.
             _HELD.clear()
             _HELD[self.make] = pickle.loads(self.make)()
@@ -51,7 +53,7 @@ class Sent:
 def sent(make: MakeWork) -> Sent:
     """Return the work in its picklable form. Raise TypeError if it cannot be pickled."""
     try:
-        return Sent(pickle.dumps(CloudpickleWrapper(make)), imported(), package_versions())
+        return Sent(pickle.dumps(CloudpickleWrapper(make)), imported(), allowed_paths(), package_versions())
     # Pickling runs code of the pickled objects, which may raise anything.
     except Exception as error:
         raise TypeError(f"The work cannot be sent to the workers, because it cannot be pickled: {error}") from error

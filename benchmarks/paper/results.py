@@ -17,7 +17,7 @@ from benchmarks.evaluation.suites.suite_command import short_names
 from benchmarks.evaluation.tables import summary_table
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from benchmarks.paper.stages import Stage, stages_of, suite_of
-from benchmarks.records.record_store import RUN
+from benchmarks.records.record_store import RUN, read_about
 from mage_envs.cli.tables import Block, TextTable
 
 Measure = Literal["success rate", "draw rate"]
@@ -150,7 +150,7 @@ def _run_folder(out: Path, short: str, method: str) -> Path | None:
 def _cell(stage: Stage, measure: Measure, folder: Path | None) -> PaperCell:
     ours, trial = None, False
     if folder is not None:
-        about = json.loads((folder / RUN).read_text("utf-8"))
+        about = read_about(folder)
         options = about["setting"]["options"]
         named = released_panel(about["setting"]["name"], about["fingerprint"], options["memory"], options["context"])
         # Next to any other run, such as a trial or one on generated games, the paper's figure has no place.

@@ -164,7 +164,7 @@ class ArenaViews:
         # A new token, so that an old page or form of this visitor cannot act on the new meta-episode.
         token = self._tokens.new()
         self._visits.drop(asked.token)
-        self._visits.add(token, Visit(PersonSitting(game, opponent, int(episodes), seed)))
+        self._visits.add(token, Visit(PersonSitting(game, opponent, int(episodes), seed)), asked.address)
         return GoTo("/play", token=token)
 
     def play(self, asked: Asked) -> Reaction:

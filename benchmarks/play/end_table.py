@@ -178,7 +178,8 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         earned = [estimate([one.value / one.hands for one in results], seeds) for results in per_episode]
         unknown = [[name, *[NOT_KNOWN] * episodes] for name in ("blind", "Bayes-optimal", "known")]
         rows = [[player, *(spread(one, False) for one in earned)], *unknown]
-        return EndTable(columns, rows, NOT_KNOWN, [], [f"{NOT_KNOWN}: {setting.missing}.", single])
+        notes = [f"{NOT_KNOWN}: {setting.missing}.", single]
+        return EndTable(columns, rows, share=NOT_KNOWN, remarks=[], notes=notes)
     report = report_of(player, setting.game, judged, len(played), False, setting.pool, None)
     exact = [setting.references(tuple(episode.seats for episode in one.episodes)) for one in trajectories]
     blind, optimal, known = ([_or_none(x) for x in np.mean(values, axis=0)] for values in zip(*exact))
@@ -197,10 +198,10 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         notes.append(f"{NOT_KNOWN}: the pool has too many states of belief.")
     if few:
         texts = remarks(played[-1], judged[-1], setting.pool, player)
-        return EndTable(columns, rows, "", [*texts, too_few(hands)], notes)
+        return EndTable(columns, rows, share="", remarks=[*texts, too_few(hands)], notes=notes)
     if optimal[-1] is not None and share is None:
         notes.append(f"{NOT_KNOWN}: blind and Bayes-optimal play earn the same in the last episode.")
-    return EndTable(columns, rows, way_text(share), [], notes)
+    return EndTable(columns, rows, share=way_text(share), remarks=[], notes=notes)
 
 
 def _or_none(value: float) -> float | None:

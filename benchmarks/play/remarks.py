@@ -69,4 +69,11 @@ def decision_costs(sitting: Sitting, judged: JudgedMetaEpisode, pool: Mapping[st
         for _, beliefs, cost in zip(choices, hand.beliefs, hand.regrets):
             heading, shown, action = next(legal)
             likely = max(range(len(names)), key=beliefs.__getitem__)
-            yield DecisionCost(heading, shown.rstrip("."), action, cost, names[likely], beliefs[likely])
+            yield DecisionCost(
+                heading=heading,
+                situation=shown.rstrip("."),
+                action=action,
+                cost=cost,
+                opponent=names[likely],
+                chance=beliefs[likely],
+            )

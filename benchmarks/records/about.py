@@ -22,6 +22,7 @@ from benchmarks.records.lines import VERSION
 from benchmarks.versions import package_versions
 from mage_envs.loading.imports import imported, load_modules
 from mage_envs.text.styles import DEFAULT_STYLE
+from trainer.backends.model_folder import open_model_file
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
@@ -121,7 +122,7 @@ def _content(agent: Agent) -> str | None:
     # architecture (names and shapes), so the end is hashed.
     told = sha256()
     for path in sorted(path for path in agent.folder.iterdir() if path.suffix in (".json", ".safetensors", ".bin")):
-        with path.open("rb") as file:
+        with open_model_file(agent.folder, path.name) as file:
             size = file.seek(0, 2)
             file.seek(max(size - _END, 0))
             told.update(f"{path.name} {size} ".encode() + file.read())

@@ -24,15 +24,15 @@ from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.judged_play import folder_or_temporary, judged_run, scale_of_setting
-from benchmarks.exact.scale import ROUNDING
-from benchmarks.exact.stored_suites import restore_sources
 from benchmarks.records.about import about_run, identity_of, setting_of
 from benchmarks.records.identity import differences
 from benchmarks.records.lines import encoded
 from benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
 from benchmarks.records.schema import AttestationRecord
 from benchmarks.records.validate import problems
+from benchmarks.scale.judged_play import folder_or_temporary, judged_run, scale_of_setting
+from benchmarks.scale.scale import ROUNDING
+from benchmarks.scale.stored_suites import restore_sources
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Task
 from mage_envs.files.atomic import write_json
@@ -229,14 +229,16 @@ def challenged(records: Records, setting: Setting, player: Agent, out: Path | No
     )
 
 
-class Measured(NamedTuple):
+class ComparedMean(NamedTuple):
     """Mean of a measure, and half of its 95% interval."""
 
     mean: float
     half: float
 
 
-def _compared(records: Records, setting: Setting, made: Records, new: Setting) -> tuple[str, tuple[Measured, Measured]]:
+def _compared(
+    records: Records, setting: Setting, made: Records, new: Setting
+) -> tuple[str, tuple[ComparedMean, ComparedMean]]:
     """Return what is compared, and its mean in the records and in the challenge.
 
     The level is luck-adjusted, so it tells players apart that raw values of a few episodes do not.
@@ -251,12 +253,12 @@ def _compared(records: Records, setting: Setting, made: Records, new: Setting) -
             for one, run in ((setting, records), (new, made))
             if (estimate := _last(one, run.trajectories())).half is not None
         ]
-        measured = [Measured(one.mean, one.half or 0.0) for one in found]
+        measured = [ComparedMean(one.mean, one.half or 0.0) for one in found]
     else:
         levels = [judged_run(run, one, scale).level() for one, run in ((setting, records), (new, made))]
         # The upper end has no allowance for slips that were not seen.
         measured = [
-            Measured(level.mean, level.high - level.mean)
+            ComparedMean(level.mean, level.high - level.mean)
             for level in levels
             if level is not None and level.is_complete and level.high is not None
         ]

@@ -15,8 +15,9 @@ from typing import Any
 
 from benchmarks.records.about import setting_of
 from benchmarks.records.parquet import write_parquet
-from benchmarks.records.record_store import EPISODES, ROOT, RUN, Records, reading
+from benchmarks.records.record_store import ROOT, RUN, Records, reading, shard_names
 from mage_envs.files.atomic import write_atomically
+from mage_envs.files.bounded import copy_inside
 
 FORMAT = "hub-folder"
 CARD = "README.md"
@@ -70,10 +71,8 @@ def write_folder(records: Records, calls: Mapping[str, Sequence[Any]], folder: P
         write_parquet(columns, folder / _DATA / f"{name}.parquet", FORMAT)
     # Shards of an earlier export may have other names.
     shutil.rmtree(folder / _RUN, ignore_errors=True)
-    for path in [records.folder / RUN, records.folder / ROOT, *sorted((records.folder / EPISODES).glob("*.jsonl.gz"))]:
-        copy = folder / _RUN / path.relative_to(records.folder)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
+    for name in (RUN, ROOT, *shard_names(records.folder)):
+        copy_inside(records.folder, name, folder / _RUN / name)
     counts = {name: len(next(iter(columns.values()))) for name, columns in tables.items()}
     # Last, because the card is what makes the folder a data set.
     write_atomically(folder / CARD, card(records.about, counts))

@@ -183,7 +183,7 @@ def _adapted(folder: Path) -> tuple[float, list[str]]:
     """Return the rank key of a stored suite, which is its level or that of its worst completion, and its row."""
     # Imported here, because other pages need no exact values.
     from benchmarks.exact.adapt_table import AdaptResult
-    from benchmarks.exact.stored_suites import read_stored_suite
+    from benchmarks.scale.stored_suites import read_stored_suite
 
     with reading(folder):
         stored = read_stored_suite(folder)

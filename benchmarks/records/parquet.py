@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mage_envs.files.atomic import draft_beside
+
 
 def write_parquet(columns: Mapping[str, Sequence[Any]], path: Path, to: str) -> None:
     """Write a table.
@@ -21,7 +23,10 @@ def write_parquet(columns: Mapping[str, Sequence[Any]], path: Path, to: str) -> 
     except ModuleNotFoundError as error:
         raise ImportError(f'--to {to} needs pyarrow. Install it with: pip install "mage-envs[records]"') from error
     # Renamed at the end, so that an interrupted export leaves no truncated file.
-    partial = path.with_name(path.name + ".partial")
+    draft = draft_beside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.table({**columns}), partial)
-    partial.replace(path)
+    try:
+        pyarrow.parquet.write_table(pyarrow.table({**columns}), draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

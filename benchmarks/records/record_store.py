@@ -10,12 +10,14 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,16 +25,17 @@ import gymnasium as gym
 
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.identity import OtherRun, compare, different, known_agent
-from benchmarks.records.lines import VERSION, Encoded, digest, encoded
-from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
+from benchmarks.records.lines import VERSION, Encoded, encoded
+from benchmarks.records.schema import RunRecord, SuiteRecord
+from benchmarks.records.shard_lines import DamagedLine, read_shard
 from benchmarks.records.shard_order import sort_shards
 from mage_envs.files.atomic import drafts_of, write_atomically, write_json
 from mage_envs.files.bounded import (
     MAX_FILE_BYTES,
     MAX_UNPACKED_BYTES,
     UnsafeFile,
-    lines_inside,
-    parse_json,
+    copy_inside,
+    names_inside,
     read_json_inside,
 )
 from mage_envs.files.locking import LOCK, FolderLock
@@ -40,7 +43,7 @@ from mage_envs.loading.imports import names_from
 from mage_envs.secrets import scrubbed
 from trainer.method.trajectory import Trajectory
 from trainer.runs.failure_log import FILE as FAILURES
-from trainer.runs.line_schema import problems_of
+from trainer.runs.line_schema import MAX_NUMBER, problems_of
 from trainer.runs.trajectory_json import Line, trajectory_from_json
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
@@ -82,17 +85,8 @@ def reading(folder: Path) -> Iterator[None]:
         raise BadRecord(f"{folder}: {error}") from error
 
 
-class DamagedLine(NamedTuple):
-    """Line of a shard that was changed or cannot be read."""
-
-    file: str
-    """Path relative to the run's folder."""
-    line: int
-    """Line number from 1, or 0 for the whole file."""
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.reason}"
+class UnreadableRun(ValueError):
+    """The run cannot be resumed, because a part of it cannot be read now. Nothing was changed."""
 
 
 class Kept(NamedTuple):
@@ -112,36 +106,39 @@ class Shards:
         self.kept: dict[int, Kept] = {}
         """Digest and failure of each meta-episode by its index."""
         self.problems: list[DamagedLine] = []
+        self.unreadable: list[DamagedLine] = []
+        """Problems of files that were not read. They may be sound, so a resumed run must not replace them."""
         self.shards = 0
+        try:
+            names = names_inside(folder, EPISODES)
+        except (OSError, UnsafeFile) as error:
+            names = []
+            self.unreadable.append(DamagedLine(EPISODES, 0, f"the folder cannot be listed ({error})"))
         # In the order in which they were written, so that later lines replace earlier ones.
-        for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
-            name = f"{EPISODES}/{path.name}"
-            if not SHARD_NAME.fullmatch(path.name):
+        for name in (f"{EPISODES}/{name}" for name in names if name.endswith(".jsonl.gz")):
+            file_name = name.partition("/")[2]
+            if not SHARD_NAME.fullmatch(file_name):
                 self.problems.append(DamagedLine(name, 0, "its name is not that of a shard, such as 00000.jsonl.gz"))
                 continue
             # The next number to write, not the count: shards may be missing.
-            self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
-            for found in self._read(name):
-                self.kept[found["index"]] = Kept(found["digest"], found["failure"])
-                on_line(found)
-
-    def _read(self, name: str) -> list[Line]:
-        """Return the good lines of a shard; the others go to `problems`."""
-        good = []
-        for number, found in enumerate(_lines(self.folder, name), start=1):
-            if isinstance(found, str):
-                self.problems.append(DamagedLine(name, number, found))
-            elif found["index"] not in range(self.planned):
-                reason = f"index {found['index']} is not of this panel of {self.planned}"
-                self.problems.append(DamagedLine(name, number, reason))
-            else:
-                good.append(found)
-        return good
+            self.shards = max(self.shards, int(file_name.split(".")[0]) + 1)
+            try:
+                for line in read_shard(self.folder, name, self.planned, self.problems):
+                    self.kept[line["index"]] = Kept(line["digest"], line["failure"])
+                    on_line(line)
+            except (OSError, UnsafeFile) as error:
+                self.unreadable.append(DamagedLine(name, 0, f"the shard cannot be read from here ({error})"))
+        self.problems += self.unreadable
 
     def repair(self) -> None:
-        """Remove damaged lines from the shards, so that their meta-episodes count as missing."""
-        for name in sorted({problem.file for problem in self.problems}):
-            good = (canonical(line) + b"\n" for line in self._read(name))
+        """Remove damaged lines from the shards, so that their meta-episodes count as missing.
+
+        The shard as it was remains as `.damaged` beside the new one. Raise OSError if a shard cannot be read.
+        """
+        for name in sorted({problem.file for problem in self.problems if problem.line}):
+            good = [canonical(line) + b"\n" for line in read_shard(self.folder, name, self.planned, self.problems)]
+            copies = (self.folder / f"{name}.damaged{f'-{number}' * (number > 1)}" for number in count(1))
+            copy_inside(self.folder, name, next(copy for copy in copies if not os.path.lexists(copy)))
             _write_shard(self.folder / name, good)
 
     @property
@@ -245,13 +242,18 @@ class Writer:
                 raise OtherRun(f"{self.folder} is not empty and holds no run; choose another folder.")
             return
         shards = Shards(self.folder)
+        if resume and shards.unreadable:
+            raise UnreadableRun(
+                f"{self.folder}: {shards.unreadable[0]}. Nothing was changed. Use --resume when it can be read, or "
+                f"choose another folder with --out."
+            )
         if resume and (shards.finished or not any(different(shards.about, self._about))):
             compare(shards.about, self._about, self.folder)
             # The folder keeps its description, but the agent may have become better known.
             agent = self._about["agent"]
             self._about = shards.about
             self.confirm(agent)
-            self.problems = tuple(shards.problems)
+            self.problems = tuple(problem for problem in shards.problems if problem.line)
             shards.repair()
             self.kept, self._shards = shards.kept, shards.shards
         elif shards.finished:
@@ -277,10 +279,12 @@ class Writer:
             self._start()
             self._saved_at = time.monotonic()
         line = encoded(index, trajectory)
-        # Readers refuse longer lines, so the meta-episode is stored as a failure without its texts.
+        # A line that readers refuse would be played again by every resumed run, so it is stored as a failure.
         if len(line.text) > MAX_LINE_BYTES:
             reason = f"record: its line has {len(line.text) >> 20} MB, more than a reader accepts"
-            line = encoded(index, replace(trajectory, steps=(), episodes=(), opponent_calls=(), failure=reason))
+            line = encoded(index, _without_content(trajectory, reason))
+        elif (number := next(filter(_is_too_large, _numbers(trajectory)), None)) is not None:
+            line = encoded(index, _without_content(trajectory, f"record: no reader accepts the number {number:g}"))
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
         if _is_full([one.text for one in self._open]):
@@ -328,8 +332,7 @@ class Writer:
 
     def _sort(self) -> None:
         """Put all lines in the order of the panel."""
-        paths = sorted((self.folder / EPISODES).glob("*.jsonl.gz"))
-        if names := [f"{EPISODES}/{path.name}" for path in paths if SHARD_NAME.fullmatch(path.name)]:
+        if names := shard_names(self.folder):
             sort_shards(self.folder, names, _is_full, _write_shard)
 
     def give_up(self) -> None:
@@ -344,6 +347,11 @@ class Writer:
         if not (self.folder / RUN).exists():
             write_json(self.folder / RUN, self._about, sort_keys=True)
         (self.folder / EPISODES).mkdir(exist_ok=True)
+
+
+def shard_names(folder: Path) -> list[str]:
+    """Return the paths of a run's shards, relative to its folder, in order. Raise OSError or UnsafeFile."""
+    return [f"{EPISODES}/{name}" for name in names_inside(folder, EPISODES) if SHARD_NAME.fullmatch(name)]
 
 
 def root_json(kept: Mapping[int, Kept], planned: int) -> dict[str, Any]:
@@ -378,6 +386,25 @@ def read_about(folder: Path) -> dict[str, Any]:
     return read
 
 
+def _numbers(trajectory: Trajectory) -> Iterator[float]:
+    """Yield the numbers of a meta-episode that come from its environment."""
+    for step in trajectory.steps:
+        yield from (step.reward, step.penalty)
+    for episode in trajectory.episodes:
+        yield from (episode.reward, episode.value, *episode.metrics.values())
+
+
+def _is_too_large(number: float) -> bool:
+    """Return True if a reader refuses a number. NaN and infinities are stored by name."""
+    return MAX_NUMBER < abs(number) < math.inf
+
+
+def _without_content(trajectory: Trajectory, reason: str) -> Trajectory:
+    """Return a meta-episode that cannot be stored as a failure that can."""
+    emptied = replace(trajectory, steps=(), episodes=(), seconds=(), opponent_calls=())
+    return replace(emptied, failed_reply=None, failure=reason)
+
+
 def read_suite(folder: Path) -> dict[str, Any] | None:
     """Return the content of suite.json, or None if it does not exist. Raise ValueError if it is not valid."""
     if not (folder / SUITE).exists():
@@ -390,26 +417,6 @@ def read_suite(folder: Path) -> dict[str, Any] | None:
         if not (folder / run["folder"]).resolve().is_relative_to(folder.resolve()):
             raise ValueError(f"{folder / SUITE} names a run outside the folder: {run['folder']!r}.")
     return suite
-
-
-def _lines(folder: Path, name: str) -> Iterator[Line | str]:
-    """Yield each line of a shard, or a description of its damage. All lines after unreadable bytes are one problem."""
-    try:
-        for raw in lines_inside(folder, name):
-            yield _read(raw)
-    except (OSError, UnsafeFile) as error:
-        yield f"the shard cannot be read from here ({error})"
-
-
-def _read(raw: bytes) -> Line | str:
-    try:
-        line: Line = parse_json(raw)
-        if problem := next(problems_of(LineRecord, line), None):
-            return f"no record of a meta-episode ({problem})"
-        told, found = line["digest"], digest(line)
-    except ValueError as error:
-        return f"no record of a meta-episode ({error})"
-    return line if told == found else f"its digest is {found[:12]}, but the line states {told[:12]}: it was changed"
 
 
 def _is_full(lines: Sequence[bytes]) -> bool:

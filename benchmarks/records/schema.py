@@ -12,7 +12,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from benchmarks.evaluation.suites.panels import MAX_META_EPISODES
-from trainer.runs.line_schema import MAX_SEAT, MAX_SEED, Count, FiniteFloat, Options, PlayedRecord, Seat, StrictRecord
+from trainer.runs.line_schema import (
+    MAX_SEAT,
+    MAX_SEED,
+    Count,
+    FiniteFloat,
+    Options,
+    PlayedRecord,
+    Seat,
+    StrictRecord,
+    WholeNumber,
+)
 from wrappers.meta_episode import MAX_EPISODES
 
 MAX_OPPONENTS = 1000
@@ -22,7 +32,7 @@ Index = Annotated[int, Field(ge=0, lt=MAX_META_EPISODES)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
 
 
-Weighted = Annotated[tuple[str, int | FiniteFloat], Field(strict=False)]
+Weighted = Annotated[tuple[str, WholeNumber | FiniteFloat], Field(strict=False)]
 """Name and weight of an opponent. A list is accepted, because JSON does not have tuples."""
 
 
@@ -51,7 +61,7 @@ class AgentRecord(StrictRecord):
     """Name of the model in the requests to an endpoint. Older records do not have it."""
     served: ServedRecord | None = None
     request: Annotated[Options, Field(default_factory=dict)]
-    sampling: Annotated[dict[str, int | FiniteFloat], Field(default_factory=dict)]
+    sampling: Annotated[dict[str, WholeNumber | FiniteFloat], Field(default_factory=dict)]
 
 
 class SettingOptions(BaseModel):
@@ -71,7 +81,7 @@ class SettingRecord(StrictRecord):
 
     name: str
     options: SettingOptions
-    weights: dict[str, int | FiniteFloat]
+    weights: dict[str, WholeNumber | FiniteFloat]
     meta_episodes: Annotated[int, Field(ge=0, le=MAX_META_EPISODES)]
     tasks: Sha256
 
@@ -135,9 +145,9 @@ class AttestationRecord(StrictRecord):
     equal: Count | None
     nonce: str | None
     measure: str | None
-    recorded: int | FiniteFloat | None
-    found: int | FiniteFloat | None
-    half: int | FiniteFloat | None
+    recorded: WholeNumber | FiniteFloat | None
+    found: WholeNumber | FiniteFloat | None
+    half: WholeNumber | FiniteFloat | None
 
 
 class SuiteRunRecord(BaseModel):

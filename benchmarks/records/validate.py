@@ -12,10 +12,11 @@ import typer
 
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import SUMMARY
+from benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from benchmarks.records.about import setting_of
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.identity import differences, known_part, short
+from benchmarks.records.lines import chats
 from benchmarks.records.record_store import (
     ROOT,
     RUN,
@@ -30,7 +31,7 @@ from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.text.visible import one_line
 from trainer.runs.line_schema import problems_of
-from trainer.runs.trajectory_json import plain
+from trainer.runs.trajectory_json import plain, trajectory_from_json
 
 
 def problems(folder: Path) -> list[str]:
@@ -56,6 +57,7 @@ def _problems(records: Records) -> Iterator[str]:
         yield f"{RUN}: its setting cannot be rebuilt ({error})"
         return
     yield from _task_problems(records, setting)
+    yield from _reading_problems(records, setting)
     # Damaged lines are missing from the scores, so the summary would differ for that reason alone.
     if not records.problems:
         yield from _summary_problems(records, setting)
@@ -82,6 +84,22 @@ def _task_problems(records: Records, setting: Setting) -> Iterator[str]:
                 yield f"meta-episode {index}: its {name} is {value!r}, and the panel's {vars(task)[name]!r}"
 
 
+def _reading_problems(records: Records, setting: Setting) -> Iterator[str]:
+    """Yield the errors of what reports, exports and replays make of the records."""
+    for index, line in sorted(records.lines.items()):
+        try:
+            chats(line["calls"])
+            trajectory_from_json(line)
+        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+            yield f"meta-episode {index}: it cannot be read as one ({type(error).__name__}: {error})"
+            return
+    try:
+        if records.lines:
+            summary_of(records.about["agent"]["name"], setting, records.trajectories())
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        yield f"the run cannot be scored ({type(error).__name__}: {error})"
+
+
 def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
     if not (records.folder / SUMMARY).exists() or not records.lines:
         return
@@ -89,12 +107,13 @@ def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
         told = read_json_inside(records.folder, SUMMARY)
         if not isinstance(told, dict):
             raise ValueError("it must be a JSON object")
-    except (OSError, ValueError) as error:
+        # The baselines are scores of other policies, which have no records here. Only their form is checked.
+        load(records.folder)
+    except (OSError, ValueError, LookupError, TypeError) as error:
         yield f"{SUMMARY}: cannot be read ({error})"
         return
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     made = json.loads(json.dumps(plain(summary.to_json())))
-    # The baselines are scores of other policies, which have no records here.
     made["floors"] = told.get("floors", [])
     for place, there, now in differences(told, known_part(made, told)):
         # Sums of floats may differ in the last bits between machines.

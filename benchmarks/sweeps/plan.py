@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from mage_envs.files.bounded import read_yaml
+from trainer.config.file_fields import check_file_fields
+
 Fields = Mapping[str, Any]
+NAME = r"(\w[\w=+,. -]*)?"
+"""Pattern of an override's name. The empty name is that of the settings without an override."""
 SECTIONS = ("presets", "overrides", "common")
 EXAMPLE = (
     "presets: [mage-kuhn, lamer-kuhn], overrides: {base: {}, late: {gamma_episode: 0.9}}, common: {max_rollouts: 20}"
@@ -33,14 +39,9 @@ class SweepRun:
 
 def read_plan(path: Path, seeds: int) -> list[SweepRun]:
     """Return every preset with every override, once per seed. Raise ValueError if the file is not a valid plan."""
-    import yaml
-
     # Checked first: the number of seeds is wrong whether or not the file is valid.
     numbers = seeds_of(seeds)
-    try:
-        read = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
+    read = read_yaml(path)
     if not isinstance(read, Mapping) or not set(read) <= set(SECTIONS):
         raise ValueError(f"{path} must contain {', '.join(SECTIONS)} and nothing else, as in {EXAMPLE}.")
     # An empty section is None in YAML. Without presets or overrides, one run without them remains.
@@ -50,6 +51,15 @@ def read_plan(path: Path, seeds: int) -> list[SweepRun]:
     kinds = ((presets, list), (overrides, Mapping), (common, Mapping))
     if not all(isinstance(value, kind) for value, kind in kinds):
         raise ValueError(f"{path}: presets must be a list, overrides and common must be mappings, as in {EXAMPLE}.")
+    for name in (*filter(None, presets), *overrides):
+        # Names become a folder below --out.
+        if not isinstance(name, str) or not re.fullmatch(NAME, name):
+            raise ValueError(f"{path}: {name!r} must be a name of letters, digits, '_', '.', ',', '=', '+' and '-'.")
+    for name, changes in overrides.items():
+        if not isinstance(changes, Mapping | None):
+            raise ValueError(f"{path}: the override {name!r} must be a mapping of fields, as in {EXAMPLE}.")
+        check_file_fields(changes or {}, path)
+    check_file_fields(common, path)
     runs = []
     for preset, (override, fields) in product(presets, overrides.items()):
         name = "-".join(part for part in (preset, override) if part) or "run"

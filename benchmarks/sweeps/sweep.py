@@ -15,6 +15,7 @@ from benchmarks.executors import make_executor
 from benchmarks.executors.jobs import unwrap
 from benchmarks.sweeps.plan import SweepRun
 from benchmarks.sweeps.training import Measures, done, trainer_in
+from mage_commands import INTERRUPTED
 from mage_envs.cli.commands import print_json
 from mage_envs.cli.tables import TextTable, as_text, print_report
 from mage_envs.files.atomic import write_atomically
@@ -49,7 +50,12 @@ def sweep(name: str, runs: Sequence[SweepRun], out: Path, executor: str, as_json
     # Each worker writes its own result, so an interruption loses only the trainings in progress.
     for place, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
         run = todo[place]
-        results[run.name][run.seed] = unwrap(outcome, f"{run.name}, seed {run.seed}")
+        try:
+            results[run.name][run.seed] = unwrap(outcome, f"{run.name}, seed {run.seed}")
+        except SystemExit as end:
+            if end.code != INTERRUPTED:
+                raise
+            raise KeyboardInterrupt from end
         shown(sum(map(len, results.values())), len(runs), before)
     write_atomically(out / TABLE, as_text([table(results)]))
     if as_json:

@@ -15,7 +15,9 @@ from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.suites.panels import named_panel
 from benchmarks.records.record_store import RUN
 from benchmarks.sweeps.plan import SweepRun
+from mage_commands import INTERRUPTED
 from mage_envs.files.atomic import write_atomically
+from mage_envs.files.bounded import read_json_inside
 from mage_envs.loading.imports import names_from
 from wrappers.protocol import as_protocol
 
@@ -54,6 +56,9 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
                 status = main(words)
         finally:
             torch.set_num_threads(threads)
+        if status == INTERRUPTED:
+            # Ctrl-C ended the training, which saved its state. It also ends the sweep.
+            raise SystemExit(INTERRUPTED)
         if status:
             last = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
             raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (full log: {folder / SHOWN})")
@@ -75,10 +80,16 @@ def done(out: Path, run: SweepRun) -> Measures | None:
     path = folder_of(out, run) / RESULT
     if not path.exists():
         return None
-    kept = json.loads(path.read_text())
-    if tuple(kept["arguments"]) != run.arguments:
-        raise ValueError(f"{path} belongs to other settings ({' '.join(kept['arguments'])}); choose another --out.")
-    measures: Measures = kept["measures"]
+    result = read_json_inside(path.parent, path.name)
+    try:
+        arguments, measures = (
+            tuple(result["arguments"]),
+            {str(name): float(x) for name, x in result["measures"].items()},
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is not a result of a sweep; remove it to train the run again.") from error
+    if arguments != run.arguments:
+        raise ValueError(f"{path} belongs to other settings ({' '.join(map(str, arguments))}); choose another --out.")
     return measures
 
 

@@ -205,6 +205,13 @@ def _reporting(parser: Callable[[str], Any]) -> Callable[[Any], Any]:
     return parse
 
 
+_REPORTED = (
+    *(ValueError, LookupError, OSError, ImportError, RuntimeError, ArithmeticError, MemoryError),
+    gym.error.Error,
+)
+"""Errors of a user's input or of the machine."""
+
+
 class _errors_reported:
     """Context that turns an error into one line on stderr and typer's exit with the status of the program."""
 
@@ -220,7 +227,7 @@ class _errors_reported:
         # A usage error is also a RuntimeError or ValueError in some versions of click; `mage_commands` prints it.
         if isinstance(error, typer.TyperException | typer.Exit | typer.Abort):
             return
-        if isinstance(error, ValueError | LookupError | OSError | ImportError | RuntimeError | gym.error.Error):
+        if isinstance(error, _REPORTED):
             report_error(error)
             raise typer.Exit(2)
 
@@ -237,6 +244,8 @@ def describe_error(error: Exception) -> str:
         return f"{error} mage list prints all ids."
     if isinstance(error, ImportError):
         return describe_missing(error)
+    if isinstance(error, MemoryError):
+        return f"the memory is full ({str(error) or 'MemoryError'}). Use a smaller game, batch or table."
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = error.strerror or f"error {error.errno} of the system"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import shutil
 import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from mage_envs.files.atomic import draft_beside, sync
 
 MAX_FILE_BYTES = 64 * 2**20
 """Limit in bytes of a JSON file, and of one line."""
@@ -17,8 +21,18 @@ MAX_UNPACKED_BYTES = 512 * 2**20
 """Limit in bytes of all lines of one compressed file. The writer closes a shard at a quarter of this."""
 
 
+MAX_YAML_BYTES = 2**20
+"""Limit in bytes of a YAML file, which is parsed at a megabyte per second or slower."""
+MAX_YAML_VALUES = 10_000
+"""Limit of the values in a YAML file after its aliases are replaced. A file of 500 bytes can stand for a billion."""
+
+
 class UnsafeFile(ValueError):
     """Error for a file that must not be read: a link out of its folder, not a regular file, or too large."""
+
+
+class DamagedFile(ValueError):
+    """Error for a compressed file that was read to its end, or to a damaged part."""
 
 
 def open_inside(folder: Path, name: str) -> BinaryIO:
@@ -82,13 +96,50 @@ def parse_json(content: bytes | str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def read_yaml(path: Path) -> Any:
+    """Return the value in a YAML file that the user named, with plain types only.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it is no YAML, or too large, also after its aliases are replaced. The message names the file.
+    """
+    # Imported here, because only commands of the extra `train` read YAML.
+    import yaml
+
+    try:
+        # The user named this path, so a link may lead anywhere.
+        real = path.resolve(strict=True)
+        if real.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        content = read_inside(real.parent, real.name, MAX_YAML_BYTES)
+        value = yaml.safe_load(content.decode())
+        if _count_values(value, {}) > MAX_YAML_VALUES:
+            raise ValueError(f"it has more than {MAX_YAML_VALUES} values")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())[:300]}.") from error
+    return value
+
+
+def _count_values(value: Any, counts: dict[int, int]) -> int:
+    """Return the number of values in a YAML value, where an alias counts as all values that it stands for."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counts:
+        # A value that contains itself is as large as any.
+        counts[id(value)] = MAX_YAML_VALUES + 1
+        items = (*value, *value.values()) if isinstance(value, dict) else value
+        counts[id(value)] = 1 + sum(_count_values(item, counts) for item in items)
+    return counts[id(value)]
+
+
 def lines_inside(folder: Path, name: str) -> Iterator[bytes]:
     """Yield the lines of a file of a folder, of a compressed one if its name ends with `.gz`.
 
     Raises:
         UnsafeFile: If a line has more than `MAX_FILE_BYTES`, or all lines of a compressed file together more than
             `MAX_UNPACKED_BYTES`. A file of 6 MB can unpack to 6 GB, so this is counted while it is unpacked.
-        OSError: If the file is damaged.
+        DamagedFile: If the file is damaged.
+        OSError: If the file cannot be read now, for example because its disk or its server has a fault.
     """
     unpacked = 0
     try:
@@ -102,5 +153,37 @@ def lines_inside(folder: Path, name: str) -> Iterator[bytes]:
                 if packed and unpacked > MAX_UNPACKED_BYTES:
                     raise UnsafeFile(f"it unpacks to more than {MAX_UNPACKED_BYTES >> 20} MB")
                 yield raw
-    except (EOFError, zlib.error) as error:
-        raise OSError(f"it is damaged ({error})") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DamagedFile(f"it is damaged ({error})") from error
+
+
+def names_inside(folder: Path, name: str) -> list[str]:
+    """Return the sorted names in a subfolder, or an empty list if it does not exist.
+
+    Raises:
+        UnsafeFile: If it is a link, because what is written there would be outside of the folder.
+        OSError: If it cannot be listed.
+    """
+    path = folder / name
+    if path.is_symlink():
+        raise UnsafeFile(f"{path} is a link to {str(path.resolve())!r}; make {folder} the link instead")
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
+
+
+def copy_inside(folder: Path, name: str, copy: Path) -> None:
+    """Copy a regular file of a folder to `copy`, which is complete or absent. Raises like `open_inside`, or OSError."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    draft = draft_beside(copy)
+    try:
+        with open_inside(folder, name) as file, draft.open("xb") as target:
+            shutil.copyfileobj(file, target)
+            target.flush()
+            os.fsync(target.fileno())
+        draft.replace(copy)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync(copy.parent)

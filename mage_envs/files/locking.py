@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import stat
 import threading
 import time
 from collections import defaultdict
@@ -30,6 +32,11 @@ RETRY_S = 0.05
 
 LOCK = ".lock"
 """Name of the file that holds the process id of a folder's writer."""
+
+MAX_PROCESS_ID_BYTES = 20
+PROCESS_ID = re.compile(rb"[0-9]{1,19}\n?")
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags of opening that Windows does not have."""
 
 
 class FolderInUse(OSError):
@@ -88,7 +95,7 @@ class FolderLock:
         self._path = folder / LOCK
         folder.mkdir(parents=True, exist_ok=True)
         while True:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._file = self._open()
             try:
                 self._lock(folder)
                 # The previous holder may have removed this file between `open` and `lock`. Then lock a new file.
@@ -99,6 +106,7 @@ class FolderLock:
                 raise
             os.close(self._file)
         os.ftruncate(self._file, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
@@ -118,8 +126,27 @@ class FolderLock:
     ) -> None:
         self.release()
 
+    def _open(self) -> int:
+        """Open or create the file. Raise OSError if it is another file, which the process id would overwrite."""
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if self._path.is_symlink():
+                raise self._refuse("is a link") from error
+            raise
+        about = os.fstat(handle)
+        content = os.read(handle, MAX_PROCESS_ID_BYTES + 1) if stat.S_ISREG(about.st_mode) else b"?"
+        if about.st_nlink > 1 or not (content == b"" or PROCESS_ID.fullmatch(content)):
+            os.close(handle)
+            raise self._refuse("is no lock")
+        return handle
+
+    def _refuse(self, reason: str) -> OSError:
+        return OSError(f"{self._path} {reason}, so that no process can lock the folder. Check it, then remove it.")
+
     def _lock(self, folder: Path) -> None:
         if not lock_file(self._file):
+            os.lseek(self._file, 0, os.SEEK_SET)
             holder = os.read(self._file, 100).decode(errors="replace").strip() or "unknown"
             raise FolderInUse(
                 f"{folder} is in use by process {holder}, which writes there. Wait until it ends, or stop it."

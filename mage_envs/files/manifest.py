@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from mage_envs.files.atomic import checksum, files_below
+from mage_envs.files.bounded import open_inside, read_json_inside
 
 MANIFEST = "manifest.json"
 """File of a checkpoint with every file's size and checksum, written last."""
@@ -31,14 +33,15 @@ def verify_checkpoint(checkpoint: Path, pattern: str = "*") -> str | None:
     if not path.exists():
         return f"it has no {MANIFEST}, so it was not finished (or written by another program)"
     try:
-        entries: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text())["files"]
+        entries: Mapping[str, Mapping[str, Any]] = read_json_inside(checkpoint, MANIFEST)["files"]
         files = {name: written for name, written in entries.items() if fnmatch(name, pattern)}
         missing = sorted(name for name in files if not (checkpoint / name).is_file())
         if missing:
             return f"{missing[0]} is missing"
         # Sizes first: reading several gigabytes to find a truncated file would take minutes.
         for name, written in files.items():
-            size = (checkpoint / name).stat().st_size
+            with open_inside(checkpoint, name) as file:
+                size = file.seek(0, os.SEEK_END)
             if size != written["bytes"]:
                 return f"{name} has {size} bytes instead of {written['bytes']}"
         changed = sorted(name for name, written in files.items() if _checked(checkpoint / name) != written)

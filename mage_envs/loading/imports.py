@@ -12,10 +12,11 @@ import site
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -62,11 +63,36 @@ def names_from(file: str | Path, *, paths: bool = False) -> Iterator[None]:
         _LOCKED_PATHS.reset(tokens[1])
 
 
-def search_current_folder() -> None:
-    """Search modules in the current folder after all other places."""
-    # `python -m` searches the current folder, but a console script does not.
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())
+@contextmanager
+def _current_folder(module: str) -> Iterator[None]:
+    """Search the current folder while a module that the user named is imported, if no other folder has its package.
+
+    At any other time the current folder may be a stranger's. A `brotli.py` there would be imported by any library
+    that tries to import an optional package, and entry points there would be loaded as plug-ins.
+    """
+    package = module.partition(".")[0]
+    if package in sys.modules or find_spec(package) is not None:
+        yield
+        return
+    folder = os.getcwd()
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        # The imported module may have changed sys.path.
+        with suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def load_registered(module: str) -> ModuleType:
+    """Import the module of a registered entry point. One that the user's modules registered may be beside them."""
+    with _current_folder(module) if _IMPORTED else nullcontext():
+        return siblings.load(module)
+
+
+def naming_file() -> str | None:
+    """Return the file whose names are being resolved, or None if the names come from the user."""
+    return _FILE.get()
 
 
 def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
@@ -89,7 +115,8 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
                 raise UntrustedName(f"{file} needs the module {name!r}. Check it, then add {OPTION} {name}.")
             continue
         try:
-            import_module(name)
+            with _current_folder(name):
+                import_module(name)
         except ModuleNotFoundError as error:
             _check_found(name, named_by)
             # The missing module may be this one (or its parent package), or one that it imports.
@@ -147,7 +174,7 @@ def without_module(name: str) -> str:
 def load_entry(entry_point: str) -> Any:
     """Return the object that a registered `"module:name"` refers to. Registered strings are trusted."""
     module, _, name = entry_point.partition(":")
-    return _attribute(siblings.load(module), name, entry_point)
+    return _attribute(load_registered(module), name, entry_point)
 
 
 def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
@@ -215,6 +242,11 @@ def allow_paths(paths: Iterable[str | Path]) -> None:
     _ALLOWED_PATHS.extend(Path(path).expanduser().resolve() for path in paths)
 
 
+def allowed_paths() -> tuple[Path, ...]:
+    """Return the files and folders that records may read. Worker processes allow them too."""
+    return tuple(_ALLOWED_PATHS)
+
+
 def check_path(path: str | os.PathLike[str], option: str) -> None:
     """Raise `UntrustedName` if a record names a path that the user did not allow.
 
@@ -236,8 +268,9 @@ def check_path(path: str | os.PathLike[str], option: str) -> None:
 
 
 def searched() -> str:
-    """Return the places where modules are searched: the entries of `sys.path` outside the installation."""
+    """Return the places where a user's modules are searched: outside the installation, and the current folder."""
     own = [path or os.getcwd() for path in sys.path if not path.startswith(_installed()) and not path.endswith(".zip")]
+    own.append(os.getcwd())
     return ", ".join(["the installed packages", *dict.fromkeys(own)])
 
 

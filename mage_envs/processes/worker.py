@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mage_envs.loading.imports import imported
+from mage_envs.loading.imports import allowed_paths, imported
 from mage_envs.processes.call_outcomes import CRASH, HANG, WorkerLost
 from mage_envs.processes.worker_loop import READY, WHERE, serve
 
@@ -52,7 +52,9 @@ class Worker:
         self._calls, theirs = context.Pipe()
         self._notes, notes = context.Pipe(duplex=False)
         make, memory_gb = self._arguments
-        self.process = context.Process(target=serve, args=(theirs, notes, make, imported(), memory_gb), daemon=True)
+        self.process = context.Process(
+            target=serve, args=(theirs, notes, make, (imported(), allowed_paths()), memory_gb), daemon=True
+        )
         try:
             with _interrupts_ignored():
                 self.process.start()

@@ -11,13 +11,16 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from mage_envs.loading.imports import load_modules
+from mage_envs.loading.imports import allow_paths, load_modules
 from mage_envs.processes.call_outcomes import MEMORY, CallError, WorkerLost, attempt, is_out_of_memory, portable
 
 READY = 0
 """Number of the message that a worker sends when it is ready for calls."""
+Trusted = tuple[Sequence[str], Sequence[Path]]
+"""Modules that the user named, and paths that records may read."""
 WHERE = signal.SIGUSR1 if hasattr(signal, "SIGUSR1") else None
 """Signal that makes a worker write its traceback."""
 
@@ -31,14 +34,14 @@ class Closes(Protocol):
         ...
 
 
-def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[str], memory_gb: float) -> None:
+def serve(calls: Connection, notes: Connection, make: bytes, trusted: Trusted, memory_gb: float) -> None:
     """Answer calls until the pipe closes or the parent process ends.
 
     Args:
         calls: Pipe of the calls and their outcomes.
         notes: Pipe for the traceback if this process is killed, hangs or reaches a limit.
         make: Pickled function that returns the function to call.
-        imports: Modules to import first.
+        trusted: Modules to import first, and paths that records may read.
         memory_gb: Limit of the address space in GiB (0: no limit).
     """
     # The parent handles Ctrl-C, and ends its workers then.
@@ -51,7 +54,7 @@ def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[s
         faulthandler.register(WHERE, notes.fileno())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        made = attempt(_made, make, imports, memory_gb)
+        made = attempt(_made, make, trusted, memory_gb)
         calls.send_bytes(_message(READY, made if isinstance(made, CallError) else None))
         while not isinstance(made, CallError):
             try:
@@ -69,7 +72,7 @@ def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[s
             calls.send_bytes(_message(number, outcome))
 
 
-def _made(make: bytes, imports: Sequence[str], memory_gb: float) -> Callable[..., Any]:
+def _made(make: bytes, trusted: Trusted, memory_gb: float) -> Callable[..., Any]:
     if memory_gb:
         # Windows does not have this module.
         import resource
@@ -77,7 +80,8 @@ def _made(make: bytes, imports: Sequence[str], memory_gb: float) -> Callable[...
         limit = int(memory_gb * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     # The user's modules come first, because `make` may use the games and opponents that they register.
-    load_modules(imports)
+    load_modules(trusted[0])
+    allow_paths(trusted[1])
     function: Callable[..., Any] = pickle.loads(make)()
     return function
 

@@ -58,9 +58,15 @@ class Reply(str):
 
 
 def encodable(text: str) -> str:
-    """Return the text with U+FFFD for each half of a surrogate pair."""
+    """Return the text with U+FFFD for each half of a surrogate pair. A `Reply` keeps its details."""
     # A reply may hold such halves, and an environment may quote it in a prompt that a tokenizer must read.
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if text.isascii():
+        return text
+    valid = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(text, Reply):
+        valid = Reply(valid)
+        vars(valid).update(vars(text))
+    return valid
 
 
 def _lower(text: str) -> str:

@@ -29,6 +29,8 @@ class Asked(NamedTuple):
     form: Mapping[str, str]
     path: str
     notice: str
+    address: str = ""
+    """Address of the visitor's machine, or of a proxy."""
 
 
 class Page(NamedTuple):
@@ -136,7 +138,13 @@ def make_app(
         def endpoint(**parts: str) -> Response:
             request = flask.request
             token = tokens.read(request.cookies.get(cookie, ""))
-            asked = Asked(token, request.form, request.path, request.args.get("notice", ""))
+            asked = Asked(
+                token=token,
+                form=request.form,
+                path=request.path,
+                notice=request.args.get("notice", ""),
+                address=request.remote_addr or "",
+            )
             response, new = _respond(flask, notices, view(asked, **parts))
             if new is not None:
                 response.set_cookie(cookie, tokens.cookie(new), httponly=True, samesite="Strict", path="/")

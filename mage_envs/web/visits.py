@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from time import monotonic
@@ -32,7 +32,10 @@ class Visit(Generic[Session]):
 
 
 class Visits(Generic[Session]):
-    """Visits by token. If there are too many, a new visit replaces the one with the longest idle time.
+    """Visits by token. If there are too many, a new visit replaces one of the address that has most of them.
+
+    So a visitor who starts many visits ends only visits of the same address. Those without an action end first, then
+    those with the longest idle time.
 
     Args:
         most: Maximum number of visits.
@@ -47,6 +50,8 @@ class Visits(Generic[Session]):
         self._lock = Lock()
         self._visits: OrderedDict[str, tuple[Visit[Session], float]] = OrderedDict()
         """(visit, time of its last request) by token, the longest idle first."""
+        self._addresses: dict[str, str] = {}
+        """Address by token. It may also have tokens of visits that ended."""
 
     def __len__(self) -> int:
         with self._lock:
@@ -62,13 +67,22 @@ class Visits(Generic[Session]):
                 return
             del self._visits[token]
 
-    def add(self, token: str, visit: Visit[Session]) -> None:
-        """Store a new visit."""
+    def add(self, token: str, visit: Visit[Session], address: str = "") -> None:
+        """Store a new visit from an address."""
         with self._lock:
             self._forget_idle()
             while len(self._visits) >= self._most:
-                self._visits.popitem(last=False)
+                del self._visits[self._least_needed()]
             self._visits[token] = (visit, self._clock())
+            self._addresses = {kept: self._addresses.get(kept, address) for kept in self._visits}
+
+    def _least_needed(self) -> str:
+        """Return the token of the visit to end."""
+        counts = Counter(self._addresses[token] for token in self._visits)
+        most = max(counts.values())
+        crowded = [token for token in self._visits if counts[self._addresses[token]] == most]
+        # `min` returns the first of equal ones, which has the longest idle time.
+        return min(crowded, key=lambda token: self._visits[token][0].actions > 0)
 
     def find(self, token: str | None) -> Visit[Session] | None:
         """Return the visit with that token, or None if it has ended or never existed."""

@@ -242,19 +242,11 @@ class Connection(Generic[Answer]):
         left = max(self._unreached_since + DOWN_SECONDS - began, CONNECT_SECONDS / 3)
         timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, left))
         try:
-            async with (
-                asyncio.timeout(deadline),
-                self._client.stream(method, url, content=body, timeout=timeout) as reply,
-            ):
-                content = bytearray()
-                # Streamed, so that an endless answer is cut before it fills the memory.
-                async for part in reply.aiter_bytes():
-                    content += part
-                    if len(content) > MOST_BYTES:
-                        raise CallFailed(GARBAGE, f"the server's answer is longer than {MOST_BYTES} bytes")
+            async with asyncio.timeout(deadline):
+                reply, content = await self._exchange(method, url, body, timeout)
             if reply.status_code >= 300:
-                self._refuse(reply.status_code, reply.headers, bytes(content))
-            return read(bytes(content), len(body))
+                self._refuse(reply.status_code, reply.headers, content)
+            return read(content, len(body))
         except CallFailed:
             raise
         except TimeoutError:
@@ -269,6 +261,39 @@ class Connection(Generic[Answer]):
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise CallFailed(GARBAGE, f"the server's answer could not be read ({reason})", passing=True) from error
+
+    async def _exchange(
+        self, method: str, url: str, body: bytes, timeout: httpx2.Timeout
+    ) -> tuple[httpx2.Response, bytes]:
+        """Send a request and return the response with its content.
+
+        A server may close a kept connection at any time. If that happens before the first byte of the response, the
+        request is sent again on another connection, without counting as an attempt.
+        """
+        import httpx2
+
+        while True:
+            events: list[str] = []
+
+            async def trace(name: str, _: Mapping[str, Any], events: list[str] = events) -> None:
+                events.append(name)
+
+            try:
+                async with self._client.stream(
+                    method, url, content=body, timeout=timeout, extensions={"trace": trace}
+                ) as reply:
+                    content = bytearray()
+                    # Streamed, so that an endless answer is cut before it fills the memory.
+                    async for part in reply.aiter_bytes():
+                        content += part
+                        if len(content) > MOST_BYTES:
+                            raise CallFailed(GARBAGE, f"the server's answer is longer than {MOST_BYTES} bytes")
+                    return reply, bytes(content)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                is_new = "connection.connect_tcp.started" in events
+                # The loop ends, because a closed connection leaves the pool.
+                if is_new or "http11.receive_response_headers.complete" in events:
+                    raise
 
     def _unreached(self, error: httpx2.ConnectError | httpx2.ConnectTimeout, timeout: httpx2.Timeout) -> NotReached:
         import httpx2

@@ -18,6 +18,8 @@ ITERATIONS = 1000
 """Iterations unless the specification names their number."""
 MAX_STEPS = 100_000_000
 """Maximum histories times iterations without such a number: some minutes of work."""
+MAX_ITERATIONS = 1_000_000
+"""Maximum number of iterations. They take 30 s for Kuhn Poker and 30 minutes for Leduc Poker."""
 
 
 def average(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[str, float]:
@@ -44,8 +46,8 @@ def _solution(game: Game, opponent: str, iterations: int | None) -> tuple[SpielF
                 f"{steps // ITERATIONS:,} histories, which takes too long. Name the iterations, as in "
                 f"'{opponent}:{affordable}'."
             )
-    if iterations < 1:
-        raise ValueError(f"Opponent {opponent!r}: iterations must be at least 1, got {iterations}.")
+    if not 1 <= iterations <= MAX_ITERATIONS:
+        raise ValueError(f"Opponent {opponent!r}: iterations must be from 1 to {MAX_ITERATIONS:,}, got {iterations:,}.")
     # CFR+ converges in two-player zero-sum games. Kuhn Poker keeps plain CFR, so that its policy equals that of the
     # paper's code.
     solver = "CFRSolver" if game.spec.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"

@@ -14,7 +14,7 @@ import numpy as np
 
 from mage_envs.core import Game, Turn
 from mage_envs.random.streams import SEED_BITS, Stream, fold
-from opponents.search.mcts import ROLLOUTS, UCT
+from opponents.search.mcts import MAX_SIMULATIONS, ROLLOUTS, UCT
 from opponents.search.openspiel import DoesNotSuit, form_of
 from opponents.search.worlds import NothingFits, Worlds
 
@@ -32,8 +32,10 @@ class ISMCTS:
     def __init__(self, game: Game, simulations: int = 100) -> None:
         if game.spec.perfect_information:
             raise DoesNotSuit(f"Opponent 'ismcts' requires hidden information; {game.title} has none. Use 'mcts'.")
-        if simulations < 1:
-            raise ValueError(f"Opponent 'ismcts': simulations must be at least 1, got {simulations}.")
+        if not 1 <= simulations <= MAX_SIMULATIONS:
+            raise ValueError(
+                f"Opponent 'ismcts': simulations must be from 1 to {MAX_SIMULATIONS:,}, got {simulations:,}."
+            )
         self.simulations = simulations
         self._name = game.spec.name
         self._form = form_of(game, "ismcts")

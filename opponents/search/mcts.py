@@ -14,6 +14,8 @@ UCT = 1.4
 """UCT constant for returns between -1 and 1; it is multiplied by the largest return of the game."""
 ROLLOUTS = 1
 MEMORY_MB = 256
+MAX_SIMULATIONS = 10_000_000
+"""Maximum number of simulations per move, which take minutes in the smallest games."""
 _SEEDS = 2**31
 
 
@@ -27,8 +29,10 @@ class MCTS:
     def __init__(self, game: Game, simulations: int = 100) -> None:
         if not game.spec.perfect_information:
             raise DoesNotSuit(f"Opponent 'mcts' cannot play {game.title}, which has hidden information. Use 'ismcts'.")
-        if simulations < 1:
-            raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")
+        if not 1 <= simulations <= MAX_SIMULATIONS:
+            raise ValueError(
+                f"Opponent 'mcts': simulations must be from 1 to {MAX_SIMULATIONS:,}, got {simulations:,}."
+            )
         self.simulations = simulations
         self._form = form_of(game, "mcts")
         loaded = self._form.load()

@@ -151,7 +151,7 @@ def test_mcts_strength() -> None:
 
 
 def test_mcts_errors() -> None:
-    with pytest.raises(ValueError, match=r"^Opponent 'mcts': simulations must be at least 1, got 0\.$"):
+    with pytest.raises(ValueError, match=r"^Opponent 'mcts': simulations must be from 1 to 10,000,000, got 0\.$"):
         make_opponent("mcts:0", TTT)
     with pytest.raises(ValueError, match=r"^Opponent 'mcts' cannot play KuhnPoker, which has hidden information"):
         MCTS(KUHN)

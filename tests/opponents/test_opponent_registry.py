@@ -260,7 +260,7 @@ def test_the_wrong_game() -> None:
         ("kuhn/nash:nan", "Opponent 'kuhn/nash:nan': alpha must be a number, got 'nan'."),
         ("cfr:", "Opponent 'cfr:' has an empty argument. Complete it, or remove the ':' or ',' before it."),
         ("cfr:1e3", "Opponent 'cfr:1e3': iterations must be a whole number, got '1e3'."),
-        ("cfr:0", "Opponent 'cfr': iterations must be at least 1, got 0."),
+        ("cfr:0", "Opponent 'cfr': iterations must be from 1 to 1,000,000, got 0."),
         ("needs", "Opponent 'needs' needs depth. Add arguments after a colon, as in 'needs:depth'."),
         (
             "pool:kuhn/demo",

@@ -2,7 +2,8 @@
 
     python -m tests.untrusted.audited JOB.json
 
-JOB.json holds `commands`, a list of argument lists, `allowed`, folders that may be opened, and `out`, the report.
+JOB.json holds `commands`, a list of argument lists, `allowed`, folders that may be opened, and `out`, the report. With
+`foreign`, a list of folders, the report also has the accesses to them by other modules than `READERS` and `WRITERS`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import sysconfig
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 FORBIDDEN = {
@@ -31,18 +33,73 @@ FORBIDDEN = {
 MAX_UNPACKED = 4 * 2**20
 """Bytes that a shard may unpack to here, so that the bombs cost little time."""
 ROOT = Path(__file__).resolve().parents[2]
+READERS = {
+    "mage_envs/files/bounded.py",
+    "trainer/backends/model_folder.py",
+    "trainer/backends/shards.py",
+    "trainer/backends/weights.py",
+    # TRL loads the model, whose folder was checked before.
+    "trainer/trl/mage_trainer.py",
+}
+"""Modules that may open a file in a folder that this process did not make."""
+WRITERS = {
+    "mage_envs/files/atomic.py",
+    "mage_envs/files/bounded.py",
+    "mage_envs/files/locking.py",
+    "benchmarks/records/record_store.py",
+    "benchmarks/records/shard_order.py",
+}
+"""Modules that may write there, in a run that the user resumes."""
+CHANGES = {
+    *("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"),
+    *("shutil.copyfile", "shutil.copytree", "shutil.move", "shutil.rmtree"),
+}
+
+
+def caller() -> str:
+    """Return the innermost file of the project on the stack, relative to its root."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        path = os.path.realpath(frame.f_code.co_filename)
+        if path.startswith(f"{ROOT}{os.sep}") and not path.startswith((str(ROOT / "tests"), sys.prefix)):
+            return os.path.relpath(path, ROOT)
+        frame = frame.f_back
+    return ""
+
+
+def past_the_door(event: str, arguments: tuple[Any, ...], foreign: tuple[str, ...]) -> str | None:
+    """Return a description of an access to a foreign folder by a module that must not, else None."""
+    if event == "pickle.find_class":
+        by = caller()
+        known = by.startswith("mage_envs/processes/") or by in ("trainer/backends/shards.py", "")
+        return None if known else f"unpickle {arguments[1:]} by {by}"
+    if event != "open" and event not in CHANGES:
+        return None
+    paths = [os.path.realpath(os.fsdecode(path)) for path in arguments[:2] if isinstance(path, str | bytes)]
+    if not any(path.startswith(foreign) for path in paths):
+        return None
+    by = caller()
+    flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else 0
+    writes = event != "open" or bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+    if by == "mage_envs/files/atomic.py" and all(map(os.path.isdir, paths)):
+        # A folder is opened to wait until its list of files is on the disk.
+        return None
+    return None if by in (WRITERS if writes else READERS) else f"{event} {paths} by {by}"
 
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
     installed = [str(ROOT), sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), "/dev/null", "/proc", "/sys"]
     allowed = tuple(os.path.realpath(path) for path in (*installed, *job["allowed"]))
+    foreign = tuple(os.path.realpath(path) + os.sep for path in job.get("foreign", ()))
     events: list[str] = []
     watching = [False]
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if not watching[0]:
             return
+        if foreign and (access := past_the_door(event, arguments, foreign)) is not None:
+            events.append(f"past the door: {access}")
         if event in FORBIDDEN:
             events.append(f"{event} {str(arguments)[:200]}")
         elif event == "open" and isinstance(arguments[0], str | bytes):

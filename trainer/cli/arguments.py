@@ -10,12 +10,13 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
 from trl.scripts.utils import TrlParser
 from trl.trainer.model_config import ModelConfig
 
+from mage_envs.files.bounded import read_yaml
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
+from trainer.config.file_fields import check_file_fields
 from trainer.config.hardware import Hardware, hardware
 from trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
 from trainer.config.run_settings import RunSettings
@@ -182,11 +183,12 @@ def _file(path: Path) -> Mapping[str, Any]:
     if not path.exists():
         raise UsageError(f"config file {path} does not exist.")
     try:
-        loaded = yaml.safe_load(path.read_text()) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"config file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
+        loaded = read_yaml(path) or {}
+    except ValueError as error:
+        raise UsageError(f"config file {error}") from error
     if not isinstance(loaded, dict):
         raise UsageError(f"config file {path} must contain 'field: value' lines.")
+    check_file_fields(loaded, path)
     return loaded
 
 

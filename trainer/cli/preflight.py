@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from mage_envs.loading.imports import naming_file
+from trainer.backends.model_folder import check_model_folder, read_model_json
 from trainer.cli.estimate import Requirements, estimate, format_bytes, most_steps, refusal
 from trainer.config.hardware import Hardware
 from trainer.config.model_shapes import folder_of, shape_of
@@ -37,9 +39,25 @@ _MODEL = (
     "attn_implementation",
 )
 
+LOGGERS: Mapping[str, Sequence[str]] = {
+    "azure_ml": ("azureml",),
+    "clearml": ("clearml",),
+    "codecarbon": ("codecarbon",),
+    "comet_ml": ("comet_ml",),
+    "dagshub": ("dagshub",),
+    "dvclive": ("dvclive",),
+    "flyte": ("flytekit",),
+    "mlflow": ("mlflow",),
+    "neptune": ("neptune",),
+    "swanlab": ("swanlab",),
+    "tensorboard": ("tensorboard", "tensorboardX"),
+    "trackio": ("trackio",),
+    "wandb": ("wandb",),
+}
+"""Packages of transformers' loggers, one of which must be installed."""
 MADE_HERE = ("tiny", "words")
 """Models that mage train makes itself."""
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+WEIGHTS = ("*.safetensors",)
 DESCRIPTION = ["*config.json", "tokenizer.json", "chat_template.*"]
 """Files of a model without its weights."""
 
@@ -109,6 +127,29 @@ def check_disk(found: Requirements | None, folder: str | None) -> None:
         )
 
 
+def check_loggers(names: str | Sequence[str]) -> None:
+    """Raise ImportError if the package of a logger is not installed."""
+    for name in [names] if isinstance(names, str) else names:
+        packages = LOGGERS.get(name, ())
+        if packages and not any(find_spec(package) is not None for package in packages):
+            raise ImportError(
+                f"report_to={name} needs the package {packages[0]}. Install it with: pip install {packages[0]}, or use "
+                f"--report_to none; metrics.jsonl has all metrics."
+            )
+
+
+def check_hub(config: Any) -> None:
+    """Raise ValueError if a run is to be published and the hub cannot be used (`config`: `MAGEConfig`)."""
+    if not config.push_to_hub:
+        return
+    from huggingface_hub import constants, get_token
+
+    if constants.is_offline_mode():
+        raise ValueError("push_to_hub needs the hub, and HF_HUB_OFFLINE forbids it; unset it, or remove --push_to_hub.")
+    if not (config.hub_token or get_token()):
+        raise ValueError("push_to_hub needs an account; run hf auth login, or remove --push_to_hub.")
+
+
 def check_present(model: str, revision: str = "main") -> None:
     """Raise ValueError if a model's files are neither local nor can be fetched.
 
@@ -139,6 +180,11 @@ def check_present(model: str, revision: str = "main") -> None:
             raise ValueError(
                 f"{model} at {constants.ENDPOINT} has no config.json, so it is not a model; check --model."
             )
+    elif not whole and (file := naming_file()) is not None:
+        raise ValueError(
+            f"{file} names the model {model}, which is not in the hub's cache, and a name in a file is not fetched; "
+            f"check it, then add --model {model}, or run hf download {model}."
+        )
     elif not whole:
         raise ValueError(
             f"{model} is not a local folder and {'its weights are' if folder else 'it is'} not in the hub's cache, and "
@@ -186,9 +232,11 @@ def _fetched(model: str, revision: str) -> Path:
 def check_tokenizer(model: str) -> None:
     """Raise ValueError if a model's tokenizer, in a folder or in the hub's cache, cannot chat or end a reply."""
     folder = folder_of(model)
+    if folder is not None:
+        check_model_folder(folder)
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return
-    told: Mapping[str, Any] = json.loads((folder / "tokenizer_config.json").read_text())
+    told: Mapping[str, Any] = read_model_json(folder, "tokenizer_config.json")
     kept = [folder / name for name in ("chat_template.jinja", "chat_template.json", "additional_chat_templates")]
     if not told.get("chat_template") and not any(path.exists() for path in kept):
         raise ValueError(f"the tokenizer of {model} has no chat template; use an instruction-tuned model.")
@@ -198,7 +246,7 @@ def check_tokenizer(model: str) -> None:
         raise ValueError(f"the tokenizer of {model} names no eos_token, so that no reply would end; set one.")
     # transformers has no id for an end token outside the vocabulary, so no reply could end with it.
     if (folder / "tokenizer.json").is_file():
-        read = json.loads((folder / "tokenizer.json").read_text())
+        read = read_model_json(folder, "tokenizer.json")
         words = read.get("model", {}).get("vocab", {})
         added = {one["content"] for one in read.get("added_tokens", ())}
         if isinstance(words, Mapping) and end not in words and end not in added:

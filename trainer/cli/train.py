@@ -25,6 +25,7 @@ from mage_envs.cli.tables import print_report
 from mage_envs.files.locking import FolderLock
 from mage_envs.loading import imports, siblings
 from mage_envs.text.visible import one_line
+from trainer.backends.model_folder import offline
 from trainer.config.fields import GROUPS
 from trainer.config.hardware import hardware, hardware_names
 from trainer.config.presets import listing, preset
@@ -173,13 +174,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     from trainer.cli.arguments import parse_args
 
-    imports.search_current_folder()
     typed = parse_args(arguments)
     imports.load_modules(typed.modules)
-    if typed.config is None:
-        return _run_typed(arguments, typed)
+    names_model = any(word.partition("=")[0] in ("--model", "--model_name_or_path") for word in arguments)
+    # In a sweep, the flags come from its file.
+    typed_model = names_model and imports.naming_file() is None
     # The config file may come from an untrusted source. It may name files, but no module that the user did not import.
-    with imports.names_from(typed.config, paths=True):
+    names = nullcontext() if typed.config is None else imports.names_from(typed.config, paths=True)
+    with names, nullcontext() if typed_model or imports.naming_file() is None else offline():
         return _run_typed(arguments, typed)
 
 
@@ -219,6 +221,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         print(preflight.describe(config, model, typed.machine, found))
         return 0
     preflight.check_disk(found, config.output_dir)
+    preflight.check_loggers(config.report_to)
     if not typed.needs_trl:
         from trainer.config.mage_config import MAGEConfig
 
@@ -226,6 +229,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         light = config
         script, config, model = typed.parsed(MAGEConfig)
         config.advantage, config.statistics = light.advantage, light.statistics
+    preflight.check_hub(config)
     from accelerate import PartialState
 
     # One lock per run: the ranks of a run share its folder, so only the main process acquires it.
@@ -279,14 +283,17 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         name = on_first_rank(lambda: words_model(out / "words", config, script.warm_start))
     if script.warm_start and model.model_name_or_path != "words":
         name = on_first_rank(lambda: warm_copy(name, out / "warm", config, script.warm_start, last is not None))
-    config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
+    # Other weights than safetensors are pickles.
+    config.model_init_kwargs = {"use_safetensors": True, **(config.model_init_kwargs or _init_kwargs(model))}
     try:
-        trainer = MAGETrainer(
-            name,
-            config,
-            peft_config=get_peft_config(model),
-            quantization_config=get_quantization_config(model),
-        )
+        # An adapter's folder names its model, which must be in the hub's cache.
+        with offline() if Path(str(name)).is_dir() else nullcontext():
+            trainer = MAGETrainer(
+                name,
+                config,
+                peft_config=get_peft_config(model),
+                quantization_config=get_quantization_config(model),
+            )
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         # The vLLM server does not run, or not in the way that TRL expects: a mistake of the user's, on one line.

@@ -7,10 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 import torch
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mage_envs.random.streams import SEED_BITS, Stream, fold
 from mage_envs.text.generation import Message, Prompt
+from trainer.backends.model_folder import load_tokenizer
 from trainer.backends.tiny import save_tiny
 from trainer.backends.tokens import ChatTokenizer, Ids, PromptFormat
 from trainer.backends.weights import load_model, local_folder
@@ -43,7 +44,7 @@ def warm_copy(model: str, folder: Path, config: RunSettings, steps: int, resumes
     source = local_folder(model)
     # transformers declares `float` and `to` without types.
     loaded: Any = load_model(source)
-    tokenizer, kind = AutoTokenizer.from_pretrained(source), loaded.dtype
+    tokenizer, kind = load_tokenizer(source), loaded.dtype
     warm_start(loaded.float(), tokenizer, config, steps, LEARNING_RATE, BATCH, autocast=kind is torch.bfloat16)
     return save_tiny(folder, loaded.to(kind), tokenizer)
 

@@ -5,11 +5,12 @@ A shape comes from a model's folder, or for Qwen3 from its name.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from trainer.backends.model_folder import read_header, read_model_json
 
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Names of a layer's linear projections."""
@@ -136,7 +137,7 @@ def shape_of(model: str) -> ModelShape | None:
     folder = folder_of(model)
     if folder is None or not (folder / "config.json").is_file():
         return None
-    told: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    told: dict[str, Any] = read_model_json(folder, "config.json")
     # Other architectures have other layers, for which the formulas above are wrong.
     kind = told.get("model_type")
     if kind not in ("qwen3", "qwen2", "llama", "mistral"):
@@ -162,8 +163,5 @@ def _counted(folder: Path) -> int | None:
     """Return the number of parameters in the headers of a folder's safetensors files, or None without such files."""
     total = 0
     for file in folder.glob("*.safetensors"):
-        with file.open("rb") as opened:
-            # A safetensors file starts with the length of its JSON header (8 bytes, little-endian). No weight is read.
-            header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
-        total += sum(prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
+        total += sum(prod(about["shape"]) for about in read_header(folder, file.name).values())
     return total or None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
 from mage_envs.env import MAX_HANDS
 from wrappers.meta_episode import MAX_EPISODES
@@ -19,15 +19,18 @@ MAX_SEED = 2**53 - 1
 """Largest whole number up to which JSON clients with 64-bit floats are exact."""
 MAX_COUNT = 2**53 - 1
 """Maximum of turns, tokens and other counts, which a reader adds up but never iterates to."""
+MAX_NUMBER = 1e100
+"""Largest reward, value or metric. Sums of squares of larger ones overflow."""
 MAX_SEAT = 99
 MAX_MESSAGE = 200
 """Maximum characters of one problem's message."""
 
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seat = Annotated[int, Field(ge=0, le=MAX_SEAT)]
-FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+WholeNumber = Annotated[int, Field(ge=-int(MAX_NUMBER), le=int(MAX_NUMBER))]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False, ge=-MAX_NUMBER, le=MAX_NUMBER)]
 # JSON has no NaN and no infinities, so `lines.plain` writes them as these three strings.
-Number = int | FiniteFloat | Literal["NaN", "Infinity", "-Infinity"]
+Number = WholeNumber | FiniteFloat | Literal["NaN", "Infinity", "-Infinity"]
 Options = dict[str, JsonValue]
 NoText = Literal["refusal", "tool_calls", "empty"]
 
@@ -123,8 +126,17 @@ class PlayedRecord(StrictRecord):
     episodes: Annotated[list[EpisodeResultRecord], Field(max_length=MAX_EPISODES)]
     calls: list[CallRecord]
     failed_reply: FailedReplyRecord | None = None
-    seconds: list[Number]
+    seconds: list[Annotated[FiniteFloat, Field(ge=0)] | Count]
     opponent_calls: list[OpponentCallRecord] = []
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        # Readers go through these lists together.
+        if len(self.seconds) != len(self.calls):
+            raise ValueError(f"{len(self.calls)} calls have {len(self.seconds)} durations")
+        if len(self.episodes) > self.num_episodes or any(call.episode >= self.num_episodes for call in self.calls):
+            raise ValueError(f"it has more than {self.num_episodes} episodes")
+        return self
 
 
 class TrainedCallRecord(CallRecord):

@@ -84,7 +84,7 @@ def trajectory_from_json(line: Mapping[str, Any]) -> Trajectory:
         retries=line["retries"],
         category=line["category"],
         task_id=line["played"],
-        seconds=tuple(line["seconds"]),
+        seconds=tuple(map(float, line["seconds"])),
         opponent_calls=tuple(line.get("opponent_calls", ())),
         failed_reply=FailedReply(**line["failed_reply"]) if "failed_reply" in line else None,
     )

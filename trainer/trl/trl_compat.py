@@ -6,6 +6,7 @@ Checked against trl 1.16.0, transformers 5.17.0 and accelerate 1.15.0.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -16,6 +17,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, gather_object, is_peft_model
 from datasets import Dataset
+from huggingface_hub import constants
 from packaging.version import Version
 from torch.distributed.tensor import DTensor
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel
@@ -27,6 +29,11 @@ from trl.trainer.utils import use_adapter
 
 from mage_envs.random.streams import UInt64s, uniforms
 from trainer.backends.local_model import Sampling, distribution, draw
+
+# TRL reports each training to the hub (hardware, architecture, number of processes). Here it does so only if the user
+# asks for it with HF_HUB_DISABLE_TELEMETRY=0.
+if "HF_HUB_DISABLE_TELEMETRY" not in os.environ:
+    constants.HF_HUB_DISABLE_TELEMETRY = True
 
 SUPPORTED = "trl>=1.16,<2"
 SUPPORTED_TRANSFORMERS = "transformers>=5.10,<6"

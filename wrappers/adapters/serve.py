@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
@@ -10,6 +11,8 @@ import typer
 
 from mage_envs.cli.commands import add_command, choice_of
 from mage_envs.cli.json_options import read_object
+from mage_envs.web.asgi import OriginGuard
+from mage_envs.web.security import host_names, is_loopback
 from wrappers.adapters.rewards import REWARDS
 
 
@@ -30,8 +33,17 @@ def openenv(
         str, typer.Option(parser=choice_of(REWARDS), metavar="NAME", help="return (default), final or differential")
     ] = "return",
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on (default: 127.0.0.1). There is no log-in.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on (default: 127.0.0.1); requires --exposed if other machines can reach it",
+        ),
     ] = "127.0.0.1",
+    exposed: Annotated[bool, typer.Option(help="Allow access from other machines, without a log-in")] = False,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="HOST", help="Another host name of this machine; may be repeated"),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, metavar="N", help="Port (default: 8000)")] = 8000,
     max_sessions: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of clients (default: 64)")] = 64,
     session_timeout: Annotated[
@@ -42,6 +54,10 @@ def openenv(
 
     Example: mage serve openenv --port 8000
     """
+    if not (exposed or is_loopback(host)):
+        raise ValueError(
+            f"--host {host} can be reached from other machines, and there is no log-in: use 127.0.0.1 or add --exposed."
+        )
     try:
         import uvicorn
         from openenv.core.env_server.types import ConcurrencyConfig
@@ -52,7 +68,11 @@ def openenv(
             f'mage serve openenv requires OpenEnv: {error}. Install it with: pip install "mage-envs[openenv]"'
         ) from error
     limits = ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=session_timeout)
-    uvicorn.run(server(env, reward, env_kwargs, limits), host=host, port=port, log_level="warning")
+    # Bound here, because the accepted values of the Host header contain the port.
+    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    hosts = host_names(listening.getsockname()[1], (*(names or ()), host))
+    app = OriginGuard(server(env, reward, env_kwargs, limits), hosts)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve environments to clients of other frameworks.")

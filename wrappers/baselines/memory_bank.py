@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from mage_envs.files.bounded import read_json_inside
 from mage_envs.loading.imports import check_path
 from mage_envs.loading.options import check_choice
 
@@ -76,7 +77,7 @@ def read_bank(file: str) -> Mapping[str, Any]:
     """Return the content of a bank's file. Raises OSError, or ValueError if it is malformed or its hash is wrong."""
     check_path(file, "memory bank")
     try:
-        content = json.loads(Path(file).read_text())
+        content = read_json_inside(Path(file).resolve().parent, Path(file).resolve().name)
         schema, digest = content["schema"], content["sha256"]
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{file} is not a valid memory bank ({error}). Create one with mage fill.") from error

@@ -26,10 +26,10 @@ from benchmarks.evaluation.scoring.scores import Summary
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables import layout, summary_table
-from benchmarks.exact.judged_play import (
+from benchmarks.scale.judged_play import (
     JudgedAgent,
 )
-from benchmarks.exact.scale_text import legend
+from benchmarks.scale.scale_text import legend
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import Block, print_report
 from mage_envs.core import Game

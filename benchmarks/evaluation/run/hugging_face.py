@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +72,7 @@ class HuggingFaceAgent:
         return local_generator(self.name, self.folder, self._settings(game.spec.name), self.sampling)
 
     def _settings(self, game_name: str) -> PlaySettings:
+        from trainer.backends.model_folder import read_model_json
         from trainer.backends.play_settings import PlaySettings
         from trainer.backends.tokens import PromptFormat
         from trainer.config.presets import COMMON, prompt_limit, reply_limit
@@ -81,9 +81,11 @@ class HuggingFaceAgent:
         template = {} if chosen.thinking is None else {"enable_thinking": chosen.thinking}
         reply = chosen.max_tokens or self._own_limit() or reply_limit(game_name)
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
-        positions = json.loads((self.folder / "config.json").read_text()).get("max_position_embeddings")
+        positions = read_model_json(self.folder, "config.json").get("max_position_embeddings")
+        if not (positions is None or isinstance(positions, int)):
+            raise ValueError(f"Agent {self.name!r}: max_position_embeddings={positions!r} of its config is no number.")
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
-        if prompt < 1:
+        if positions is not None and prompt < 1:
             raise ValueError(
                 f"Agent {self.name!r}: replies of {reply} tokens leave no room for a prompt in the model's {positions} "
                 f"positions. Set a lower limit, as in hf:{chosen.model},max_tokens={positions // 2}."
@@ -97,8 +99,11 @@ class HuggingFaceAgent:
 
     def _own_limit(self) -> int | None:
         """Return the reply limit that the model's folder states, or None."""
-        path = self.folder / "generation_config.json"
-        limit = json.loads(path.read_text()).get("max_new_tokens") if path.is_file() else None
+        # Imported here, because an agent that is no model needs no trainer.
+        from trainer.backends.model_folder import read_model_json
+
+        name = "generation_config.json"
+        limit = read_model_json(self.folder, name).get("max_new_tokens") if (self.folder / name).is_file() else None
         return limit if isinstance(limit, int) and limit > 0 else None
 
 

@@ -20,7 +20,10 @@ from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import Summary, label
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.judged_play import (
+from benchmarks.executors import Executor, Local, make_executor
+from benchmarks.records.about import about_run, identity_of
+from benchmarks.records.record_store import Records
+from benchmarks.scale.judged_play import (
     JudgedAgent,
     can_be_controlled,
     control_settings,
@@ -28,9 +31,6 @@ from benchmarks.exact.judged_play import (
     judged_run,
     scale_of_setting,
 )
-from benchmarks.executors import Executor, Local, make_executor
-from benchmarks.records.about import about_run, identity_of
-from benchmarks.records.record_store import Records
 from mage_envs.cli.commands import describe_error
 from mage_envs.text.visible import one_line
 from trainer.method.trajectory import Trajectory
@@ -79,7 +79,7 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
         trajectories = play(range(len(setting.tasks)), None)
     else:
         for problem in writer.problems:
-            sys.stderr.write(f"{options.out}: {problem}; playing it again\n")
+            sys.stderr.write(f"{options.out}: {problem}; playing it again, the old shard is kept\n")
         _keep(writer, play, partial(_add, writer, agent, setting.game_name))
         # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
         trajectories = _played_in(writer.folder) if writer.kept else []
@@ -94,7 +94,10 @@ def _played_in(folder: Path) -> list[Trajectory]:
     from benchmarks.records.record_store import Shards
 
     found: dict[int, Trajectory] = {}
-    Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
+    shards = Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
+    if lost := [*shards.unreadable, *(problem for problem in shards.problems if problem.line)]:
+        # Without these lines the scores would be wrong.
+        raise ValueError(f"{folder}: {lost[0]}. All meta-episodes were stored; use --resume when it can be read.")
     return [trajectory for _, trajectory in sorted(found.items())]
 
 

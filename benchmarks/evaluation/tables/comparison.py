@@ -19,10 +19,10 @@ from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs,
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
-from benchmarks.exact.suite_comparison import compare_suites, is_adapt_suite
 from benchmarks.records.about import COMPARED, identity_fields, setting_of
 from benchmarks.records.identity import differences
 from benchmarks.records.record_store import Records, reading
+from benchmarks.scale.suite_comparison import compare_suites, is_adapt_suite
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game

@@ -18,6 +18,9 @@ from mage_envs.loading.imports import check_path
 MOST_LEGAL = 2000
 """Maximum number of legal actions at one decision, because prompts list them as text."""
 _SHORT_NAME = re.compile(r"[a-z0-9_]+")
+MAX_SIZE = 200
+"""Maximum of a board's sizes. OpenSpiel would fill the memory with a larger board before it counts the actions."""
+SIZE_PARAMETER = re.compile(r"(\w*(?:size|rows?|col(?:umn)?s?|width|height|length)\w*)\s*=\s*([0-9]+)", re.IGNORECASE)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -73,6 +76,12 @@ def load_unchanged(text: str) -> Any:
     if short_name not in names:
         hint = nearest_name(short_name, names)
         raise ValueError(f"OpenSpiel has no game {short_name!r}.{hint} pyspiel.registered_names() lists all of them.")
+    for parameter, size in SIZE_PARAMETER.findall(text):
+        # Before OpenSpiel allocates memory for a board of this size.
+        if len(size) > 9 or int(size) > MAX_SIZE:
+            raise ValueError(
+                f"OpenSpiel's {short_name}: {parameter}={size} is out of range; expected at most {MAX_SIZE}."
+            )
     for name in REFUSED:
         # A wrapper may hold a game that does not suit.
         if re.search(rf"\b{name}\b", text):

@@ -33,7 +33,7 @@ _HEADER = re.compile(r";\s*\d+\s*")
 _COMMENT = re.compile(r"\s*comment\s*:", re.IGNORECASE), re.compile(r"\s*comment[- ]end", re.IGNORECASE)
 
 
-class Block(NamedTuple):
+class LevelBlock(NamedTuple):
     """The rows of one level."""
 
     line: int
@@ -55,9 +55,9 @@ def decode_text(content: bytes) -> str:
     return text
 
 
-def blocks_of(text: str) -> list[Block]:
+def blocks_of(text: str) -> list[LevelBlock]:
     """Return the levels of a file as rows, without tests of their content."""
-    blocks: list[Block] = []
+    blocks: list[LevelBlock] = []
     rows: list[str] = []
     start, header, is_comment = 0, 0, False
     lines = text.splitlines()
@@ -70,7 +70,7 @@ def blocks_of(text: str) -> list[Block]:
         # Lines of walls and floor alone are decoration.
         is_level = re.search(r"[^#\s\-_]", "".join(rows)) if rows else header and not is_first_row
         if is_level:
-            blocks.append(Block(start if rows else header, tuple(rows)))
+            blocks.append(LevelBlock(start if rows else header, tuple(rows)))
         rows, header = [], 0
 
     for number, line in enumerate(lines, start=1):

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.exact.adapt_parts import has_parts
-from benchmarks.exact.stored_suites import read_stored_suite
+from benchmarks.scale.adapt_parts import has_parts
+from benchmarks.scale.stored_suites import read_stored_suite
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adapt_command import controls_of
 from benchmarks.exact.adapt_table import PAIRED
 from benchmarks.exact.adaptation import PlayedValue, ScaledRun
-from benchmarks.exact.scale import Scale
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records
+from benchmarks.scale.scale import Scale
 from mage_envs.core import Task, Turn
 from mage_envs.registry import make_game
 from mage_envs.text.neutral import NeutralWords

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.evaluation.suites.adapt import CELLS
 from benchmarks.exact.adaptation import exact_values, pool_of, scale_of_cell
-from benchmarks.exact.scale import (
+from benchmarks.scale.scale import (
     ADAPTS,
     UNCLEAR,
     WRONG,
@@ -21,7 +21,7 @@ from benchmarks.exact.scale import (
     score_strata,
     verdict,
 )
-from benchmarks.exact.scale_text import scale_sentence, score_text
+from benchmarks.scale.scale_text import scale_sentence, score_text
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.registry import make_game
 from opponents.exact import headroom
@@ -52,7 +52,8 @@ def score(mean: float, half: float = 0.1, failed: int = 0) -> ScaleScore:
 
 def strata(*values: tuple[float, ...], missing: int = 0, slip: float = 0.0) -> list[Stratum]:
     return [
-        Stratum(f"opponent {number}", 1 / len(values), row, missing, slip) for number, row in enumerate(values, start=1)
+        Stratum(opponent=f"opponent {number}", weight=1 / len(values), values=row, missing=missing, slip=slip)
+        for number, row in enumerate(values, start=1)
     ]
 
 

@@ -15,9 +15,9 @@ from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.suites.adapt import CELLS
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.stored_suites import differing_options, read_stored_suite
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import Records
+from benchmarks.scale.stored_suites import differing_options, read_stored_suite
 
 CELL, PANEL = CELLS["noisy"], full_name("adapt-mini-noisy")
 

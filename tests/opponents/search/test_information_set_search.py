@@ -118,7 +118,7 @@ def test_what_it_does_not_play() -> None:
         make_opponent("mcts", OpenSpiel("kuhn_poker"))
     with pytest.raises(ValueError, match="plays KuhnPoker or .*, not ConnectFour"):
         make_opponent("ismcts", ConnectFour())
-    with pytest.raises(ValueError, match="simulations must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="simulations must be from 1 to 10,000,000, got 0"):
         make_opponent("ismcts:0", KuhnPoker())
 
 

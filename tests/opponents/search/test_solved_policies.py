@@ -51,7 +51,7 @@ def test_what_cannot_be_solved(game: str, reason: str) -> None:
 
 
 def test_iterations_must_be_positive() -> None:
-    with pytest.raises(ValueError, match=r"^Opponent 'cfr-argmax': iterations must be at least 1, got 0\.$"):
+    with pytest.raises(ValueError, match=r"^Opponent 'cfr-argmax': iterations must be from 1 to 1,000,000, got 0\.$"):
         make_opponent("cfr-argmax:0", KuhnPoker())
 
 

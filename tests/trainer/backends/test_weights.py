@@ -106,7 +106,7 @@ def rename(file: Path) -> None:
         (Path.unlink, f"{SHARDS}/.metadata", rf"/{SHARDS}/\.metadata cannot be read: .* No such file"),
         (cut, f"{SHARDS}/.metadata", rf"/{SHARDS}/\.metadata cannot be read: "),
         (Path.unlink, "config.json", "it has neither config.json nor adapter_config.json"),
-        (cut, "config.json", "config.json' is not a valid JSON file"),
+        (cut, "config.json", "config.json cannot be read as JSON"),
         (widen, "config.json", r"another model: model\.layers\.0\.mlp\.down_proj\.weight has another shape\)"),
         (rename, "config.json", r"another model: transformer\.h\.0\.attn\.c_attn\.bias is missing\)"),
     ],

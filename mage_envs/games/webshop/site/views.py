@@ -133,7 +133,9 @@ class Views:
         # A new token, so that an old page or form of this visitor cannot act on the new visit.
         token = self._tokens.new()
         self._visits.drop(asked.token)
-        self._visits.add(token, Visit(Session(self._shop, goal, shows_attributes=self._shows_attributes)))
+        self._visits.add(
+            token, Visit(Session(self._shop, goal, shows_attributes=self._shows_attributes)), asked.address
+        )
         return GoTo("/search", token=token)
 
     def _chosen_goal(self, form: Mapping[str, str]) -> Goal:

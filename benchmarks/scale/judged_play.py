@@ -14,15 +14,15 @@ from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adaptation import ScaledRun, played_values
-from benchmarks.exact.scale import Scale, ScaleScore, verdict
-from benchmarks.exact.scale_text import AgentRow, agent_table, scale_sentence
 from benchmarks.records.record_store import Records
+from benchmarks.scale.scale import Scale, ScaleScore, verdict
+from benchmarks.scale.scale_text import AgentRow, agent_table, scale_sentence
 from mage_envs.cli.tables import TextTable
 from mage_envs.core import NotEnumerable
+from mage_envs.tree import is_enumerable
 from opponents import UnknownOpponent
 from opponents.exact import NotExact, headroom
 from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.tree import is_enumerable
 
 CONTROLS = ("none", "other")
 """Controls of the verdict: without memory, and with the memory of another opponent."""

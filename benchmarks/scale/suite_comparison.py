@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks.evaluation.suites.adapt import CELLS
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.exact.scale import ScaleScore, family_weights, mean_score
-from benchmarks.exact.scale_text import score_text
-from benchmarks.exact.stored_suites import StoredSuite, main_condition, read_stored_suite
 from benchmarks.records.record_store import read_suite
+from benchmarks.scale.scale import ScaleScore, family_weights, mean_score
+from benchmarks.scale.scale_text import score_text
+from benchmarks.scale.stored_suites import StoredSuite, main_condition, read_stored_suite
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.scale import Scale, ScaleScore, verdict
+from benchmarks.scale.scale import Scale, ScaleScore, verdict
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

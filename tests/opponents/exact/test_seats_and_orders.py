@@ -1,0 +1,38 @@
+"""Seats of exact values, and the limit on orders of a series."""
+
+from __future__ import annotations
+
+import pytest
+
+from mage_envs.registry import make_game
+from opponents import as_pool
+from opponents.exact import series
+from opponents.exact.bayes import bayes_value, first_seats
+from opponents.exact.learner_hands import TooManyStates
+from opponents.exact.series import without_repetition
+
+
+def test_first_and_second_are_the_seats_of_kuhn_poker() -> None:
+    """The first player of Kuhn Poker loses 1/18 of a chip against an equilibrium, and the second one wins it."""
+    game = make_game("KuhnPoker")
+    values = {
+        seat: bayes_value(game, "kuhn/nash", episodes=1, hands=1, seat=seat).per_episode[0]
+        for seat in ("first", "second", "alternate")
+    }
+    assert values == pytest.approx({"first": -1 / 18, "second": 1 / 18, "alternate": 0.0}, abs=1e-12)
+    assert [list(first_seats(game, seat)) for seat in ("first", "second", "alternate")] == [[0], [1], [0, 1]]
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(240, True), (239, False)])
+def test_orders_times_opponents_are_limited(limit: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 tasks have 5 * 4 * 3 orders of 3 episodes, for each of 4 opponents."""
+    game, pool = make_game("Encounters"), as_pool("pool:encounters/all")
+    assert len(pool) == 4
+    monkeypatch.setattr(series, "ORDERS", limit)
+    if fits:
+        _, opponents = without_repetition(game, pool, episodes=3, hands=1)
+        assert len(opponents) == 240
+        assert sum(opponents.weights) == pytest.approx(1.0)
+    else:
+        with pytest.raises(TooManyStates, match="too many orders"):
+            without_repetition(game, pool, episodes=3, hands=1)

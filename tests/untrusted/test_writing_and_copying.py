@@ -1,0 +1,118 @@
+"""What a stranger's run links to is neither copied nor written, and what cannot be read is one failure."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.records import record_store, validate
+from benchmarks.records.canonical import canonical
+from benchmarks.records.lines import digest
+from benchmarks.records.record_store import Records
+
+EVAL = (
+    *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),
+    *("--opponents", "kuhn/nash", "--rows", "2", "--out"),
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    assert main([*EVAL, str(tmp_path / "run")]) == 0
+    return tmp_path / "run"
+
+
+def rewrite(run: Path, change: Any) -> None:
+    """Change every line of a run and sign it anew."""
+    shard = run / "episodes" / "00000.jsonl.gz"
+    lines = [json.loads(line) for line in gzip.decompress(shard.read_bytes()).splitlines()]
+    for line in lines:
+        change(line)
+        line["digest"] = digest(line)
+    shard.write_bytes(gzip.compress(b"".join(canonical(line) + b"\n" for line in lines)))
+
+
+@pytest.mark.parametrize("name", ["root.json", "run.json", "episodes/00000.jsonl.gz"])
+def test_a_linked_file_is_not_copied_into_a_folder_to_publish(name: str, run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    secret = tmp_path / "secret"
+    secret.write_bytes((run / name).read_bytes())
+    (run / name).unlink()
+    (run / name).symlink_to(secret)
+    assert main(["export", str(run), "--to", "hub-folder", "--out", str(tmp_path / "hub")]) == 2
+    assert not (tmp_path / "hub" / "run" / name).exists()
+    assert not (tmp_path / "hub" / "README.md").exists()
+
+
+def test_a_line_that_is_too_long_is_one_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_store, "MAX_LINE_BYTES", 2500)
+    folder = tmp_path / "run"
+    # The status is 1 if no meta-episode of an opponent could be played.
+    with suppress(SystemExit):
+        main([*EVAL, str(folder)])
+    records = Records(folder)
+    assert records.problems == []
+    assert records.failed
+    assert validate.problems(folder) == []
+    assert main(["report", str(folder), "--out", str(tmp_path / "r.html")]) == 0
+    assert main(["export", str(folder), "--to", "csv", "--out", str(tmp_path / "r.csv")]) == 0
+
+
+FORGERIES: dict[str, Any] = {
+    "huge reward": lambda line: [episode.update(reward=1e308, value=1e308) for episode in line["episodes"]],
+    "huge whole number": lambda line: [episode.update(reward=10**400) for episode in line["episodes"]],
+    "seconds of text": lambda line: line.update(seconds=["NaN"] * len(line["calls"])),
+    "too few seconds": lambda line: line.update(seconds=[]),
+    "negative seconds": lambda line: line.update(seconds=[-1.0] * len(line["calls"])),
+    "a later episode": lambda line: line["calls"][0].update(episode=line["num_episodes"]),
+    "more episodes": lambda line: line.update(episodes=line["episodes"] * 2),
+    "an answer to nothing": lambda line: line["calls"][0].update(fresh=False),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_validate_finds_what_no_reader_accepts(
+    forgery: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewrite(run, FORGERIES[forgery])
+    (run / "summary.json").unlink()
+    assert validate.problems(run) != []
+    capsys.readouterr()
+    for words in (["report", str(run), "--out", str(tmp_path / "r.html")], ["export", str(run), "--to", "csv"]):
+        assert main(words) in (0, 2)
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_baselines_of_another_form_are_found(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps(summary | {"floors": [{"opponent": 1}]}))
+    assert any("summary.json: cannot be read" in problem for problem in validate.problems(run))
+
+
+def test_many_line_ends_are_few_problems(run: Path) -> None:
+    (run / "episodes" / "00001.jsonl.gz").write_bytes(gzip.compress(b"\n" * 100_000))
+    problems = Records(run).problems
+    assert len(problems) == 101
+    assert problems[-1].reason == "further lines are damaged"
+
+
+def test_an_interrupted_training_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.cli.train.main", lambda _: 130)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("presets: [mage-kuhn]\n")
+    assert main(["sweep", str(plan), "--seeds", "2", "--out", str(tmp_path / "out")]) == 130
+
+
+def test_a_result_of_another_form_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, result = tmp_path / "plan.yaml", tmp_path / "out" / "mage-kuhn" / "seed-0" / "result.json"
+    plan.write_text("presets: [mage-kuhn]\n")
+    result.parent.mkdir(parents=True)
+    result.write_text("[]")
+    assert main(["sweep", str(plan), "--seeds", "1", "--out", str(tmp_path / "out")]) == 2
+    assert f"{result} is not a result of a sweep" in capsys.readouterr().err

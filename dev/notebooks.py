@@ -48,7 +48,7 @@ def join_streams(notebook: nbformat.NotebookNode) -> None:
         # Moves of the cursor begin a line anew, as \r does.
         text = _CURSOR.sub("\r", "".join(output.text for output in printed))
         lines = [line.rpartition("\r")[2].rstrip() for line in _STYLE.sub("", text).split("\n")]
-        joined = nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines))
+        joined = nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines))  # type: ignore[no-untyped-call]
         cell.outputs = [joined, *(output for output in outputs if output.output_type != "stream")]
 
 

@@ -55,7 +55,7 @@ def keep_earlier_thinking(trainer: GRPOTrainer) -> None:
     that a chat API renders the same ids. It changes no prompt of the training.
     """
     tokenizer: Any = trainer.processing_class
-    if not ChatTokenizer(tokenizer).strips_thoughts():
+    if not ChatTokenizer(tokenizer).reply_format.strips_thoughts:
         return
     try:
         template = get_training_chat_template(tokenizer)

@@ -264,7 +264,7 @@ def generate_ids(
 
 
 def stop_at(trainer: GRPOTrainer, end_ids: Collection[int]) -> None:
-    """Make TRL's generation end a reply at any of `end_ids`, in addition to those in the model's settings."""
+    """Make TRL's generation end a reply at any of `end_ids`, and at no other id."""
     ids = sorted(end_ids)
     trainer.eos_token_ids = ids
     if trainer.use_vllm:

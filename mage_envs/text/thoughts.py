@@ -65,7 +65,8 @@ def after_thoughts(reply: str, tag: str | None = None) -> str:
         if begin.match(reply):
             ends = [match.end() for match in end.finditer(reply)]
             # A thought in words that never begins its answer reaches to the end of the reply.
-            closed.append(ends[-1] if ends else 0 if closed else len(reply))
+            if ends or not closed:
+                closed.append(ends[-1] if ends else len(reply))
     start = max(closed, default=0)
     opened = [lowered.find(begin, start) for begin, _ in markers]
     return reply[start : min((position for position in opened if position >= 0), default=len(reply))]

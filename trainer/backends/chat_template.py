@@ -40,8 +40,8 @@ class ChatTemplate:
                 f"tokenizer.chat_template and save it with the model."
             )
         # A variable of such a name would silently change a parameter of the call.
-        own = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
-        if taken := sorted(own & variables.keys()):
+        reserved = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
+        if taken := sorted(reserved & variables.keys()):
             raise ValueError(
                 f"chat_template_kwargs may not set {taken[0]!r}, which apply_chat_template sets itself; set "
                 f"variables of the chat template, such as enable_thinking."
@@ -89,10 +89,10 @@ class ChatTemplate:
     def shows_date(self) -> bool:
         """Return True if the template writes the date."""
         chat, day = (Message("user", "."),), self._day
-        here = self.render(chat)
+        text = self.render(chat)
         self._day = day + datetime.timedelta(days=400)
         try:
-            return self.render(chat) != here
+            return self.render(chat) != text
         finally:
             self._day = day
 

@@ -6,10 +6,10 @@ The probe renders short chats with the model's own template and reads them back.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mage_envs.text.generation import Message
 from mage_envs.text.thoughts import MARKERS
@@ -76,14 +76,10 @@ class ReplyFormat:
         )
         yield "date in the prompt", "yes" if self.shows_date else "no"
 
-    def difference(self, stored: Mapping[str, Any]) -> str | None:
+    def difference(self, stored: ReplyFormat) -> str | None:
         """Return the first fact that differs from the stored ones, or None."""
-        for item in fields(self):
-            value = getattr(self, item.name)
-            value = list(value) if isinstance(value, tuple) else value
-            if item.name in stored and stored[item.name] != value:
-                return f"{item.name} was {stored[item.name]!r} and is {value!r}"
-        return None
+        facts = ((item.name, getattr(stored, item.name), getattr(self, item.name)) for item in fields(self))
+        return next((f"{name} was {old!r} and is {new!r}" for name, old, new in facts if old != new), None)
 
 
 def probe_reply_format(
@@ -122,8 +118,8 @@ def probe_reply_format(
     turn_end, reply_end = _token_after(tokenizer, earlier), _token_after(tokenizer, whole)
     # transformers has the id of an unknown word for an end token outside the vocabulary.
     stray = tokenizer.eos_token_id == tokenizer.unk_token_id and tokenizer.eos_token != tokenizer.unk_token
-    known = (None if stray else tokenizer.eos_token_id, turn_end, reply_end, *end_ids)
-    texts = {int(i): tokenizer.convert_ids_to_tokens(int(i)) for i in known if i is not None}
+    candidates = (None if stray else tokenizer.eos_token_id, turn_end, reply_end, *end_ids)
+    texts = {int(i): tokenizer.convert_ids_to_tokens(int(i)) for i in candidates if i is not None}
     ends = tuple(sorted(i for i, text in texts.items() if text is None or text not in inside))
     if not ends:
         raise ValueError(
@@ -184,10 +180,10 @@ def _find_content_form(template: ChatTemplate) -> None:
         except ValueError as error:
             faults.append(str(error))
             continue
-        places = [text.find(message.content) for message in CONTINUED]
-        if -1 not in places and places == sorted(places):
+        offsets = [text.find(message.content) for message in CONTINUED]
+        if -1 not in offsets and offsets == sorted(offsets):
             return
-        dropped = next((m.role for m, place in zip(CONTINUED, places, strict=True) if place < 0), None)
+        dropped = next((m.role for m, offset in zip(CONTINUED, offsets, strict=True) if offset < 0), None)
         fault = (
             "writes the messages in another order" if dropped is None else f"drops the text of a {dropped!r} message"
         )

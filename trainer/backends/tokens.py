@@ -153,10 +153,10 @@ class ChatTokenizer:
         start, end, channel = (
             getattr(self.reply_format, name) for name in ("thought_start", "thought_end", "answer_start")
         )
-        known = (start.lower(), end.lower()) in MARKERS
+        readable = (start.lower(), end.lower()) in MARKERS
         if not any(i in self._dropped for i in ids):
             text = self._decode_plain(ids)
-            return text if known or not start else text.replace(start, START).replace(end, END)
+            return text if readable or not start else text.replace(start, START).replace(end, END)
         # The signs keep the text of a control token apart from the same text, spelled by other tokens.
         parts, plain = [], list[int]()
         for i in ids:

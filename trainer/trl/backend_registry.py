@@ -81,6 +81,7 @@ def prompt_format(trainer: GRPOTrainer) -> PromptFormat:
         system_prompt=args.system_prompt,
         end_ids=tuple(trainer.eos_token_ids),
         max_prompt_length=args.max_prompt_length,
+        date=args.prompt_date,
     )
     ends = ChatTokenizer(cast(Any, trainer.processing_class), known).end_ids
     return replace(known, end_ids=tuple(sorted(ends)))

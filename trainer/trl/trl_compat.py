@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import use_adapter
 
 from mage_envs.random.streams import UInt64s, uniforms
+from trainer.backends.batching import check_full_attention
 from trainer.backends.local_model import Sampling, distribution, draw
 
 SUPPORTED = "trl>=1.16,<2"
@@ -93,14 +95,26 @@ def check_attributes(trainer: GRPOTrainer) -> None:
         )
 
 
-def check_model(model: Any) -> None:
-    """Refuse a model that takes no positions. Rows are padded on the left, so their positions must be passed."""
+def check_model(model: Any, sharded: bool = False) -> None:
+    """Refuse a model that takes no positions, or that padding changes. Rows are padded on the left."""
     model = model.get_base_model() if is_peft_model(model) else model
     if "position_ids" not in inspect.signature(model.forward).parameters:
         raise ValueError(
             f"{type(model).__name__}.forward takes no position_ids, and rows are padded on the left; "
             f"use a causal language model with rotary positions."
         )
+    # A sharded model runs on all ranks at once only.
+    if not sharded:
+        check_full_attention(model)
+
+
+def make_base_absolute(trainer: GRPOTrainer) -> None:
+    """Replace a relative path of an adapter's base model, because the adapter is loaded from any current folder."""
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    for config in getattr(model, "peft_config", {}).values():
+        name = config.base_model_name_or_path
+        if name and Path(name).is_dir():
+            config.base_model_name_or_path = str(Path(name).absolute())
 
 
 def check_precision(trainer: GRPOTrainer) -> None:

@@ -16,7 +16,7 @@ from trainer.backends.rows import RaggedCache, WholeRow, evaluating
 
 Way = Literal["ragged", "even", "whole"]
 """How rows are played: in any batch with a cache, in batches of equal lengths with a cache, or alone without one."""
-WINDOW = 4
+WINDOW = 3
 """Length of an attention window while the probe runs, so that its short prompts are longer than the window."""
 _LENGTH = re.compile("(window|window_size|chunk_size)$")
 """Pattern of a config's names for the length of a window."""
@@ -77,7 +77,8 @@ def check_full_attention(model: PreTrainedModel) -> None:
 
 
 def _compare(model: PreTrainedModel) -> Batching:
-    prefix, suffix, longer = _ids(model, 0, 4), _ids(model, 4, 2), _ids(model, 1, 13)
+    # Few tokens, because every token costs a large model on a CPU a part of the time that it takes to load.
+    prefix, suffix, longer = _ids(model, 0, 3), _ids(model, 3, 1), _ids(model, 1, 6)
     alone = WholeRow(model).append([prefix + suffix])
 
     def agrees(play: Callable[[], torch.Tensor]) -> bool:
@@ -92,12 +93,12 @@ def _compare(model: PreTrainedModel) -> Batching:
         # The row is padded in the first block, and has a gap before the second one.
         cache = RaggedCache(model, 2)
         cache.append([prefix, longer])
-        return cache.append([suffix, longer[:7]])[:1]
+        return cache.append([suffix, longer[:4]])[:1]
 
     def even() -> torch.Tensor:
         cache = RaggedCache(model, 2)
-        cache.append([prefix, longer[:4]])
-        return cache.append([suffix, longer[4:6]])[:1]
+        cache.append([prefix, longer[:3]])
+        return cache.append([suffix, longer[3:4]])[:1]
 
     if agrees(ragged):
         return Batching("ragged", padded=True)
@@ -120,7 +121,8 @@ def _padded(model: PreTrainedModel, row: Sequence[int], longer: Sequence[int]) -
 
 def _ids(model: PreTrainedModel, start: int, count: int) -> list[int]:
     """Return ids that spread over the vocabulary."""
-    size: int = model.get_input_embeddings().weight.shape[0]  # type: ignore[union-attr, assignment, index]
+    embeddings: Any = model.get_input_embeddings()
+    size: int = embeddings.weight.shape[0]
     return [(7919 * (start + index) + 11) % size for index in range(count)]
 
 
@@ -128,7 +130,7 @@ def _equal(logits: torch.Tensor, alone: torch.Tensor) -> bool:
     """Return True if two rows of logits agree up to the precision of the model's numbers."""
     coarse = alone.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     # The products of bfloat16 have a relative error of .4%, and layers add up.
-    tolerance = max(1e-4, 8 * torch.finfo(torch.float16 if coarse else alone.dtype).eps)
+    tolerance = max(1e-4, 16 * torch.finfo(torch.float16 if coarse else alone.dtype).eps)
     centred, expected = (row.float() - row.float().mean() for row in (logits, alone))
     return bool((centred - expected).norm() <= tolerance * expected.norm())
 

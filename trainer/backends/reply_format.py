@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mage_envs.text.generation import Message
 from mage_envs.text.thoughts import MARKERS
@@ -119,7 +119,7 @@ def probe_reply_format(
     # transformers has the id of an unknown word for an end token outside the vocabulary.
     stray = tokenizer.eos_token_id == tokenizer.unk_token_id and tokenizer.eos_token != tokenizer.unk_token
     candidates = (None if stray else tokenizer.eos_token_id, turn_end, reply_end, *end_ids)
-    texts = {int(i): tokenizer.convert_ids_to_tokens(int(i)) for i in candidates if i is not None}
+    texts: dict[int, Any] = {int(i): tokenizer.convert_ids_to_tokens(int(i)) for i in candidates if i is not None}
     ends = tuple(sorted(i for i, text in texts.items() if text is None or text not in inside))
     if not ends:
         raise ValueError(

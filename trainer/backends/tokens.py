@@ -127,7 +127,7 @@ class ChatTokenizer:
         if previous.ids and previous.ids[-1] in self.end_ids and self.turn_end_id in suffix:
             # The reply has its own end, and a turn ends once.
             end = suffix.index(self.turn_end_id)
-            if not self.tokenizer.decode(list(suffix[:end])).strip():
+            if not self._decode_plain(suffix[:end]).strip():
                 suffix = suffix[end + 1 :]
         return previous.prompt_ids + previous.ids + suffix
 

@@ -60,7 +60,7 @@ class HuggingFaceAgent:
         self.folder = local_folder(self.options.model).absolute()
         if not (self.folder / "config.json").is_file() and base_of(self.folder) is None:
             raise ValueError(f"Agent {name!r}: {self.folder} has no config.json. Use the folder of a saved model.")
-        self._prompt_format({})
+        self._prompt_format()
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling and limits in that game, for the records."""
@@ -85,15 +85,15 @@ class HuggingFaceAgent:
         from trainer.backends.tokens import ChatTokenizer
         from trainer.backends.weights import generation_config, load_tokenizer
 
-        prompt_format = with_ends(self._prompt_format({}), generation_config(self.folder))
+        prompt_format = with_ends(self._prompt_format(), generation_config(self.folder))
         return ChatTokenizer(load_tokenizer(self.folder), prompt_format).reply_format
 
-    def _prompt_format(self, limits: Mapping[str, int]) -> PromptFormat:
+    def _prompt_format(self, max_prompt_length: int | None = None) -> PromptFormat:
         from trainer.backends.tokens import DATE, PromptFormat
 
         options = self.options
         template = {} if options.thinking is None else {"enable_thinking": options.thinking}
-        return PromptFormat(template, **limits, date=options.date or DATE)
+        return PromptFormat(template, max_prompt_length=max_prompt_length, date=options.date or DATE)
 
     def generator(self, game: Game) -> Generator:
         return local_generator(self.name, self.folder, self._settings(game.spec.name), self.sampling)
@@ -108,7 +108,7 @@ class HuggingFaceAgent:
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
         positions = positions_of(self.folder)
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
-        if prompt < 1:
+        if positions is not None and prompt < 1:
             raise ValueError(
                 f"Agent {self.name!r}: replies of {reply} tokens leave no room for a prompt in the model's {positions} "
                 f"positions. Set a lower limit, as in hf:{chosen.model},max_tokens={positions // 2}."
@@ -117,7 +117,7 @@ class HuggingFaceAgent:
             "",
             max_new_tokens=reply,
             temperature=COMMON["temperature"],
-            prompt_format=self._prompt_format({"max_prompt_length": prompt}),
+            prompt_format=self._prompt_format(prompt),
         )
 
 

@@ -194,8 +194,16 @@ class ChatTokenizer:
         return self._encode_pieces(message.content, cut)
 
     def _encode_pieces(self, text: str, cut: str) -> Ids:
-        pieces = text.split(cut) if cut else [text]
-        return tuple(i for piece in pieces for i in self._encode_text(piece))
+        start, *others = text.split(cut) if cut else [text]
+        return sum(map(self._encode_inner, others), self._encode_text(start))
+
+    def _encode_inner(self, piece: str) -> Ids:
+        """Return the ids of a text that stands inside another one."""
+        # Some tokenizers write a space before a text, but not behind a line break.
+        line_break = self._encode_text("\n")
+        ids = self._encode_text(f"\n{piece}")
+        inside = ids[: len(line_break)] == line_break
+        return ids[len(line_break) :] if inside else self._encode_text(piece)
 
     def _encode_suffix(self, content: str) -> Ids:
         """Return the ids between an assistant's content and the reply to the user message `content`."""

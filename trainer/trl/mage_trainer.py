@@ -154,7 +154,9 @@ class MAGETrainer(TrainerHooks):
             quantization_config=quantization_config,
         )
         trl_compat.check_attributes(self)
-        trl_compat.check_model(self.accelerator.unwrap_model(self.model), trl_compat.is_sharded(self))
+        trl_compat.check_model(
+            self.accelerator.unwrap_model(self.model), self.processing_class, trl_compat.is_sharded(self)
+        )
         trl_compat.make_base_absolute(self)
         trl_compat.check_precision(self)
         trl_compat.check_whole_model(self)

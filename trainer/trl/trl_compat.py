@@ -29,6 +29,7 @@ from trl.trainer.utils import use_adapter
 from mage_envs.random.streams import UInt64s, uniforms
 from trainer.backends.batching import check_full_attention
 from trainer.backends.local_model import Sampling, distribution, draw
+from trainer.backends.weights import check_vocabulary
 
 SUPPORTED = "trl>=1.16,<2"
 SUPPORTED_TRANSFORMERS = "transformers>=5.10,<6"
@@ -95,8 +96,8 @@ def check_attributes(trainer: GRPOTrainer) -> None:
         )
 
 
-def check_model(model: Any, sharded: bool = False) -> None:
-    """Refuse a model that takes no positions, or that padding changes. Rows are padded on the left."""
+def check_model(model: Any, tokenizer: Any, sharded: bool = False) -> None:
+    """Refuse a model without positions or embeddings for its tokenizer, or that padding changes (on the left)."""
     model = model.get_base_model() if is_peft_model(model) else model
     if "position_ids" not in inspect.signature(model.forward).parameters:
         raise ValueError(
@@ -105,6 +106,7 @@ def check_model(model: Any, sharded: bool = False) -> None:
         )
     # A sharded model runs on all ranks at once only.
     if not sharded:
+        check_vocabulary(model, tokenizer)
         check_full_attention(model)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import re
+import string
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trl
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from mage_envs.text.generation import Completion, Message, Prompt
@@ -181,6 +183,29 @@ def test_the_end_of_a_turn_may_stand_behind_whitespace() -> None:
     last = chat.read("bet")
     second = chat.tokens.encode(Prompt((ASK, Message("assistant", "bet"), Message("user", "?")), previous=last))
     assert chat.decode(second[len(first) :]) == "bet<eos> [user] ? <eos> [assistant] "
+
+
+def test_a_tokenizer_that_begins_a_text_with_a_space() -> None:
+    """Sentencepiece writes a space before each text that is encoded alone."""
+    signs = ["<unk>", "<s>", "</s>", "▁", *string.printable]
+    core = Tokenizer(models.BPE({sign: index for index, sign in enumerate(signs)}, [], unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    core.decoder = decoders.Metaspace(prepend_scheme="first", split=False)
+    tokenizer: Any = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=core,
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        extra_special_tokens=["[INST]", "[/INST]"],
+    )
+    tokenizer.chat_template = (
+        "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]"
+        "{% else %} {{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    tokens = ChatTokenizer(tokenizer)
+    ids = tokens.encode(Prompt((Message("user", "a [/INST] b</s> c"),)))
+    assert tokenizer.decode(list(ids)) == "<s>[INST] a [/INST] b</s> c [/INST]"
+    assert (ids.count(tokenizer.convert_tokens_to_ids("[/INST]")), ids.count(tokenizer.eos_token_id)) == (1, 0)
 
 
 def test_a_template_that_numbers_its_turns_refuses_conversations() -> None:

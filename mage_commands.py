@@ -285,12 +285,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except (ImportError, ValueError) as error:
         # A command reports its own errors. This one comes from importing it, as from a package that is hidden.
-        complain(f"mage: {' '.join(str(error).split())}")
+        complain(f"mage: {' '.join(_import_message(error).split())}")
         return 2
     except typer.Abort:
         complain("\nInterrupted.")
         return INTERRUPTED
     return cast(int, status or 0)
+
+
+def _import_message(error: ImportError | ValueError) -> str:
+    """Return the message of an error of a command's import, with the command that installs a missing extra."""
+    # Imported here, because Ctrl-C is handled before the suite is imported.
+    from mage_envs.loading.extras import describe_missing
+
+    return describe_missing(error) if isinstance(error, ImportError) else str(error)
 
 
 def _usage_message(error: typer.TyperException) -> str:

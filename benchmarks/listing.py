@@ -14,6 +14,7 @@ from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.keyboard import screen_width
 from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.registry import explain_unavailable
 
 WIDE = 60
 """Width in columns from which names are printed beside their title."""
@@ -33,7 +34,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="GAME|PART",
-            help="Name of a game, as in KuhnPoker, or one of games, openspiel, pools, memories, panels, suites and "
+            help="Name of a game, as in KuhnPoker or OpenSpiel's kuhn_poker, or one of games, openspiel, pools, "
+            "memories, panels, suites and "
             "agents (default: games, openspiel, pools and memories)",
         ),
     ] = None,
@@ -55,8 +57,10 @@ def command(
         chosen = {game: parts[game]}
     elif game in mage_envs.list_games():
         chosen = {"games": Part(lambda: [_game(game)], _show_games)}
+    elif game in (openspiel := {entry["name"]: entry for entry in _openspiel()}):
+        chosen = {"games": Part(lambda: [_openspiel_game(openspiel[game])], _show_games)}
     else:
-        near = nearest_name(game, [*parts, *mage_envs.list_games()])
+        near = nearest_name(game, [*parts, *mage_envs.list_games(), *openspiel])
         raise ValueError(
             f"Unknown game or part {game!r}.{near} Parts are {', '.join(parts)}; mage list prints all games."
         )
@@ -85,16 +89,35 @@ def _parts(settings: bool) -> Mapping[str, Part]:
     }
 
 
+def _openspiel_game(entry: Mapping[str, str]) -> dict[str, Any]:
+    """Return a game of OpenSpiel under its own name, with the ids and opponents of all of them."""
+    return {**_game("OpenSpiel"), "name": entry["name"], "option": f"game={entry['name']}", "class": entry["class"]} | (
+        {"missing": entry["reason"]} if entry["reason"] else {}
+    )
+
+
 def _game(name: str) -> dict[str, Any]:
+    # A game of another package may fail, and must not cost the rows of the others.
+    if reason := explain_unavailable(name):
+        return {"name": name, "ids": _ids(name), "opponents": [], "missing": reason}
     players = mage_envs.load_game(name).spec.players
     opponents = (*mage_envs.list_opponents(name), *mage_envs.list_forms(name)) if players > 1 else ()
-    return {"name": name, "ids": [f"mage/{name}-v0", f"mage/{name}-Meta-v0"], "opponents": list(opponents)}
+    return {"name": name, "ids": _ids(name), "opponents": list(opponents)}
+
+
+def _ids(name: str) -> list[str]:
+    return [f"mage/{name}-v0", f"mage/{name}-Meta-v0"]
 
 
 def _show_games(games: Sequence[Mapping[str, Any]]) -> None:
     for game in games:
         print(game["name"])
         _show_wrapped("ids", game["ids"])
+        for title in ("option", "class"):
+            if title in game:
+                _show_wrapped(title, [game[title]])
+        if "missing" in game:
+            _print_filled(f"n/a: {game['missing']}", indent=2)
         if game["opponents"]:
             _show_wrapped("opponents", game["opponents"])
 

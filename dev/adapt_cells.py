@@ -4,9 +4,9 @@
     python -m dev.adapt_cells --references      # benchmarks/results/adapt.txt, its records, the rows of mage adapt
     python -m dev.adapt_cells --figure          # docs/images/adapt.png
 
-A candidate qualifies if its reachable headroom is at least `RATIO` standard errors of the luck-adjusted score, per
+A candidate qualifies if its reachable headroom is at least `RATIO` standard errors of the luck-adjusted level, per
 hand, on a panel of the suite's size. The errors are the larger ones of the players `blind` and `myopic`, and exact if
-the game can be enumerated. The chosen ones keep the half width of the suite's score within .05.
+the game can be enumerated.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from typing import Any
 
 from benchmarks.__main__ import main as mage
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import measure
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.scoring.estimates import Estimate, stratified_error
+from benchmarks.evaluation.scoring.estimates import Estimate, Z
 from benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.sentence import share, share_text
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.adaptation import exact_values, played_in, score_of
+from benchmarks.exact.adaptation import exact_values, recorded_run, scale_of_cell
+from benchmarks.exact.scale import Scale, family_weights
+from benchmarks.exact.scale_text import LEGEND
 from benchmarks.figures import blank, save
 from benchmarks.records.record_store import Records
-from dev.adapt_errors import score_moments
+from dev.adapt_errors import level_moments
 from dev.adapt_records import FULL_ARCHIVE, STORED, pack
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
@@ -46,6 +48,8 @@ RATIO = 4
 """Least reachable headroom of a cell, in standard errors."""
 PLAYERS = ("blind", "myopic")
 """Players whose standard errors count."""
+NAMES = {"mean": "mean of families", "own": "own memory", "other": "other's memory"}
+"""Titles of the rows below the cells."""
 ROUNDING = 1e-6
 """Standard error that is rounding."""
 PANELS = 10
@@ -94,29 +98,32 @@ def candidate(name: str, cell: AdaptCell) -> dict[str, Any]:
         "hands": cell.hands,
         "chosen": name in CELLS,
         "control": cell.control,
+        "family": cell.family,
         "blind": found.blind,
+        "no_memory": found.no_memory,
         "sum": list(found.per_episode["sum"]),
         "last": found.per_episode["last"][-1],
         "reachable": found.reachable,
         "exploration": found.exploration,
         "error": None,
-        "score_error": None,
+        "level_error": None,
     }
-    if not cell.control:
+    scale = scale_of_cell(cell)
+    if scale is not None:
         # A cell with players of the game's own has no enumerable tree.
         error = _played_error if cell.players else _exact_error
-        row["score_error"] = max(error(name, cell, player) for player in PLAYERS)
-        row["error"] = row["score_error"] * (sum(row["sum"]) / EPISODES - row["blind"])
+        row["level_error"] = max(error(name, cell, scale, player) for player in PLAYERS)
+        row["error"] = row["level_error"] * scale.length / cell.hands / EPISODES
     return {**row, "seconds": round(time.process_time() - started, 1)}
 
 
-def _exact_error(name: str, cell: AdaptCell, player: str) -> float:
-    """Return the exact standard error of the score of one of the references."""
-    return score_moments(cell, exact_values(cell), player)[1]
+def _exact_error(name: str, cell: AdaptCell, scale: Scale, player: str) -> float:
+    """Return the exact standard error of the level of one of the references."""
+    return level_moments(cell, scale, player)[1]
 
 
-def _played_error(name: str, cell: AdaptCell, player: str) -> float:
-    """Return the standard error of the score of one of the references, from `PANELS` panels together."""
+def _played_error(name: str, cell: AdaptCell, scale: Scale, player: str) -> float:
+    """Return the standard error of the level of one of the references, from `PANELS` panels together."""
     spec = cell.agent(player)
     if spec is None:
         raise ValueError(f"{name} has no player {player}.")
@@ -124,8 +131,12 @@ def _played_error(name: str, cell: AdaptCell, player: str) -> float:
     with TemporaryDirectory() as folder:
         options = replace(PlayOptions(), out=Path(folder) / "run", baselines=False)
         measure(options, make_agent(spec), setting, spec)
-        played = played_in(Records(Path(folder) / "run"), cell)
-    return stratified_error(score_of(name, cell, exact_values(cell), played).shares)[0] * math.sqrt(PANELS)
+        run = recorded_run(Records(Path(folder) / "run"), cell, scale)
+    level = run.level()
+    if level is None or level.high is None:
+        raise ValueError(f"{name} has no interval.")
+    # The upper end has no allowance for losses that were not seen.
+    return (level.high - level.mean) / Z * math.sqrt(PANELS)
 
 
 def _ratio(value: float | None, error: float | None) -> str:
@@ -139,29 +150,42 @@ def candidate_blocks(rows: list[dict[str, Any]]) -> list[Block]:
     cells = [
         [
             ("* " if row["chosen"] else "  ") + row["cell"],
-            number(row["blind"]),
+            number(row["no_memory"]),
             number(sum(row["sum"]) / EPISODES),
             *(number(row[key]) for key in ("last", "reachable", "exploration", "error")),
             _ratio(row["reachable"], row["error"]),
             _ratio(row["exploration"], row["error"]),
-            NOT_KNOWN if row["score_error"] is None else share(row["score_error"]),
+            NOT_KNOWN if row["level_error"] is None else share(row["level_error"]),
         ]
         for row in rows
     ]
-    columns = ["cell", "blind", "sum", "last", "reachable", "exploration", "error", "reach", "explore", "score error"]
-    scored = [row["score_error"] for row in rows if row["chosen"] and row["score_error"] is not None]
-    half = 1.96 * sum(one**2 for one in scored) ** 0.5 / len(scored)
+    columns = [
+        "cell",
+        "no memory",
+        "sum",
+        "last",
+        "reachable",
+        "exploration",
+        "error",
+        "reach",
+        "explore",
+        "level error",
+    ]
+    scored = {row["cell"]: row for row in rows if row["chosen"] and row["level_error"] is not None}
+    weights = family_weights({name: row["family"] for name, row in scored.items()})
+    half = Z * sum((weights[name] * row["level_error"]) ** 2 for name, row in scored.items()) ** 0.5
     return [
         f"Candidates for the suite adapt; *: chosen. Exact values per hand; errors at {META_EPISODES} meta-episodes",
         "",
         TextTable(columns, cells),
         "",
         "sum: mean over the episodes of the optimum for their sum. last: the optimum for the last episode, there.",
-        "score error: exact standard error of the luck-adjusted score, the larger one of the players blind and myopic.",
+        "no memory: the optimum of one episode. level error: exact standard error of the luck-adjusted level, the",
+        "larger one of the players blind (which forgets even the hands of its episode) and myopic.",
         "error: the same in the game's unit per hand. reach, explore: headroom in errors; exact: no luck is left.",
         "n/a: a negative control. keys: SokobanControls, exact for 48 rooms; its error is from "
         f"{PANELS} panels that were played.",
-        f"Half width of the suite's score with these errors: {half:.3f}",
+        f"Half width of the mean over families with these errors: {half:.3f}",
     ]
 
 
@@ -186,9 +210,10 @@ def references() -> None:
             if status := mage(["adapt", f"policy:{reference}", "--out", f"{folder}/{reference}", "--json"]):
                 raise RuntimeError(f"{reference}: mage adapt ended with status {status}.")
             told = json.loads((Path(folder) / reference / "adapt.json").read_text("utf-8"))
-            [condition] = told["conditions"].values()
-            cells = {one["cell"]: one["score"] or one["last"] for one in condition["cells"]}
-            found[reference] = {**cells, "mean": condition["score"]}
+            condition = told["conditions"][told["main"]]
+            cells = {cell["cell"]: cell["level"] or _gain(cell["gain"]) for cell in condition["cells"]}
+            found[reference] = {**cells, "mean": told["level"], "own": told["adaptation"]["own"]}
+            found[reference]["other"] = told["adaptation"]["other"]
             sys.stderr.write(f"{reference}: {time.process_time() - started:.0f} CPU seconds\n")
         pack(Path(folder), FULL_ARCHIVE, REFERENCES)
     write_atomically(STORED, json.dumps(found, indent=1) + "\n")
@@ -197,22 +222,33 @@ def references() -> None:
     sys.stdout.write(as_text(blocks))
 
 
+def _gain(gain: list[float | None]) -> dict[str, Any]:
+    """Return the gain of a negative control in the form of a level."""
+    mean, low, high = gain
+    return {"mean": mean, "low": low, "high": high}
+
+
 def reference_blocks(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the table of the references from their scores by reference and cell."""
     rows = []
-    for name in [*CELLS, "mean"]:
-        shown = [found.get(one, {}).get(name) for one in REFERENCES]
-        rows.append([name, *(NOT_KNOWN if one is None else share_text(Estimate(**one)) for one in shown)])
+    for name in [*CELLS, "mean", "own", "other"]:
+        shown = [found.get(reference, {}).get(name) for reference in REFERENCES]
+        rows.append([NAMES.get(name, name), *(NOT_KNOWN if level is None else _level_text(level) for level in shown)])
     return [
-        "References of the suite adapt: score of each cell, ± half a 95% interval over meta-episodes",
+        "References of the suite adapt: level in each cell, ± half a 95% interval over meta-episodes",
         "",
         TextTable(["cell", *REFERENCES], rows),
         "",
-        "0: the best play without memory. 1: the optimum for all episodes together. Both know the pool, and so do",
-        "blind, myopic and bayes; random, nash and counting know the rules alone. The last three cells are negative",
-        "controls, with the gain from the first to the last episode. n/a: no such player. The ends of keys are those",
-        "of 48 rooms. Learners: adapt_mini.txt.",
+        *LEGEND,
+        "The mean is that of families, and a cell counts at least -1. no-memory, myopic and bayes know the pool;",
+        "random, nash and counting know the rules alone. The last three cells are negative controls, with the gain",
+        "from the first to the last episode. n/a: no such player. The lines of keys are those of 48 rooms.",
     ]
+
+
+def _level_text(level: Mapping[str, Any]) -> str:
+    """Return a stored level as text."""
+    return share_text(Estimate(level["mean"], level["low"], level["high"], level.get("n", 0)))
 
 
 def figure() -> None:
@@ -221,13 +257,13 @@ def figure() -> None:
     shown = blank(6.4, 3.2, what="The figure of the suite adapt")
     axis = shown.add_subplot()
     episodes = range(1, EPISODES + 1)
-    blind, best, myopic = found.blind_per_episode, found.per_episode["sum"], found.per_episode["myopic"]
-    reached = (sum(myopic) - sum(blind)) / (sum(best) - sum(blind))
-    axis.fill_between(episodes, blind, best, color="#4477aa", alpha=0.15, linewidth=0)
+    forgets, best, myopic = found.no_memory_per_episode, found.per_episode["sum"], found.per_episode["myopic"]
+    reached = (sum(myopic) - sum(forgets)) / (sum(best) - sum(forgets))
+    axis.fill_between(episodes, forgets, best, color="#4477aa", alpha=0.15, linewidth=0)
     for values, name, colour in (
-        (best, "optimum for all episodes: score 1", "#4477aa"),
-        (myopic, f"best for each episode by itself: score {share(reached)}", "#228833"),
-        (blind, "best play without memory: score 0", "#aa3377"),
+        (best, "best learner: level 1", "#4477aa"),
+        (myopic, f"best for each episode by itself: level {share(reached)}", "#228833"),
+        (forgets, "no memory: level 0", "#aa3377"),
     ):
         axis.plot(episodes, values, "o-", color=colour, label=name)
     axis.set_xticks(list(episodes), [f"episode {k}" for k in episodes])

@@ -1,8 +1,8 @@
-"""Coverage of the suite's interval: how often it contains the exact score, on many panels that differ in their seeds.
+"""Coverage of the suite's interval: how often it contains the exact level, on many panels that differ in their seeds.
 
     python -m dev.adapt_coverage    # benchmarks/results/adapt_coverage.txt, in 40 CPU minutes
 
-The cells are those with a luck-adjusted score, besides `keys`. If the score of a reference has no luck in a cell, that
+The cells are those with a luck-adjusted level, besides `keys`. If the level of a reference has no luck in a cell, that
 is, if its exact standard error is 0, one panel serves all seeds.
 """
 
@@ -21,111 +21,175 @@ from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from benchmarks.evaluation.suites.panels import cell_panel
-from benchmarks.exact.adaptation import CellScore, CellValues, exact_values, score_of, suite_score
+from benchmarks.exact.adapt_table import mean_over_families
+from benchmarks.exact.adaptation import CellValues, run_of_cell
 from benchmarks.exact.recorded_generator import WatchedGenerator
-from dev.adapt_errors import score_moments
+from benchmarks.exact.scale import LEAST_LEVEL, ScaleScore, family_weights
+from benchmarks.exact.stored_suites import cell_scale
+from dev.adapt_errors import level_moments
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
+from mage_envs.random.streams import Streams
 from mage_envs.registry import make_game
+from mage_envs.text.generation import Completion, Generator, Prompt
 
 TABLE = Path(__file__).parents[1] / "benchmarks" / "results" / "adapt_coverage.txt"
 ADJUSTED = tuple(name for name, cell in CELLS.items() if not cell.control and not cell.players)
-"""Cells with a luck-adjusted score whose ends are exact for all deals; those of `keys` are means over a sample."""
+"""Cells with a luck-adjusted level whose ends are exact for all deals; those of `keys` are means over a sample."""
 SEEDS = {"blind": 200, "myopic": 400, "bayes": 200}
 """Reference to the number of its panels. Those of `myopic` are more, because its coverage is nearest to the limit."""
+SLIP_CELLS, SLIP_PANELS = ("dilemma", "noisy", "ultimatum", "soft", "inspection", "kuhn"), 60
+"""Cells, and panels of each, in which the best learner slips."""
+SLIPS = 21
+"""Role of the random stream of slips."""
 ROUNDING = 1e-6
-"""Largest standard error, and distance of an interval from the exact score, that is rounding."""
+"""Largest standard error, and distance of an interval from the exact level, that is rounding."""
 
 
 class Coverage(NamedTuple):
-    """How often the intervals of a reference contain its exact score."""
+    """How often the intervals of a reference contain its exact level."""
 
     reference: str
     truth: float
-    """Exact score, the mean over the cells."""
+    """Exact level, the mean over families."""
     covered: int
     seeds: int
     half: float
     """Mean half width of the intervals."""
     luck: int
-    """Number of cells in which the score differs between panels."""
+    """Number of cells in which the level differs between panels."""
 
 
-def repeated(name: str, reference: str, seeds: int) -> list[CellScore]:
-    """Return the scores of a reference on many panels of a cell that differ in their seeds."""
-    cell = CELLS[name]
+def repeated(name: str, spec: str, panels: int, slip: float = 0.0) -> list[ScaleScore]:
+    """Return the levels of an agent on many panels of a cell that differ in their seeds.
+
+    Args:
+        name: Name of the cell.
+        spec: Specification of the agent.
+        panels: Number of panels.
+        slip: Probability of a random legal action in place of the agent's own.
+    """
+    cell, scale = CELLS[name], cell_scale(name)
     panel = cell_panel(cell, META_EPISODES)
     size = len(panel.tasks())
-    # A panel that is `seeds` times as long consists of that many panels, because no seed occurs twice.
-    tasks = replace(panel, size=size * seeds).tasks()
-    options = {**panel.env_kwargs, "memory": "none"}
+    # A panel that is `panels` times as long consists of that many panels, because no seed occurs twice.
+    tasks = replace(panel, size=size * panels).tasks()
+    options = {**panel.env_kwargs, "memory": "history"}
     values = CellValues(panel.env_id, options, panel.weights())
-    found, scores = exact_values(cell), []
-    spec = cell.agent(reference)
-    if spec is None:
-        raise ValueError(f"{name} has no player {reference}.")
     agent, game = make_agent(spec), make_game(cell.game, **cell.options)
-    for at in range(0, len(tasks), size):
-        watched = WatchedGenerator.of(agent, game, scored=False)
-        played = evaluate(GeneratorAgent(watched, agent.name), tasks[at : at + size], options, batch=size)
-        judged = [values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)]
-        scores.append(score_of(name, cell, found, judged))
-    return scores
+    levels = []
+    for start in range(0, len(tasks), size):
+        part = tasks[start : start + size]
+        watched = WatchedGenerator(SlippingGenerator(agent.generator(game), slip))
+        played = evaluate(GeneratorAgent(watched, agent.name), part, options, batch=size)
+        judged = {slot: values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)}
+        level = run_of_cell(cell, scale, part, judged).level()
+        if level is None:
+            raise ValueError(f"{name} has no scale.")
+        levels.append(level)
+    return levels
 
 
-def covered(scores: Sequence[Sequence[CellScore]], truth: float) -> tuple[int, float]:
-    """Return how many of the suite's intervals contain the exact score, and the mean half width."""
-    suites = [suite_score(cells) for cells in scores]
-    ends = [(one.low, one.high) for one in suites if one is not None and one.low is not None and one.high is not None]
-    if len(ends) < len(scores):
+class SlippingGenerator:
+    """A generator that plays a random legal action with some probability. A policy does not learn of its slips."""
+
+    def __init__(self, generator: Generator, slip: float) -> None:
+        self._generator, self._slip = generator, slip
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        replies = self._generator.generate(prompts)
+        return [self._replaced(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
+
+    def _replaced(self, prompt: Prompt, reply: Completion) -> Completion:
+        if prompt.phase != "play":
+            return reply
+        rng = Streams(*prompt.seed[:2]).at(SLIPS, prompt.seed[2]).generator()
+        if rng.random() >= self._slip:
+            return reply
+        legal, tag = prompt.legal_actions, prompt.info.get("answer_tag")
+        text = legal[int(rng.integers(len(legal)))]
+        return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")
+
+
+def covered(levels: Sequence[ScaleScore], truth: float) -> tuple[int, float]:
+    """Return how many intervals contain the exact level, and the mean half width."""
+    ends = [(level.low, level.high) for level in levels if level.low is not None and level.high is not None]
+    if len(ends) < len(levels):
         raise ValueError("A panel has no interval.")
     count = sum(low - ROUNDING <= truth <= high + ROUNDING for low, high in ends)
     return count, float(np.mean([(high - low) / 2 for low, high in ends]))
 
 
-def exact_score(name: str, reference: str) -> tuple[float, float]:
-    """Return the exact score of `blind`, `myopic` or `bayes` in a cell, and its standard error on one panel."""
+def exact_level(name: str, reference: str) -> tuple[float, float]:
+    """Return the exact level of `blind`, `myopic` or `bayes` in a cell, and its standard error on one panel."""
     # Every decision of the optimum for the sum has the regret 0.
-    return (1.0, 0.0) if reference == "bayes" else score_moments(CELLS[name], exact_values(CELLS[name]), reference)
+    return (1.0, 0.0) if reference == "bayes" else level_moments(CELLS[name], cell_scale(name), reference)
 
 
 def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Coverage:
-    """Return the coverage of the mean of cells.
+    """Return the coverage of the mean over families.
 
     Args:
         reference: `blind`, `myopic` or `bayes`.
         seeds: Number of panels of each cell.
         names: Cells.
     """
-    exact = {name: exact_score(name, reference) for name in names}
+    exact = {name: exact_level(name, reference) for name in names}
     luck = {name: error > ROUNDING for name, (_, error) in exact.items()}
-    played = {name: repeated(name, reference, seeds if luck[name] else 1) for name in names}
-    scores = [[played[name][seed if luck[name] else 0] for name in names] for seed in range(seeds)]
-    truth = float(np.mean([score for score, _ in exact.values()]))
-    count, half = covered(scores, truth)
+    played = {name: repeated(name, _spec(name, reference), seeds if luck[name] else 1) for name in names}
+    weights = family_weights({name: CELLS[name].family for name in names})
+    suites = [
+        mean_over_families({name: played[name][seed if luck[name] else 0] for name in names}, LEAST_LEVEL)
+        for seed in range(seeds)
+    ]
+    truth = sum(weights[name] * max(level, LEAST_LEVEL) for name, (level, _) in exact.items())
+    count, half = covered([level for level in suites if level is not None], truth)
     return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half, luck=sum(luck.values()))
 
 
-def table_of(found: Sequence[Coverage]) -> list[Block]:
+def slip_coverage(name: str, slip: float, panels: int) -> Coverage:
+    """Return the coverage in one cell of the best learner with slips, whose level is estimated from all panels."""
+    levels = repeated(name, _spec(name, "bayes"), panels, slip)
+    truth = float(np.mean([level.mean for level in levels]))
+    count, half = covered(levels, truth)
+    return Coverage(
+        reference=f"bayes, {slip:.0%} slips, {name}", truth=truth, covered=count, seeds=panels, half=half, luck=1
+    )
+
+
+def _spec(name: str, reference: str) -> str:
+    """Return the agent that plays a reference in a cell."""
+    spec = CELLS[name].agent(reference)
+    if spec is None:
+        raise ValueError(f"{name} has no player {reference}.")
+    return spec
+
+
+def table_of(rows: Sequence[Coverage]) -> list[Block]:
     """Return the table of the coverages."""
-    rows = [
-        [one.reference, f"{one.truth:.3f}", f"{one.covered} of {one.seeds}", f"{one.half:.3f}", str(one.luck)]
-        for one in found
+    shown = [
+        [row.reference, f"{row.truth:.3f}", f"{row.covered} of {row.seeds}", f"{row.half:.3f}", str(row.luck)]
+        for row in rows
     ]
     return [
-        f"Coverage of the 95% interval of the mean of {len(ADJUSTED)} cells, all with a luck-adjusted score,",
+        f"Coverage of the 95% interval of the level over families of {len(ADJUSTED)} cells,",
         f"on panels of {META_EPISODES} meta-episodes per cell that differ in their seeds",
         "",
-        TextTable(["agent", "score", "covered", "error", "cells"], rows),
+        TextTable(["agent", "level", "covered", "error", "cells"], shown),
         "",
-        "score: the exact one. covered: intervals that contain it. error: mean half width of the intervals.",
-        "cells: those in which the score has luck, by its exact standard error. One panel serves all seeds elsewhere.",
+        "level: the exact one; with slips, the mean over all panels. covered: intervals that contain it.",
+        "error: mean half width of the intervals. cells: those in which the level has luck, by its exact standard",
+        "error. One panel serves all seeds elsewhere. Rows with slips are of one cell, which the name ends with.",
     ]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
-    blocks = table_of([coverage(name, seeds) for name, seeds in SEEDS.items()])
-    write_atomically(TABLE, as_text(blocks))
+    parser.add_argument("--slips", action="store_true", help="only the rows with slips")
+    chosen = parser.parse_args()
+    slips = [slip_coverage(name, slip, SLIP_PANELS) for name in SLIP_CELLS for slip in (0.02, 0.1)]
+    exact = [] if chosen.slips else [coverage(name, seeds) for name, seeds in SEEDS.items()]
+    blocks = table_of([*exact, *slips])
+    if not chosen.slips:
+        write_atomically(TABLE, as_text(blocks))
     sys.stdout.write(as_text(blocks))

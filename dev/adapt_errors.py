@@ -1,6 +1,6 @@
-"""Exact moments of the score of `blind` and `myopic` in a cell of the suite `adapt`, without playing.
+"""Exact moments of the level of `blind` and `myopic` in a cell of the suite `adapt`, without playing.
 
-The score of a meta-episode is linear in the sum of its regrets. A pass over the states of belief, from the last hand to
+The level of a meta-episode is linear in the sum of its regrets. A pass over the states of belief, from the last hand to
 the first, finds the mean and the variance of this sum against each opponent.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES, AdaptCell
 from benchmarks.evaluation.suites.panels import cell_panel
 from benchmarks.exact.adaptation import pool_of
+from benchmarks.exact.scale import Scale
 from mage_envs.registry import make_game, settings_of
-from opponents.exact import Headroom
 from opponents.exact.bayes import BayesSolution, Meeting, meetings
 from opponents.exact.learner_hands import Floats, Places
 from opponents.exact.plans import HandPlan
@@ -26,12 +26,12 @@ _TIE = 1e-10
 """Difference below which two actions are equally good for the player `blind`."""
 
 
-def score_moments(cell: AdaptCell, found: Headroom, player: str) -> tuple[float, float]:
-    """Return the exact score of a player, and its standard error on a panel of the suite's size.
+def level_moments(cell: AdaptCell, scale: Scale, player: str) -> tuple[float, float]:
+    """Return the exact level of a player, and its standard error on a panel of the suite's size.
 
     Args:
-        cell: Cell with a luck-adjusted score.
-        found: Its exact values.
+        cell: Cell with a luck-adjusted level.
+        scale: Its scale.
         player: `blind` or `myopic`.
     """
     game, pool = make_game(cell.game, **cell.options), pool_of(cell)
@@ -49,8 +49,7 @@ def score_moments(cell: AdaptCell, found: Headroom, player: str) -> tuple[float,
             regret += share * mean
             # Rounding may leave a variance of 0 slightly negative.
             variance += share**2 * max(square - mean**2, 0.0) / counts[str(name), meeting.seats[0]]
-    width = cell.hands * (sum(found.per_episode["sum"]) - sum(found.blind_per_episode))
-    return 1 - regret / width, variance**0.5 / width
+    return 1 - regret / scale.length, variance**0.5 / scale.length
 
 
 def blind_choices(meeting: Meeting) -> Choices:

@@ -23,9 +23,9 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.__main__ import main as mage
 from benchmarks.evaluation.suites.adapt import MINI, REFERENCES
-from benchmarks.evaluation.tables.sentence import share, share_text
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.exact.adaptation import stored_scores, suite_memory, suite_score
+from benchmarks.exact.adapt_table import AdaptResult
+from benchmarks.exact.scale_text import LEGEND, score_text
+from benchmarks.exact.stored_suites import NONE, OTHER, read_stored_suite, restore_sources
 from benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
@@ -39,19 +39,16 @@ STORED = Path(__file__).parents[1] / "benchmarks" / "evaluation" / "suites" / "a
 """Scores of `REFERENCES`, which `mage adapt` shows beside those of an agent."""
 TABLE = RESULTS / "adapt_mini.txt"
 ROUNDING = 1e-9
-"""Difference of two scores that is rounding."""
+"""Difference of two levels that is rounding."""
 PACKED = ".jsonl"
 """Suffix of a shard in the archive, in place of `.jsonl.gz`."""
 ROWS = {
     "random": "random play",
     "nash": "an equilibrium of each game; knows the rules alone",
     "counting": "best response to counted play; knows the rules alone",
-    "blind": "best play without memory",
+    "no-memory": "the best play that forgets between episodes",
     "myopic": "best for each episode by itself, with memory",
     "bayes": "optimum for the sum of the episodes",
-    "words": "mage train --model words, 150 rollouts in the game of ultimatum and soft; plays its own game alone",
-    "demo": "the model of make demo, trained on another pool with revealed cards; plays its own game alone",
-    "smollm2": "SmolLM2-135M-Instruct (Q4_1) as it is, by llama.cpp, max_tokens=64; pool described",
 }
 """Name of a row to its description."""
 
@@ -103,20 +100,20 @@ def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
     """Return the table of the rows below `folder`."""
     rows = []
     for name in names:
-        # Each row has one condition.
-        [found] = stored_scores(folder / name, partial=True).values()
-        scores = {one.cell: one for one in found}
-        each = [share_text(scores[cell].score) if cell in scores else NOT_KNOWN for cell in MINI]
+        result = AdaptResult.of(read_stored_suite(folder / name, partial=True))
+        levels = result.cell_levels()
+        each = [score_text(levels.get(cell)) for cell in MINI]
         counts = [len(Records(run).lines) for run in runs_of(folder / name)]
         size = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-        rows.append([name, *each, share_text(suite_score(found)), share(suite_memory(found)), size])
+        scores = [result.level(), result.difference(NONE), result.difference(OTHER)]
+        rows.append([name, *each, *map(score_text, scores), size])
     return [
-        "Reference rows of adapt-mini, computed from adapt_records.tar.xz: score, ± half a 95% interval",
+        "Reference rows of adapt-mini, computed from adapt_records.tar.xz: level, ± half a 95% interval",
         "",
-        TextTable(["agent", *MINI, "mean", "memory", "n"], rows),
+        TextTable(["agent", *MINI, "mean", "own memory", "other's memory", "n"], rows),
         "",
-        "0: the best play without memory. 1: the optimum for all episodes together. mean: over the cells with a score.",
-        "memory: the part beyond playing every episode like the first one. n: meta-episodes of each cell.",
+        *LEGEND,
+        "mean: over the families of cells with a level, a cell at least -1. n: meta-episodes of each cell.",
         *(f"{name}: {ROWS[name]}" for name in names),
     ]
 
@@ -124,20 +121,20 @@ def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
 def verified(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
     """Validate and replay rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
     for name in names:
+        restore_sources(folder / name)
         for check in (["validate"], ["replay", "--verify"]):
             if mage([*check, str(folder / name)]):
                 raise ValueError(f"mage {' '.join(check)} does not accept the records of {name}.")
 
 
 def check_references(folder: Path, names: Sequence[str] = REFERENCES) -> None:
-    """Raise ValueError if the records below `folder` have other scores than `STORED`."""
+    """Raise ValueError if the records below `folder` have other levels than `STORED`."""
     stored = json.loads(STORED.read_text("utf-8"))
     for name in names:
-        [found] = stored_scores(folder / name).values()
-        for one in found:
-            mean = (one.score or one.last).mean
-            if abs(mean - stored[name][one.cell]["mean"]) > ROUNDING:
-                raise ValueError(f"{name}, {one.cell}: the records have the score {mean}, {STORED.name} another one.")
+        result = AdaptResult.of(read_stored_suite(folder / name, partial=True))
+        for cell, level in result.cell_levels().items():
+            if level is not None and abs(level.mean - stored[name][cell]["mean"]) > ROUNDING:
+                raise ValueError(f"{name}, {cell}: the records have the level {level.mean}, {STORED.name} another one.")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
     python -m dev.versions --extras report webshop     # and the installed size and time of extras
 
 Each row of the tables is an environment of its own, made and removed again. The evaluation must have the same root
-digest in all of them.
+digest in all of them. Every command is called once in an environment with [all] and without ALFWorld's engine.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = """
@@ -30,6 +32,8 @@ for name in ("KuhnPoker", "LeducPoker", "TicTacToe", "Sokoban", "WebShop"):
     for kind in ("v0", "Meta-v0"):
         check_id(f"mage/{name}-{kind}")
 """
+SITE_TIMEOUT_S = 120.0
+"""Seconds to wait for the arena's first page, which makes every game once."""
 SMOKE = (
     (("--version",), ""),
     (("list",), ""),
@@ -39,6 +43,51 @@ SMOKE = (
     (("validate", "run"), ""),
 )
 """Commands of the smoke test with their standard input. The last one prints the root digest."""
+
+
+ROWS = "- {name: first, agent: scripted:first}\n- {name: random, agent: scripted:random}\n"
+EVERY_COMMAND: Mapping[str, tuple[str, ...]] = {
+    "play": ("kuhn_poker",),
+    "arena": ("--help",),
+    "list": (),
+    "doctor": (),
+    "webshop": ("--help",),
+    "serve": ("--help",),
+    "demo": ("--help",),
+    "train": ("--preset", "mage-kuhn", "--model", "tiny", "--dry-run"),
+    "models": ("--help",),
+    "sweep": ("--help",),
+    "ablate": ("--help",),
+    "eval": ("scripted:first", "scripted:random", "--panel", "kuhn-paper-128", "--out", "runs"),
+    "suite": ("paper-table1", "--quick", "--rows", "rows.yaml", "--dry-run"),
+    "paper": ("table1", "--dry-run", "--quick"),
+    "adapt": ("--help",),
+    "fill": ("scripted:random", "--panel", "sokoban-train", "--memory", "memento", "--rows", "1", "--out", "bank.json"),
+    "tournament": ("KuhnPoker", "--policies", "uniform,kuhn/rock", "--games", "20", "--out", "cup"),
+    "chaos": ("--env", "mage/KuhnPoker-v0", "--quick", "--check", "order"),
+    "compare": ("runs/scripted-first", "runs/scripted-random"),
+    "report": ("runs/scripted-first", "runs/scripted-random"),
+    "replay": ("runs/scripted-first",),
+    "validate": ("runs/scripted-first",),
+    "attest": ("runs/scripted-first", "--out", "attested"),
+    "export": ("runs/scripted-first", "--to", "parquet"),
+    "leaderboard": ("runs/scripted-first", "runs/scripted-random"),
+    "ceilings": ("matrix_rps",),
+    "headroom": ("KuhnPoker", "--figure", "headroom.png"),
+    "transfer": ("Encounters",),
+    "regret": ("policy:uniform", "--env", "kuhn_poker", "--rows", "2"),
+    "exploit": ("--help",),
+}
+"""Arguments of one short call of each subcommand, in an order in which the runs exist when they are read.
+
+A subcommand that serves, downloads or trains for minutes prints its help.
+"""
+LONG_COMMANDS = (
+    ("headroom", "--all"),
+    ("suite", "paper-table1", "--quick", "--rows", "rows.yaml", "--out", "suite"),
+    ("adapt", "scripted:random", "--suite", "adapt-mini"),
+)
+"""Further calls that take minutes. Each of them has a row of ALFWorld, or a table of many games."""
 
 
 class CommandFailed(RuntimeError):
@@ -130,6 +179,42 @@ def smoke(environment: FreshInstall) -> str:
     return digest[1]
 
 
+def call_every_command(environment: FreshInstall, long: bool = True) -> None:
+    """Call every subcommand once, and open the arena.
+
+    Args:
+        environment: Environment in which the commands run.
+        long: True to call those of `LONG_COMMANDS`, too.
+
+    Raises:
+        CommandFailed: If a command fails, or if the arena's first page does not open.
+    """
+    (environment.folder / "rows.yaml").write_text(ROWS)
+    for name, words in EVERY_COMMAND.items():
+        environment.run("mage", name, *words, given="quit\n")
+    for command in LONG_COMMANDS if long else ():
+        environment.run("mage", *command)
+    open_arena(environment)
+
+
+def open_arena(environment: FreshInstall) -> None:
+    """Start the arena, request its first page, and stop it. Raises CommandFailed if there is no page."""
+    program = str(environment.folder / "bin" / "mage")
+    with subprocess.Popen([program, "arena", "--port", "0"], stdout=subprocess.PIPE, text=True, env=clean()) as site:
+        try:
+            address = re.search(r"http://\S+", site.stdout.readline() if site.stdout else "")
+            if address is None:
+                raise CommandFailed("mage arena printed no address.")
+            # An answer other than 200 raises HTTPError.
+            with urlopen(address[0], timeout=SITE_TIMEOUT_S) as page:
+                if b"KuhnPoker" not in page.read():
+                    raise CommandFailed("The arena's first page does not list KuhnPoker.")
+        except URLError as error:
+            raise CommandFailed(f"The arena's first page does not open: {error}") from error
+        finally:
+            site.terminate()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build the wheel, test it in each environment and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m dev.versions", description=__doc__.splitlines()[0])
@@ -150,6 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 environment = install(python, str(wheel), Path(folder) / str(row), pins)
                 roots.add(root := smoke(environment))
                 print(f"| {kind} | {environment.versions(names)} | {root} |", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            environment = install(sys.executable, f"{wheel}[all]", Path(folder) / "environment")
+            call_every_command(environment)
+            print(f"\nEvery command runs in an environment with [all] and without alfworld: {len(EVERY_COMMAND)}")
         print("\n| extra | size in MB | seconds of pip |\n|---|---|---|")
         for extra in ("", *chosen.extras):
             with tempfile.TemporaryDirectory() as folder:

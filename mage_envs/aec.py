@@ -30,8 +30,8 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
     """One hand of a game between PettingZoo agents `player_0`, `player_1`, ...
 
     Observation: `text` and, if the game has a fixed action set, `action_mask` of shape (actions,). Action: an
-    index into `action_names`, or the action text in free-text games. An illegal action ends the hand. Its player
-    receives the game's worst return, the others 0.
+    index into `action_names`, or the action text in free-text games. An illegal action, or one outside of the action
+    space, ends the hand. Its player receives the game's worst return, the others 0.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "is_parallelizable": False, "render_fps": FPS}  # noqa: RUF012
@@ -118,8 +118,8 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         try:
-            self.hand.play(action if self.action_names is None else self.action_names[int(action)])
-        except (IllegalAction, IndexError):
+            self.hand.play(self._text_of(agent, action))
+        except IllegalAction:
             self.rewards[agent] = self.game.spec.min_return
             self.terminations = dict.fromkeys(self.agents, True)
         else:
@@ -129,6 +129,13 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self._select()
         self._accumulate_rewards()
         self._screen.show(self._state, self._seat())
+
+    def _text_of(self, agent: str, action: Any) -> str:
+        """Return the text of an action. Raises IllegalAction if the action is not in the agent's space."""
+        # Python's index -1 is the last action, and a bool is a whole number: neither may become a move.
+        if isinstance(action, bool | np.bool_) or not self.action_spaces[agent].contains(action):
+            raise IllegalAction(str(action), self._state.legal_actions)
+        return str(action) if self.action_names is None else self.action_names[int(action)]
 
     def _seat(self) -> int:
         """Return the seat of the mover, or after the end that of the last agent."""

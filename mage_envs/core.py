@@ -35,9 +35,6 @@ class NotEnumerable(TypeError):
     """Error for a game whose tree cannot be enumerated. The message gives the reason."""
 
 
-# -- games -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class GameSpec:
     """Constants of a game, the same for all of its hands."""
@@ -53,6 +50,8 @@ class GameSpec:
     """Worst return of a hand, in the game's unit."""
     max_return: float = 1.0
     perfect_information: bool = False
+    general_sum: bool = False
+    """True if the players' returns do not sum to a constant, so that a positive return is no success."""
     max_turns: int = 20
     """Default limit of answers per player in one hand."""
     actions: tuple[str, ...] | None = None
@@ -92,20 +91,14 @@ class State(ABC):
         @property
         def player(self) -> int | None:
             """Return the player to move, or None if the hand is over."""
-            ...
 
         @property
         def legal_actions(self) -> tuple[str, ...]:
-            """Return the mover's legal action texts in a fixed order; empty if the hand is over.
-
-            Free-text games (WebShop) return examples or nothing. There, `after` decides if an action is legal.
-            """
-            ...
+            """Return the legal action texts in a fixed order; examples or nothing in free-text games (WebShop)."""
 
         @property
         def returns(self) -> tuple[float, ...]:
             """Return each player's return in the game's unit: zeros before the end, unless the game pays on the way."""
-            ...
 
     chance_events: tuple[str, ...] = ()
     """Chance events after the last move, in games of perfect information."""
@@ -113,16 +106,15 @@ class State(ABC):
     """Id of the current task (a goal, a game file), in games that have such ids."""
     category: str | None = None
     """Class of the task for tables and logs ("2 boxes"), or None if the game has only one class."""
+    max_turns: int | None = None
+    """Limit of answers per player in this hand, at most the spec's, or None for the spec's."""
 
     @abstractmethod
     def observation(self, seat: int) -> str:
         """Return the text that the player sees. After the end, it includes the result."""
 
     def information_state(self, seat: int) -> str:
-        """Return a key of the player's knowledge: equal keys if and only if the knowledge is equal.
-
-        The default is the observation. A subclass may return a shorter key.
-        """
+        """Return a key of the player's knowledge, equal if and only if the knowledge is (default: the observation)."""
         return self.observation(seat)
 
     @abstractmethod
@@ -194,6 +186,11 @@ class Game(ABC):
 
     spec: GameSpec
 
+    @property
+    def title(self) -> str:
+        """Return the name for headings and messages. A class that stands for many games returns that of its game."""
+        return self.spec.name
+
     @abstractmethod
     def initial_state(self, rng: np.random.Generator) -> State:
         """Return the first state of a hand. All chance is drawn from `rng`."""
@@ -222,15 +219,16 @@ class Game(ABC):
         """Return the first state of a task. Raises `ValueError` for an unknown id."""
         raise ValueError(f"{self.spec.name} has no tasks to choose from. Remove task={task_id!r}.")
 
+    def with_limit(self, max_turns: int) -> Self:
+        """Return the game with the facts that hold under a limit of answers that the user chose."""
+        return self
+
     def data_hash(self) -> str | None:
         """Return a hash of the data behind the tasks, for records, or None if the game's options define all tasks."""
         return None
 
     def family(self, task_id: str) -> str | None:
-        """Return the name of a group of related tasks, or None if the task is unrelated to others.
-
-        Results of related tasks are not independent draws.
-        """
+        """Return the task's group of related tasks, whose results are not independent draws, or None without one."""
         return None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

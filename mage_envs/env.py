@@ -151,7 +151,7 @@ class TextGameEnv(gym.Env[str, str]):
         hands_per_episode: int = 1,
         max_turns: int | None = None,
         on_invalid: str = "retry",
-        timeout_value: float = 0.0,
+        timeout_value: float | None = None,
         reveal_opponent: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -166,7 +166,7 @@ class TextGameEnv(gym.Env[str, str]):
             max_turns: Answers of the learner before a hand times out (default: the game's limit).
             on_invalid: Effect of an illegal action, one of `ON_INVALID`.
             timeout_value: Return of each unplayed hand after a timeout, and of the running hand unless its game pays
-                on the way.
+                on the way (default: the game's worst return).
             reveal_opponent: True if `info` names the opponent from the start, not only at the end.
             render_mode: None, `ansi`, or, if the game has pictures, `rgb_array` or `human`.
 
@@ -176,7 +176,7 @@ class TextGameEnv(gym.Env[str, str]):
         check_choice("seat", seat, SEATINGS)
         check_choice("on_invalid", on_invalid, ON_INVALID)
         check_positive("hands_per_episode", hands_per_episode, MAX_HANDS)
-        self.game = game
+        self.game = game = game if max_turns is None else game.with_limit(max_turns)
         self.settings = settings or GameSettings()
         self.opponents = opponents
         self.max_turns = game.spec.max_turns if max_turns is None else max_turns
@@ -185,7 +185,7 @@ class TextGameEnv(gym.Env[str, str]):
             raise ValueError(f"{game.spec.name}: a series hides its fact, so spec.perfect_information must be False.")
         self.hand = Hand(
             game,
-            max_turns=self.max_turns,
+            max_turns=max_turns,
             forfeits=on_invalid == "forfeit",
             timeout_value=timeout_value,
             hands_per_episode=hands_per_episode,
@@ -280,7 +280,7 @@ class TextGameEnv(gym.Env[str, str]):
         if self.render_mode == "human":
             self._screen.show(hand.state, self.seat)
         observation, info = self._shown()
-        info["max_steps"] = self.max_turns * len(self._course)
+        info["max_steps"] = hand.max_turns if len(self._course) == 1 else self.max_turns * len(self._course)
         return observation, info
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

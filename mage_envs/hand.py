@@ -95,23 +95,23 @@ class Hand:
         *,
         max_turns: int | None = None,
         forfeits: bool = False,
-        timeout_value: float = 0.0,
+        timeout_value: float | None = None,
         hands_per_episode: int = 1,
     ) -> None:
         """Create a player of hands.
 
         Args:
             game: Rules to play by.
-            max_turns: Answers of the open seats before the hand times out (default: the game's limit).
+            max_turns: Answers of the open seats before the hand times out (default: that of the hand, or the game's).
             forfeits: True if an illegal answer loses the hand.
-            timeout_value: Each player's return after a timeout, unless the game pays on the way.
+            timeout_value: Each player's return after a timeout, unless the game pays on the way (default: the worst).
             hands_per_episode: Number of hands per episode, which numbers the tasks of a series.
         """
         self.game = game
         self._hands_per_episode = hands_per_episode
-        self.max_turns = game.spec.max_turns if max_turns is None else max_turns
+        self._limit, self.max_turns = max_turns, max_turns or game.spec.max_turns
         self.forfeits = forfeits
-        self.timeout_value = timeout_value
+        self.timeout_value = game.spec.min_return if timeout_value is None else timeout_value
         self.over = True
         self.turns = 0
         """Number of answers in this hand."""
@@ -126,7 +126,6 @@ class Hand:
         self.moves: list[str] = []
         """All moves so far, including those of chance, in games of perfect information."""
         self._table_game = game if isinstance(game, TableGame) else None
-        # Any seed will do: it makes `deal` work before the first `begin_episode`.
         self.begin_episode(Streams(0))
 
     def on_meta_episode_start(self, table: Table) -> None:
@@ -172,6 +171,7 @@ class Hand:
             # Drop our reference first: ALFWorld reuses its engine only after the last state is garbage-collected.
             self.state = _NO_STATE
             self.state = self._first_state(number)
+            self.max_turns = self._limit or self.state.max_turns or self.game.spec.max_turns
         if self._keeps_history:
             self.moves = [*self.state.chance_events]
         self._drawn = {}
@@ -270,8 +270,8 @@ class Hand:
     def _stop(self, by: str) -> None:
         """End the hand before the rules do.
 
-        A timeout pays `timeout_value`, or the returns so far if the game pays on the way. A forfeit pays the worst
-        return to the player to move, and 0 to the others.
+        A timeout pays `timeout_value`, or the returns so far if the game pays on the way. A forfeit pays the mover the
+        worst return, and the others 0.
         """
         state, spec = self.state, self.game.spec
         returns = (self.timeout_value,) * spec.players

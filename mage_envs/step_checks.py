@@ -8,6 +8,7 @@ one bad value costs one meta-episode and not the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple, NoReturn, SupportsFloat
 
 import numpy as np
@@ -45,7 +46,8 @@ def checked_reset(result: Any, *, chat: bool = True) -> tuple[str, dict[str, Any
 def checked_step(result: Any, *, chat: bool = True) -> StepResult:
     """Return what `step` returned, the reward as a float and the flags as bools. Raises BadResult.
 
-    Numbers and flags may be NumPy's. A reward may be NaN or infinite: its user masks that.
+    Numbers and flags may be NumPy's. The reward of a chat may be NaN or infinite, because the trainer masks that. The
+    reward of a wrapped environment (`chat=False`) must be finite, because it becomes a part of sums and scores.
 
     Args:
         result: Result of `step`.
@@ -60,6 +62,8 @@ def checked_step(result: Any, *, chat: bool = True) -> StepResult:
         _check_flag("truncated", truncated)
     if type(reward) is not float:
         reward = _checked_reward(reward)
+    if not chat and not isfinite(reward):
+        raise BadResult(f"the reward must be finite, got {reward}.")
     return observation, reward, bool(terminated), bool(truncated), _checked_info(info, chat)
 
 

@@ -26,9 +26,10 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics
 
-from mage_envs.core import BY_THE_RULES, GameSpec, hand_results
+from mage_envs.core import BY_THE_RULES, Game, GameSpec, hand_results
 from mage_envs.info import legal_actions
 from mage_envs.related import Related
+from mage_envs.tree import ImperfectRecall, check_observations, is_enumerable, tree_of
 
 Env = gym.Env[Any, Any]
 Make = Callable[[], Env]
@@ -72,6 +73,8 @@ LONGEST = 1000
 """Limit of replies within which an episode must end."""
 MAX_FUZZED = 100
 """Limit of episodes per seed in the fuzz check."""
+MAX_COMPARED = 50_000
+"""Maximum positions of a tree whose observations are all compared. In a larger tree, a sample is."""
 SEED = 7
 """Seed of `check_id`."""
 
@@ -401,6 +404,20 @@ def copies(make: Make, seed: int) -> None:
             require_equal(rows, expected, f"{name}, after {answers} replies, continued differently")
 
 
+def recalls(make: Make, seed: int) -> None:
+    """Raise Finding if an information state forgets what its player knew. A game without a tree passes."""
+    env = make()
+    game = env.get_wrapper_attr("game") if env.has_wrapper_attr("game") else None
+    if not isinstance(game, Game) or not is_enumerable(game):
+        return
+    try:
+        order = tree_of(game).order
+        if len(order) <= MAX_COMPARED:
+            check_observations(game.spec.name, order)
+    except ImperfectRecall as error:
+        raise Finding(str(error)) from error
+
+
 def _rest_as_texts(env: Env, info: dict[str, Any], seed: int) -> list[str]:
     return list(map(text_of, rest_of(env, info, np.random.default_rng(seed))))
 
@@ -411,5 +428,6 @@ CHECKS: Mapping[str, Check] = {
     "order": forgets,
     "interleaving": interleaves,
     "copies": copies,
+    "recall": recalls,
 }
 """Checks of seeded episodes by their name in `mage chaos --check`."""

@@ -134,7 +134,11 @@ def load_opponents(name: str) -> None:
 
     Does nothing if no game has the prefix.
     """
-    module = opponent_modules().get(name.partition("/")[0])
+    prefix, slash, _ = name.partition("/")
+    if slash and prefix not in opponent_modules():
+        # The modules of installed games name the modules of their opponents.
+        load_announced("games")
+    module = opponent_modules().get(prefix)
     if module is not None:
         # While that module registers its own names this returns at once, because Python does not import it twice.
         importlib.import_module(module)
@@ -142,6 +146,7 @@ def load_opponents(name: str) -> None:
 
 def load_all_opponents() -> None:
     """Import every module that registers opponents: those of the games, then those of other packages."""
+    load_announced("games")
     for module in opponent_modules().values():
         importlib.import_module(module)
     load_announced("opponents")

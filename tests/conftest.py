@@ -10,8 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-import hypothesis  # noqa: F401  (loaded first: it counts references to generators, which frozen objects do not have)
+import hypothesis  # loaded first: it counts references to generators, which frozen objects do not have
 import pytest
+
+# No example and no generation of one has a time limit, which a busy machine would exceed. The whole test has one.
+hypothesis.settings.register_profile("mage", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("mage")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"

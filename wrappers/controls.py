@@ -75,11 +75,15 @@ class Other(Control):
 
     def __init__(self, source: str) -> None:
         """Read a source by the digest from `keep_source`. Raises ValueError if it is not in this machine's cache."""
-        self._entries = _read_source(source)
+        self._source, self._entries = source, _read_source(source)
 
     def begin(self, seed: int, task: str, seat: Any = None) -> None:
         found = self._fitting(seed, task, seat)
-        self._chosen = found[int(Streams(seed).number(SOURCE) * len(found))]["episodes"]
+        self._entry = found[int(Streams(seed).number(SOURCE) * len(found))]
+        self._chosen = self._entry["episodes"]
+
+    def to_info(self) -> dict[str, Any]:
+        return {"memory_source": [self._source, self._entries.index(self._entry)]}
 
     def _fitting(self, seed: int, task: str, seat: Any) -> Sequence[Mapping[str, Any]]:
         """Return the entries to choose from. Raises ValueError if there are none."""
@@ -209,6 +213,24 @@ def _read_source(digest: str) -> Sequence[Mapping[str, Any]]:
         )
     entries: Sequence[Mapping[str, Any]] = json.loads(text)
     return entries
+
+
+def source_turns(source: Sequence[Any], episode: int) -> Sequence[Sequence[Mapping[str, Any]]]:
+    """Return the prompts of a source's episodes before `episode`, for a policy, whose memory no text can hold.
+
+    Args:
+        source: Digest of the source and index of its entry, as in `info["memory_source"]`.
+        episode: Index of the episode that is played with this memory.
+
+    Raises:
+        ValueError: If the source is not that of a policy, or not in this machine's cache.
+    """
+    digest, index = source
+    entry = _read_source(digest)[index]
+    if "turns" not in entry:
+        raise ValueError("Control 'other': the run in --from was not played by a policy, and this agent is one.")
+    turns: Sequence[Sequence[Mapping[str, Any]]] = entry["turns"][:episode]
+    return turns
 
 
 def record_json(record: EpisodeRecord) -> dict[str, Any]:

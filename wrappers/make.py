@@ -44,9 +44,10 @@ def make_env(
     Returns:
         The environment.
     """
-    chosen = settings or settings_of(game_name)
+    game = make_game(game_name, **game_options)
+    chosen = settings or settings_of(game_name, game.spec)
     return _assembled(
-        make_game(game_name, **game_options),
+        game,
         chosen,
         opponent,
         seat=seat or chosen.seat or "alternate",
@@ -76,6 +77,7 @@ META_OPTIONS = (
     "max_calls",
     "show_score",
     "elicit",
+    "elicit_form",
 )
 """Options that `make_meta_env` passes to `MetaEpisode` unchanged."""
 
@@ -117,14 +119,14 @@ def make_meta_env(
         The meta-episode.
     """
     terms = as_protocol(protocol)
-    chosen = settings or settings_of(game_name)
+    # The other options are the game's, so that make_game can refuse an unknown one by name.
+    meta_options = {name: options.pop(name) for name in META_OPTIONS if name in options}
+    game = make_game(game_name, **options)
+    chosen = settings or settings_of(game_name, game.spec)
     if length_penalty is not None:
         chosen = replace(chosen, length_penalty=length_penalty)
     if invalid_penalty is not None:
         chosen = replace(chosen, invalid_penalty=invalid_penalty)
-    # The other options are the game's, so that make_game can refuse an unknown one by name.
-    meta_options = {name: options.pop(name) for name in META_OPTIONS if name in options}
-    game = make_game(game_name, **options)
     env = _assembled(
         game,
         chosen,
@@ -133,7 +135,7 @@ def make_meta_env(
         hands_per_episode=hands_per_episode,
         max_turns=max_turns or chosen.turn_limits.get(terms.turn_limit),
         on_invalid=on_invalid,
-        timeout_value=terms.timeout_value(game.spec),
+        timeout_value=terms.timeout_value,
         reveal_opponent=reveal_opponent,
         render_mode=render_mode,
     )

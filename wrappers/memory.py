@@ -12,8 +12,11 @@ from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, Ref
 
 REMARK = "remark"
 """Placeholder for the style's own `remark_tag`."""
-BELIEF = "belief"
-"""Kind of the request that asks for the opponent (`wrappers.belief_question`), and name of its event."""
+BELIEF, GUESS = "belief", "guess"
+"""Kinds of the requests that ask for the opponent, and names of their events (`wrappers.belief_question`).
+
+The answer to `belief` has the probability of each opponent, the answer to `guess` the name of one.
+"""
 
 
 @dataclass(frozen=True)
@@ -238,11 +241,11 @@ class NeedsFreshPrompts(Protocol):
 
 
 @runtime_checkable
-class NamesOpponent(Protocol):
-    """A policy that knows which opponent it thinks most likely."""
+class ReportsBelief(Protocol):
+    """A policy that knows the probability of each opponent of a pool, given all that it has seen."""
 
-    def name_opponent(self) -> str:
-        """Return the name of that opponent, as in its pool. Called between two episodes."""
+    def report_belief(self) -> Mapping[str, float]:
+        """Return the probability of each opponent by its name in the pool. Called between two episodes."""
         ...
 
 

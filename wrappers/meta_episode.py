@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -36,6 +36,9 @@ from wrappers.model_calls import (
     unusable,
 )
 from wrappers.protocol import Protocol, as_protocol, pop_rotation, series_protocol
+
+if TYPE_CHECKING:
+    from wrappers.belief_question import ElicitForm
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""
@@ -77,6 +80,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         reveal_opponent: bool = False,
         show_score: bool | None = None,
         elicit: Sequence[str] | None = None,
+        elicit_form: ElicitForm = "probabilities",
     ) -> None:
         """Wrap an environment.
 
@@ -97,6 +101,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             show_score: True if the sentence on an episode's end states the return. Every memory shows the same
                 sentence. Default: True if the game has several players.
             elicit: Names of opponents. Between episodes, a call that no later prompt shows asks which of them is met.
+            elicit_form: Answer to this question: `probabilities` of all opponents, or the `name` of one.
         """
         # Before any other local variable exists, so that these are the arguments.
         arguments = {name: value for name, value in locals().items() if name not in ("self", "env", "__class__")}
@@ -106,6 +111,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         check_positive("max_calls", max_calls)
         check_choice("context", context, CONTEXTS)
         check_choice("deal", deal, (None, "fresh", "replay"))
+        check_choice("elicit_form", elicit_form, ("probabilities", "name"))
         self.num_episodes = num_episodes
         self.protocol = as_protocol(protocol)
         replays = (deal or self.protocol.deal) == "replay"
@@ -125,7 +131,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             # Imported here, because most meta-episodes ask no question.
             from wrappers.belief_question import question_of
 
-            question = question_of(elicit, self.style, env)
+            question = question_of(elicit, self.style, env, elicit_form)
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control, question=question)
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
@@ -165,6 +171,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         known = self._frame.seats_change
         if known is not None and (changes := self.env.get_wrapper_attr("seats_change")) != known:
             self._frame = self._frame._replace(seats_change=changes)
+        # A task may have a limit of its own, below that of its game.
+        if self.env_metadata.ends_by_itself and self.env_metadata.hands == 1:
+            self._frame = self._frame._replace(max_turns=self._info.get("max_steps", self._frame.max_turns))
         self._run_hooks(BEFORE_EPISODE)
         return self._chat.text, self._make_info({**outcome(), "max_steps": self.max_steps})
 
@@ -440,4 +449,5 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             pass_on(private, hidden, playing=playing, running=running)
         if self._reveals or not running:
             private["opponent"] = hidden.get("opponent", "")
+        private.update(self._calls.control.to_info())
         return info

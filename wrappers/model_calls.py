@@ -16,6 +16,7 @@ from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, Renames, Renaming, TurnRecord
 from wrappers.memory import (
     BELIEF,
+    GUESS,
     REMARK,
     Answer,
     Asked,
@@ -215,6 +216,10 @@ class Control:
         """Return the episode whose end is stated in the first message of the next one, if the chat continues."""
         return records[-1]
 
+    def to_info(self) -> dict[str, Any]:
+        """Return the entries of `info["private"]` about the control; none for most of them."""
+        return {}
+
 
 class TooManyCalls(RuntimeError):
     """Error for a strategy with too many requests between two play prompts. The message names the strategy."""
@@ -249,7 +254,7 @@ class MemoryCalls:
                 f"{memory.no_conversation}. Use context='rebuilt'."
             )
         self.memory, self.control, self.question = memory, control, question
-        self._named: list[dict[str, Any]] = []
+        self._beliefs: list[dict[str, Any]] = []
         """Events with the answers to the question since the last call of `to_info`."""
         self._controlled = type(control) is not Control
         self.running = False
@@ -303,7 +308,7 @@ class MemoryCalls:
         self.running = True
         self.pending = None
         self._rendered = self._told_length = 0
-        self._named.clear()
+        self._beliefs.clear()
         self.play()
         self.memory.begin()
         self.control.begin(seed, str(options.get("opponent") or options.get("task") or seed), options.get("seat"))
@@ -376,11 +381,12 @@ class MemoryCalls:
         if request is None:
             raise RuntimeError("take() was called without a pending request. Call call() first.")
         answer = self._read(request, reply, self.tag(view.style.remark_tag))
-        if request.kind == BELIEF and self.question is not None:
+        if request.kind in (BELIEF, GUESS) and self.question is not None:
             self.pending = None
-            named = self.question.named(answer.text) if answer.reason is None else None
-            self._named.append({"event": BELIEF, "named": named})
-            return replace(answer, reason=answer.reason or (INVALID if named is None else None))
+            # An answer that is invalid already, such as one that was cut, has no text to read.
+            event = self.question.read(answer.text if answer.reason is None else "")
+            self._beliefs.append(event)
+            return replace(answer, reason=answer.reason or (INVALID if None in event.values() else None))
         asked: Asked = None
         if self._answering is not None:
             asked = self._answering.on_answer(request, answer, view)
@@ -409,9 +415,9 @@ class MemoryCalls:
         If the length of the memory section has changed, an event `rendered` states it.
         """
         events = [dict(event) for event in self._telling.events()] if self._telling is not None else []
-        if self._named:
-            events += self._named
-            self._named = []
+        if self._beliefs:
+            events += self._beliefs
+            self._beliefs = []
         if self._rendered != self._told_length:
             self._told_length = self._rendered
             events.append({"event": "rendered", "characters": self._rendered})

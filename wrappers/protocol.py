@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from mage_envs.core import GameSpec
-
 
 @dataclass(frozen=True)
 class Protocol:
@@ -42,9 +40,10 @@ class Protocol:
             if value not in choices:
                 raise ValueError(f"Protocol({name}={value!r}) is unknown; choose one of: {', '.join(choices)}.")
 
-    def timeout_value(self, facts: GameSpec) -> float:
-        """Return the value of a timed-out hand, in the game's unit."""
-        return facts.min_return if self.timeout_reward == "worst" else 0.0
+    @property
+    def timeout_value(self) -> float | None:
+        """Return the value of a timed-out hand, or None for the game's worst return."""
+        return None if self.timeout_reward == "worst" else 0.0
 
 
 REFLECTION_ANCHORS = ("shared", "episode", "alone")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
@@ -40,7 +42,12 @@ def command(
         ),
     ] = None,
     env_kwargs: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Options of the environment as a JSON object")
+        Mapping[str, Any] | None,
+        typer.Option(
+            parser=partial(read_object, "--env-kwargs", example='{"num_episodes": 2}'),
+            metavar="JSON",
+            help="Options of the environment as a JSON object",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option(help=f"Run {QUICK} seeds per check instead of {EPISODES}")] = False,
     seed: Annotated[int, typer.Option(metavar="S", help="First seed of each check (default: 0)")] = 0,
@@ -69,7 +76,7 @@ def command(
             "--seed must be 0 or more, and --deadline must be above 0 and below 86400 seconds; "
             f"got --seed {seed} --deadline {deadline:g}."
         )
-    options = read_object("--env-kwargs", env_kwargs, '{"num_episodes": 2}')
+    options = dict(env_kwargs or {})
     if opponent is not None:
         options["opponent"] = opponent
     request = CheckRequest(
@@ -140,18 +147,21 @@ def _row(request: CheckRequest, name: str) -> list[CheckRow]:
     return [compared(request)] if name == TRANSCRIPTS else list(checked(replace(request, checks=[name])))
 
 
-def _again(env_id: str, opponent: str | None, env_kwargs: str | None, found: Found, deadline: float) -> str:
+def _again(
+    env_id: str, opponent: str | None, env_kwargs: Mapping[str, Any] | None, found: Found, deadline: float
+) -> str:
     """Return the command line that reproduces a finding.
 
     Args:
         env_id: Value of `--env`.
         opponent: Value of `--opponent`.
-        env_kwargs: Value of `--env-kwargs`, which is JSON.
+        env_kwargs: Value of `--env-kwargs`.
         found: Finding to reproduce.
         deadline: Value of `--deadline` in seconds.
     """
     words = ["mage", "chaos", "--env", env_id]
-    for option, value in (("--opponent", opponent), ("--env-kwargs", env_kwargs)):
+    kwargs = json.dumps(env_kwargs) if env_kwargs else None
+    for option, value in (("--opponent", opponent), ("--env-kwargs", kwargs)):
         words += [] if value is None else [option, value]
     for module in imports.imported():
         words += [imports.OPTION, module]

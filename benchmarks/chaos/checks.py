@@ -72,5 +72,5 @@ def keeps_memory(make: Make, seed: int) -> None:
 
 CHECKS: Mapping[str, Check] = {**testing.CHECKS, "batch": batches, "memory": keeps_memory}
 """Checks by their name in `--check`, in the order of the printed table."""
-ONCE = {"memory"}
-"""Checks that run once per request because they play several seeds themselves."""
+ONCE = {"memory", "recall"}
+"""Checks that run once per request: they play several seeds themselves, or do not depend on the seed."""

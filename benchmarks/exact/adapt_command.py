@@ -1,12 +1,13 @@
-"""`mage adapt`: one number for adaptation, the share of what memory of earlier episodes is worth."""
+"""`mage adapt`: does an agent adapt to whom it plays? Its level of play, and what its memory is worth to it."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
@@ -22,7 +23,7 @@ from benchmarks.evaluation.run.preflight import Price
 from benchmarks.evaluation.run.sampling import FORM, read_sampling
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES, AdaptCell
-from benchmarks.evaluation.suites.paper import Suite, named_suite
+from benchmarks.evaluation.suites.paper import named_suite
 from benchmarks.evaluation.suites.rows import POOL, SuiteRow
 from benchmarks.evaluation.suites.suite_command import (
     PlannedRun,
@@ -34,8 +35,12 @@ from benchmarks.evaluation.suites.suite_command import (
     play_runs,
     short_names,
 )
-from benchmarks.exact.adapt_table import PAIRED, AdaptResult
-from benchmarks.exact.adaptation import CellScore, exact_values, played_in, score_of
+from benchmarks.evaluation.tables.markup import latex, markdown
+from benchmarks.exact.adapt_parts import add_questions, read_parts
+from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table
+from benchmarks.exact.adaptation import ScaledRun, recorded_run
+from benchmarks.exact.scale_text import LEGEND
+from benchmarks.exact.stored_suites import NONE, OTHER, cell_scale
 from benchmarks.records.record_store import Records
 from benchmarks.report.document import REPORT, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
@@ -45,6 +50,7 @@ from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.files.locking import FolderLock
 from mage_envs.registry import make_game
 from mage_envs.text.visible import one_line
+from opponents.registry import portable_spec
 from wrappers.controls import SOURCED
 
 MEMORY = "history"
@@ -55,21 +61,33 @@ TABLE, VALUES = "adapt.txt", "adapt.json"
 SuiteName = Literal["adapt", "adapt-mini"]
 
 
-def read_controls(text: str | None) -> tuple[str, ...]:
-    """Return the names of `--controls`. Raise ValueError if one is unknown or occurs twice."""
+VERDICT = (NONE, OTHER)
+"""Controls that the verdict needs."""
+
+
+def read_controls(text: str | None, verdict: bool) -> tuple[str, ...]:
+    """Return the controls to play.
+
+    Args:
+        text: Names of `--controls`, separated by commas.
+        verdict: True to play those of the verdict, too.
+
+    Raises:
+        ValueError: If a name is unknown or occurs twice.
+    """
     names = tuple(text.split(",")) if text else ()
     wrong = [name for name in names if name not in PAIRED or names.count(name) > 1]
     if wrong:
         raise ValueError(f"--controls expects different names of {', '.join(PAIRED)}, got {wrong[0]!r}.")
-    return names
+    return tuple(dict.fromkeys((*(VERDICT if verdict else ()), *names)))
 
 
 def command(
-    agent: Annotated[
-        str,
+    agents: Annotated[
+        list[str],
         typer.Argument(
             metavar="AGENT",
-            help=f"Agent as in mage eval, or policy:NAME for a reference of each cell: {', '.join(REFERENCES)}",
+            help=f"Agents as in mage eval, or policy:NAME for a reference of each cell: {', '.join(REFERENCES)}",
         ),
     ],
     options: PlayOptions,
@@ -85,9 +103,23 @@ def command(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help=f"Paired runs beside the main one, of {', '.join(PAIRED)}, as in none,same (default: no)",
+            help=f"Further paired runs beside the main one, of {', '.join(PAIRED)}, as in neutral,same (default: none)",
         ),
     ] = None,
+    no_controls: Annotated[
+        bool,
+        typer.Option(
+            "--no-controls",
+            help="Leave out the runs without memory and with another opponent's, and with them the verdict",
+        ),
+    ] = False,
+    elicit: Annotated[
+        bool,
+        typer.Option(
+            "--elicit",
+            help="Between episodes, ask how likely each opponent is, and print the parts of the regret: one extra call",
+        ),
+    ] = False,
     sampling: Annotated[
         Mapping[str, float] | None,
         typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
@@ -99,53 +131,127 @@ def command(
     dry_run: Annotated[
         bool, typer.Option(help="Print the expected calls, tokens and price, and call no model")
     ] = False,
+    table_format: Annotated[
+        Literal["text", "markdown", "latex"], typer.Option("--format", help="Format of the table of several agents")
+    ] = "text",
     as_json: JsonOption = False,
 ) -> None:
-    """Measure adaptation in one number: the share of what memory of earlier episodes is worth.
+    """Measure whether agents adapt to whom they play: the level of play, and what their own memory is worth to them.
 
-    0 is the best play without memory, 1 the optimum for all episodes, both exact in each cell. The score is free of the
-    luck of cards and replies. The exit status is the most severe one of mage eval.
+    Level 0 is the best play that forgets between episodes, 1 the best learner, both exact. Every agent plays the same
+    tasks with its memory, without it, and with another opponent's. The exit status is the most severe one of mage eval.
 
     Example: mage adapt policy:myopic --suite adapt-mini --out runs/myopic
     """
     if options.resume and out is None:
         raise ValueError("--resume continues the runs of a folder. Name the folder with --out.")
-    found = named_suite(suite)
-    name, memory = split_memory(agent)
-    made = None if is_reference(name) else make_agent(name, sampling)
-    rows = rows_of(name, made, memory, sampling, pool or default_pool(made, suite), short_names(found))
-    rows += controls_of(rows[0], read_controls(controls), list(short_names(found).values()))
-    cells = planned(found, rows, None, found.protocols, found.lengths)
-    if not cells:
-        raise ValueError(f"{agent} plays no cell of {suite}.")
-    if dry_run:
-        sys.stdout.write(f"{NOTE}\n\n{expectation(cells, options.price, sys.stdout.write)}\n")
-        return
-    shown = name if made is None else made.name
-    # A run that goes on has stated its size before, and its calls would be paid for twice.
-    if made is not None and is_model(made) and not options.resume:
-        sys.stderr.write(f"{one_line(shown)}, {suite}: {expectation(cells, options.price)}{timed(cells, made)}\n")
-    # No baseline of repeated tasks is a reference here.
-    with folder_of(out) as folder:
-        plan = plan_of(suite, False, rows, cells)
-        with FolderLock(folder):
-            begin(folder, plan, options.resume)
-            done, statuses = play_runs(cells, folder, replace(options, baselines=False))
-            finish(folder, plan, cells)
-            result = AdaptResult(suite, shown, len(scored_names(found)), scores(cells, folder))
-            write_atomically(folder / TABLE, as_text(result.blocks()))
-            write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
-            if out is not None and can_write_reports():
-                known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
-                write_report(folder / REPORT, read_runs(list(known), known=known), head=f"{result.sentence()}.")
-    if as_json:
-        sys.stdout.write(json.dumps(result.to_json()) + "\n")
-    else:
-        print_report(result.blocks())
-    if out is not None:
-        sys.stderr.write(f"wrote {out / VALUES}\n")
+    if len(set(agents)) < len(agents):
+        raise ValueError("An agent is named twice. Name each agent once.")
+    plan = SuitePlay(
+        suite=suite,
+        pool=pool,
+        controls=read_controls(controls, verdict=not no_controls),
+        elicit=elicit,
+        sampling=sampling,
+        options=options,
+        dry_run=dry_run,
+    )
+    results, statuses = [], list[int]()
+    for agent in agents:
+        folder = out if out is None or len(agents) == 1 else out / folder_name(agent)
+        result, status = plan.play(agent, folder)
+        statuses.append(status)
+        if result is not None:
+            results.append(result)
+            if len(agents) > 1 and not as_json:
+                sys.stdout.write(f"{result.sentence()}\n")
+                sys.stdout.flush()
+    if as_json and results:
+        told = [result.to_json() for result in results]
+        sys.stdout.write(json.dumps(told if len(agents) > 1 else told[0]) + "\n")
+    elif len(results) > 1:
+        table = agents_table(results)
+        if table_format == "text":
+            print_report(["", table, "", *LEGEND])
+        else:
+            caption = f"Level and adaptation in the suite {suite}."
+            sys.stdout.write(
+                "\n" + (markdown(table.cells) if table_format == "markdown" else latex(table.cells, caption))
+            )
+    elif results:
+        print_report(results[0].blocks())
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
+
+
+def folder_name(agent: str) -> str:
+    """Return the name of an agent's folder, without the address of a server."""
+    return re.sub(r"[^\w.+-]+", "-", portable_spec(agent)).strip("-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuitePlay:
+    """How agents play a suite."""
+
+    suite: SuiteName
+    pool: str | None
+    """Condition of the main run, or None for the agent's default."""
+    controls: Sequence[str]
+    elicit: bool
+    """True to ask for beliefs in the main condition."""
+    sampling: Mapping[str, float] | None
+    options: PlayOptions
+    dry_run: bool
+
+    def play(self, spec: str, out: Path | None) -> tuple[AdaptResult | None, int]:
+        """Play an agent in all cells, and return its result and exit status; no result for a dry run.
+
+        Args:
+            spec: Specification of the agent.
+            out: Folder for the runs, or None for a temporary one.
+
+        Raises:
+            ValueError: If the agent plays no cell of the suite.
+        """
+        suite, options = named_suite(self.suite), self.options
+        name, memory = split_memory(spec)
+        agent = None if is_reference(name) else make_agent(name, self.sampling)
+        shorts = short_names(suite)
+        condition = self.pool or default_pool(agent, self.suite)
+        rows = rows_of(name, agent, memory, self.sampling, condition, shorts)
+        rows += controls_of(rows[0], self.controls, list(shorts.values()))
+        cells = planned(suite, rows, None, suite.protocols, suite.lengths)
+        if not cells:
+            raise ValueError(f"{spec} plays no cell of {self.suite}.")
+        if self.elicit:
+            cells = add_questions(cells, rows[0].name)
+        if self.dry_run:
+            sys.stdout.write(f"{NOTE}\n\n{expectation(cells, options.price, sys.stdout.write)}\n")
+            return None, 0
+        shown = name if agent is None else agent.name
+        # A run that goes on has stated its size before, and its calls would be paid for twice.
+        if agent is not None and is_model(agent) and not options.resume:
+            text = expectation(cells, options.price) + timed(cells, agent)
+            if set(VERDICT) <= {cell.row.name for cell in cells}:
+                text += "; the runs of the verdict are included (--no-controls leaves them out)"
+            sys.stderr.write(f"{one_line(shown)}, {self.suite}: {text}\n")
+        # No baseline of repeated tasks is a reference here.
+        with folder_of(out) as folder:
+            plan = plan_of(self.suite, False, rows, cells)
+            with FolderLock(folder):
+                begin(folder, plan, options.resume)
+                done, statuses = play_runs(cells, folder, replace(options, baselines=False))
+                finish(folder, plan, cells)
+                parts = read_parts(cells, folder, rows[0].name) if self.elicit else {}
+                result = AdaptResult(self.suite, shown, recorded_runs(cells, folder), parts)
+                write_atomically(folder / TABLE, as_text(result.blocks()))
+                write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
+                if out is not None and can_write_reports():
+                    known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
+                    write_report(folder / REPORT, read_runs(list(known), known=known), head=f"{result.sentence()}.")
+        if out is not None:
+            sys.stderr.write(f"wrote {out / VALUES}\n")
+        return result, min((status for status in statuses if status), default=0)
 
 
 def is_model(agent: Agent) -> bool:
@@ -221,9 +327,9 @@ def controls_of(main: SuiteRow, names: Sequence[str], cells: Sequence[str]) -> t
 
 def has_control(cell: AdaptCell, name: str) -> bool:
     """Return True if a cell can be played under a control."""
-    # A pool of one has no other opponent, and some games have no neutral words.
-    if name == "other":
-        return not cell.alone
+    # A negative control has no scale. Some games have no neutral words.
+    if cell.control:
+        return False
     return name != "neutral" or bool(make_game(cell.game, **cell.options).spec.neutral)
 
 
@@ -270,18 +376,10 @@ def folder_of(out: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def scored_names(suite: Suite) -> list[str]:
-    """Return the names of a suite's cells without the negative controls."""
-    return [name for name in short_names(suite).values() if not CELLS[name].control]
-
-
-def scores(cells: Sequence[PlannedRun], folder: Path) -> dict[str, list[CellScore]]:
-    """Return the scores of all runs below a folder, by condition."""
-    exact = {name: exact_values(CELLS[name]) for name in dict.fromkeys(cell.panel for cell in cells)}
-    found: dict[str, list[CellScore]] = {}
+def recorded_runs(cells: Sequence[PlannedRun], folder: Path) -> dict[str, dict[str, ScaledRun]]:
+    """Return all runs below a folder, by condition and cell."""
+    found: dict[str, dict[str, ScaledRun]] = {}
     for run in cells:
-        name, records = run.panel, Records(folder / run.folder)
-        played = played_in(records, CELLS[name])
-        score = score_of(name, CELLS[name], exact[name], played, records.planned - len(played))
-        found.setdefault(run.row.name, []).append(score)
+        played = recorded_run(Records(folder / run.folder), CELLS[run.panel], cell_scale(run.panel))
+        found.setdefault(run.row.name, {})[run.panel] = played
     return found

@@ -1,35 +1,43 @@
-"""The result of `mage adapt`: one sentence, one table and the negative controls."""
+"""The result of `mage adapt`: the sentence of each agent, one table, and the negative controls."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
+from statistics import median
 from typing import Any
 
-from benchmarks.evaluation.suites.rows import POOL
-from benchmarks.evaluation.tables.sentence import share, share_text, verdict
+from benchmarks.evaluation.suites.adapt import CELLS
+from benchmarks.evaluation.suites.paper import named_suite
+from benchmarks.evaluation.suites.suite_command import short_names
+from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.adaptation import CellScore, estimate_json, suite_difference, suite_memory, suite_score
+from benchmarks.exact.adapt_parts import CellParts, parts_blocks
+from benchmarks.exact.adaptation import ScaledRun
+from benchmarks.exact.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
+from benchmarks.exact.scale_text import LEGEND, failures_text, scale_sentence, score_text, value_text
+from benchmarks.exact.stored_suites import NONE, OTHER, StoredSuite, main_condition
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
 PAIRED = {
+    NONE: "without memory",
+    OTHER: "with the memory of another opponent",
     "neutral": "in neutral words",
-    "none": "without memory",
-    "other": "with the memory of another opponent",
     "same": "with the memory of the same opponent and other deals",
 }
 """Controls of `mage adapt --controls`, with their words in the sentence."""
 RULES_ALONE = ("counting", "nash")
 """References that know the rules and not the pool, as columns of the table."""
+MEAN = "mean of families"
 
 
 @cache
 def reference_rows() -> Mapping[str, Any]:
-    """Return the stored scores of the references, by reference and cell (`adapt_references.json`).
+    """Return the stored levels of the references, by reference and cell (`adapt_references.json`).
 
     `python -m dev.adapt_cells --references` computes them.
     """
@@ -38,113 +46,218 @@ def reference_rows() -> Mapping[str, Any]:
     return read
 
 
+def mean_over_families(scores: Mapping[str, ScaleScore | None], least: float = float("-inf")) -> ScaleScore | None:
+    """Return the mean over families of cells, or None if no cell has a score.
+
+    Args:
+        scores: ScaleScore of each cell by name.
+        least: Least value of a cell in the mean.
+    """
+    known = {name: score for name, score in scores.items() if score is not None}
+    if not known:
+        return None
+    weights = family_weights({name: CELLS[name].family for name in known})
+    return mean_score([(weights[name], score) for name, score in known.items()], least)
+
+
 @dataclass(frozen=True)
 class AdaptResult:
     """Scores of an agent in the suite."""
 
     suite: str
     agent: str
-    planned: int
-    """Number of cells of the suite that have a score."""
-    conditions: Mapping[str, Sequence[CellScore]]
-    """Condition, `described` or `hidden`, to the scores of its cells."""
+    conditions: Mapping[str, Mapping[str, ScaledRun]]
+    """Condition, such as `described`, `hidden` or a control, to its runs by cell."""
+    parts: CellParts = field(default_factory=dict)
+    """Parts of the regret by cell under the main condition; empty if the agent was not asked for its belief."""
+
+    @classmethod
+    def of(cls, stored: StoredSuite) -> AdaptResult:
+        """Return the result of a stored suite."""
+        return cls(stored.suite, stored.agent, stored.conditions)
+
+    @property
+    def planned(self) -> int:
+        """Number of cells of the suite that have a scale."""
+        return sum(not CELLS[name].control for name in short_names(named_suite(self.suite)).values())
 
     @property
     def main(self) -> str:
         """Condition of the headline: the pool described, if it was played."""
-        return POOL if POOL in self.conditions else next(iter(self.conditions))
+        return main_condition(self.conditions)
+
+    def cell_levels(self, condition: str | None = None) -> dict[str, ScaleScore | None]:
+        """Return the level in each cell under a condition (default: the main one)."""
+        return {name: run.level() for name, run in self.conditions[condition or self.main].items()}
+
+    def cell_differences(self, control: str) -> dict[str, ScaleScore | None]:
+        """Return the main level less that under a control in each cell that both played; empty if none did."""
+        main, others = self.conditions[self.main], self.conditions.get(control, {})
+        return {name: run.difference(others[name]) for name, run in main.items() if name in others}
+
+    def level(self, condition: str | None = None) -> ScaleScore | None:
+        """Return the mean level over families; a cell counts at least `LEAST_LEVEL`."""
+        return mean_over_families(self.cell_levels(condition), LEAST_LEVEL)
+
+    def difference(self, control: str) -> ScaleScore | None:
+        """Return the mean over families of the main level less that under a control, None if it was not played."""
+        return mean_over_families(self.cell_differences(control))
 
     def sentence(self) -> str:
         """Return the result in one sentence."""
-        main = self.conditions[self.main]
-        score = suite_score(main)
-        if score is None:
-            return f"{one_line(self.agent)} played no cell in which memory is worth anything."
-        text = f"{verdict(score)}, of which memory {share(suite_memory(main))}"
-        for name, cells in self.conditions.items():
-            if name != self.main and (other := suite_score(cells)) is not None:
-                text += f"; {PAIRED.get(name, 'without a pool description')} {share_text(other)}"
-        scored = sum(cell.score is not None for cell in main)
-        part = "" if scored == self.planned else f" ({scored} of {self.planned} cells)"
-        return f"{one_line(self.agent)} {text}{part}"
+        level = self.level()
+        text = scale_sentence(self.agent, level, self.difference(NONE), self.difference(OTHER))
+        if level is None:
+            return text
+        for name in self.conditions:
+            if name not in (self.main, NONE, OTHER) and (other := self.level(name)) is not None:
+                text += f"; {PAIRED.get(name, 'without a pool description')} {score_text(other)}"
+        scored = sum(score is not None for score in self.cell_levels().values())
+        return text if scored == self.planned else f"{text} ({scored} of {self.planned} cells)"
+
+    def row(self) -> list[str]:
+        """Return the row of the agent in a table of agents: level, median, both adaptations, verdict."""
+        levels = [score.mean for score in self.cell_levels().values() if score is not None and score.is_complete]
+        own, other = self.difference(NONE), self.difference(OTHER)
+        return [
+            one_line(self.agent),
+            score_text(self.level()),
+            share(median(levels)) if levels else NOT_KNOWN,
+            score_text(own),
+            score_text(other),
+            verdict(own, other) or "no verdict",
+        ]
 
     def blocks(self) -> list[Block]:
-        """Return the table, the negative controls, the notes and the sentence."""
-        names = list(self.conditions)
-        rows = []
-        cells = {name: {cell.cell: cell for cell in found} for name, found in self.conditions.items()}
-        main = cells[self.main]
-        for name, cell in main.items():
-            if cell.score is not None:
-                scores = [share_text(cells[one][name].score if name in cells[one] else None) for one in names]
-                stored = [share(_stored(one, name)) for one in RULES_ALONE]
-                last = [number(cell.last.mean), number(cell.blind), number(cell.best)]
-                rows.append([name, *scores, share(cell.memory), *last, *stored])
+        """Return the sentence, the table, the negative controls and the notes."""
+        own, other, levels = self.cell_differences(NONE), self.cell_differences(OTHER), self.cell_levels()
+        more = [name for name in self.conditions if name not in (self.main, NONE, OTHER)]
+        rows, gains = [], []
+        for name, run in self.conditions[self.main].items():
+            if run.scale is None:
+                gains.append([name, value_text(run.gain())])
+                continue
+            values = [run.episode_value(k) for k in range(len(run.scale.no_memory))]
+            further = [self.conditions[condition].get(name) for condition in more]
+            rows.append(
+                [
+                    name,
+                    score_text(levels[name]),
+                    *(score_text(None if one is None else one.level()) for one in further),
+                    score_text(own.get(name)),
+                    score_text(other.get(name)),
+                    share(run.scale.best_adaptation),
+                    *(NOT_KNOWN if value is None else number(value.mean) for value in values),
+                    number(run.scale.no_memory[-1]),
+                    number(run.scale.best_learner[-1]),
+                    *(share(stored_level(reference, name)) for reference in RULES_ALONE),
+                ]
+            )
         if rows:
-            overall = [share_text(suite_score(self.conditions[one])) for one in names]
-            means = [share(_stored(one, "mean")) for one in RULES_ALONE] if self.suite == "adapt" else [NOT_KNOWN] * 2
-            rows.append(["mean", *overall, share(suite_memory(self.conditions[self.main])), "", "", "", *means])
-            rows += [["less " + self.main, *less, *[""] * 6] for less in [self._differences()] if any(less)]
-        columns = ["cell", *names, "memory", "last", "blind", "best", *RULES_ALONE]
-        controls = [
-            [
-                name,
-                number(cell.last.mean)
-                if cell.last.half is None
-                else f"{number(cell.last.mean)} ± {cell.last.half:.3f}",
-            ]
-            for name, cell in main.items()
-            if cell.score is None
-        ]
-        extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], controls)] if controls else []
-        failed = sum(cell.failed for found in self.conditions.values() for cell in found)
+            means = [stored_level(reference, "mean") if self.suite == "adapt" else None for reference in RULES_ALONE]
+            rows.append(
+                [
+                    MEAN,
+                    score_text(self.level()),
+                    *(score_text(self.level(condition)) for condition in more),
+                    score_text(self.difference(NONE)),
+                    score_text(self.difference(OTHER)),
+                    *[""] * 6,
+                    *map(share, means),
+                ]
+            )
+        columns = ["cell", "level", *more, "own memory", "other's memory", "(best)"]
+        columns += ["ep 1", "ep 2", "ep 3", "no mem. 3", "best 3", *RULES_ALONE]
+        extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], gains)] if gains else []
+        scored = [score.mean for score in levels.values() if score is not None and score.is_complete]
+        failed = failures_text(self.level())
         return [
-            f"{self.suite}: {one_line(self.agent)}, 3 episodes against one opponent",
+            self.sentence(),
+            "",
+            f"{self.suite}: {one_line(self.agent)}, 3 episodes against one opponent, pool {self.main}",
             "",
             TextTable(columns, rows),
             *extra,
+            *parts_blocks(self.parts, self.conditions[self.main]),
             "",
-            "0: the best play without memory. 1: the optimum for all episodes together. Both know the pool.",
-            "memory: the part beyond playing every episode like the first one. last, blind, best: the luck-adjusted",
-            "last episode per hand, the best play without memory, and the most that any learner can earn there.",
-            "counting, nash: references that know the rules alone. ±: half a 95% interval over meta-episodes.",
-            *(
-                [f"less {self.main}: mean difference of the same tasks, in the cells that both played."]
-                if any(self._differences())
-                else []
-            ),
-            *([f"{failed} meta-episodes failed or are missing; they have no score."] if failed else []),
-            "",
-            self.sentence(),
+            *([f"Median level of the cells: {share(median(scored))}."] if scored else []),
+            *LEGEND,
+            f"{MEAN}: each family of cells counts equally, and a cell at least {LEAST_LEVEL:g}. (best): adaptation of",
+            "the best learner, which is 1 plus what it pays for learning. ep: luck-adjusted value per hand against the",
+            "opponents that were met. no mem. 3, best 3: the lines in episode 3.",
+            "counting, nash: levels of references that know the rules alone.",
+            *([f"Failures count: a range is the worst and the best completion{failed}."] if failed else []),
         ]
-
-    def _differences(self) -> list[str]:
-        """Return the paired difference of each condition from the main one as text, empty for the main one."""
-        main = self.conditions[self.main]
-        found = [
-            None if name == self.main else suite_difference(cells, main) for name, cells in self.conditions.items()
-        ]
-        return ["" if one is None else share_text(one) for one in found]
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
+        own, other = self.difference(NONE), self.difference(OTHER)
         return {
             "suite": self.suite,
             "agent": self.agent,
             "sentence": self.sentence(),
-            "conditions": {
-                name: {
-                    "score": estimate_json(suite_score(cells)),
-                    "memory": suite_memory(cells),
-                    "difference": estimate_json(suite_difference(cells, self.conditions[self.main])),
-                    "cells": [cell.to_json() for cell in cells],
-                }
-                for name, cells in self.conditions.items()
-            },
+            "verdict": verdict(own, other),
+            "main": self.main,
+            "level": score_json(self.level()),
+            "adaptation": {"own": score_json(own), "other": score_json(other)},
+            "conditions": {name: self._condition_json(name) for name in self.conditions},
+            "parts": {name: None if parts is None else asdict(parts) for name, parts in self.parts.items()},
         }
 
+    def _condition_json(self, condition: str) -> dict[str, Any]:
+        """Return the values of one condition as JSON values."""
+        differences: dict[str, ScaleScore | None] = {} if condition == self.main else self.cell_differences(condition)
+        cells = []
+        for name, run in self.conditions[condition].items():
+            values = [run.episode_value(k) for k in range(3)]
+            cells.append(
+                {
+                    "cell": name,
+                    "family": CELLS[name].family,
+                    "unit": run.unit,
+                    "level": score_json(run.level()),
+                    "less": score_json(differences.get(name)),
+                    "episodes": [None if value is None else [value.mean, value.low, value.high] for value in values],
+                    "lines": None if run.scale is None else run.scale.to_json(),
+                    "gain": None if run.scale is not None else _mean(run.gain),
+                    "failed": run.failed,
+                    "planned": len(run.tasks),
+                }
+            )
+        return {"level": score_json(self.level(condition)), "cells": cells}
 
-def _stored(reference: str, cell: str) -> float | None:
-    """Return a stored score, or None if the reference does not play the cell."""
-    found = reference_rows().get(reference, {}).get(cell)
-    return None if found is None else float(found["mean"])
+
+def _mean(estimate_of: Callable[[], Any]) -> list[float | None] | None:
+    """Return an estimate as mean, low and high."""
+    found = estimate_of()
+    return None if found is None else [found.mean, found.low, found.high]
+
+
+def score_json(score: ScaleScore | None) -> dict[str, Any] | None:
+    """Return a score as JSON values, or None."""
+    return None if score is None else score.to_json()
+
+
+def stored_level(reference: str, cell: str) -> float | None:
+    """Return a stored level of a reference, or None if it does not play the cell."""
+    row = reference_rows().get(reference, {}).get(cell)
+    return None if row is None else float(row["mean"])
+
+
+def agents_table(results: Sequence[AdaptResult]) -> TextTable:
+    """Return the table of several agents in one suite, the highest level first, with the exact lines below."""
+
+    def level_of(result: AdaptResult) -> float:
+        level = result.level()
+        return float("-inf") if level is None or level.unmet else level.worst
+
+    rows = [result.row() for result in sorted(results, key=level_of, reverse=True)]
+    best = [
+        (name, run.scale.best_adaptation)
+        for name, run in results[0].conditions[results[0].main].items()
+        if run.scale is not None
+    ]
+    weights = family_weights({name: CELLS[name].family for name, _ in best})
+    paid = sum(weights[name] * value for name, value in best)
+    rows += [["best learner", "1.00", "1.00", share(paid), "", ""], ["no memory", ".00", ".00", ".00", ".00", ""]]
+    return TextTable(["agent", "level", "median", "own memory", "other's memory", "verdict"], rows)

@@ -1,28 +1,32 @@
-"""The score of adaptation: 0 is the best play without memory, 1 the optimum for the sum of the episodes.
+"""Luck-adjusted values of the meta-episodes of a run, and the scores of the run on the scale of adaptation.
 
 The luck-adjusted total of a meta-episode is the optimum from its start less all regrets of its decisions
-(`opponents.exact.regret`). The score maps it linearly, so it is exactly
+(`opponents.exact.regret`), so the level is exactly
 
-    1 - (regrets of the meta-episode) / (optimum for the sum - best play without memory).
+    1 - (regrets of the meta-episode) / (best learner - no memory).
+
+The value of an episode against the opponent that was met is luck-adjusted by a judge that knows this opponent. It is
+unbiased whatever the agent believes, so it also compares runs with an empty memory or with another opponent's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.scoring.estimates import Estimate, stratified
-from benchmarks.evaluation.suites.adapt import CELLS, EPISODES, AdaptCell, cell_of
+from benchmarks.evaluation.run.environments import game_of, make_envs
+from benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
 from benchmarks.exact.judged_hands import DecisionPrices, judge
 from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
+from benchmarks.exact.scale import Scale, ScaleScore, Stratum, score_strata
 from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, read_suite, reading
+from benchmarks.records.record_store import Records, reading
+from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
 from mage_envs.registry import make_game, settings_of
 from mage_envs.related import Related
@@ -31,24 +35,18 @@ from opponents.exact.regret import DecisionValues
 from opponents.pools import OpponentPool, as_pool
 from trainer.method.trajectory import Trajectory
 
-NOTHING = 1e-9
-"""Headroom below which a cell has no score: the difference is rounding."""
-
 
 class PlayedValue(NamedTuple):
-    """One meta-episode of a cell. All values are sums over the hands of an episode."""
+    """One meta-episode. All values are sums over the hands of an episode, in the game's unit."""
 
-    opponent: str
-    seat: int
-    """Learner's seat in the first hand."""
     total: float
-    """Luck-adjusted sum of the episodes."""
-    first: float
-    """Luck-adjusted first episode."""
-    last: float
-    """Luck-adjusted last episode."""
-    gain: float
-    """Measure of the last episode less that of the first one, as they were paid."""
+    """Luck-adjusted sum of the episodes, under the posterior over the pool."""
+    episodes: tuple[float, ...]
+    """Value of each episode against the opponent that was met, luck-adjusted by a judge that knows it."""
+    paid: tuple[float, ...]
+    """Measure of each episode as it was paid."""
+    slip: float = 0.0
+    """Largest price of a single wrong action that was open to the agent."""
 
 
 def exact_values(cell: AdaptCell) -> Headroom:
@@ -64,42 +62,12 @@ def pool_of(cell: AdaptCell) -> OpponentPool:
     return as_pool(cell.opponents if isinstance(cell.opponents, str) else dict(cell.opponents))
 
 
-def has_score(found: Headroom) -> bool:
-    """Return True if memory is worth anything for the sum of the episodes."""
-    return sum(found.per_episode["sum"]) - sum(found.blind_per_episode) > NOTHING
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellScore:
-    """The score of an agent in one cell, in shares of the way from blind (0) to the optimum for the sum (1)."""
-
-    cell: str
-    """Name in `CELLS`."""
-    unit: str
-    score: Estimate | None
-    """None for a negative control, in which the way has no length."""
-    memory: float | None
-    """Part of the score beyond playing every episode like the first one."""
-    last: Estimate
-    """Luck-adjusted value of the last episode per hand; for a negative control, the gain from the first episode."""
-    blind: float
-    """Value of an episode of the best play without memory, per hand."""
-    best: float
-    """Value of the last episode of the best learner for the last episode, per hand."""
-    failed: int
-    """Number of planned meta-episodes that failed or are missing."""
-    shares: tuple[tuple[float, tuple[float, ...]], ...] = ()
-    """Weight of each opponent and first seat, with the scores of its meta-episodes."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the score as JSON values, without the values of single meta-episodes."""
-        told = {key: value for key, value in vars(self).items() if key not in ("shares", "score", "last")}
-        return told | {"score": estimate_json(self.score), "last": estimate_json(self.last)}
-
-
-def estimate_json(found: Estimate | None) -> dict[str, Any] | None:
-    """Return an estimate as JSON values."""
-    return None if found is None else {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
+def scale_of_cell(cell: AdaptCell) -> Scale | None:
+    """Return the scale of a cell, or None for a negative control."""
+    if cell.control:
+        return None
+    spec = make_game(cell.game, **cell.options).spec
+    return Scale.of(exact_values(cell), cell.hands, spec.min_return, spec.max_return)
 
 
 @runtime_checkable
@@ -120,35 +88,35 @@ class CellValues:
         self._hand: DecisionPrices
         game = game_of(env_id, env_kwargs)
         if isinstance(game, Related) and game.solver:
-            solution = load_entry(game.solver)(game, as_pool(dict(pool)), EPISODES, "returns")
+            episodes = make_envs(env_id, env_kwargs)[0].get_wrapper_attr("num_episodes")
+            solution = load_entry(game.solver)(game, as_pool(dict(pool)), episodes, "returns")
             if not isinstance(solution, PricedSolution):
-                raise ValueError(f"{game.spec.name} has no exact prices of decisions.")
-            self.whole, self._hand = solution.prices(EPISODES), solution.prices(1)
+                raise ValueError(f"{game.title} has no exact prices of decisions.")
+            self.whole, self._hand = solution.prices(episodes), solution.prices(1)
             return
         rest = Horizon("sum").rest(env_id, env_kwargs, pool)
         self.whole = DecisionValues(rest.game, rest.pool, rest=rest)
-        self._hand = DecisionValues(rest.game, rest.pool)
+        # In a series, an entry of the pool is an opponent with an order of the tasks.
+        self._hand = DecisionValues(rest.game, rest.pool, names=[name for name in pool for _ in range(rest.orders)])
 
     def of(self, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> PlayedValue:
         """Return the luck-adjusted values of a finished meta-episode and its recorded prompts."""
-        whole, alone = (judge(values, trajectory, seen) for values in (self.whole, self._hand))
-        first, last = (
-            sum(hand.adjusted for hand, at in zip(alone.hands, alone.episode_of, strict=True) if at == k)
-            for k in (0, trajectory.num_episodes - 1)
-        )
-        paid = [episode.value for episode in trajectory.episodes]
+        whole = judge(self.whole, trajectory, seen)
+        known = judge(self._hand, trajectory, seen, trajectory.opponent or "")
+        prices = [max(each.values()) - min(each.values()) for hand in whole.hands for each in hand.values]
         return PlayedValue(
-            opponent=trajectory.opponent or "",
-            seat=trajectory.episodes[0].seats[0],
             total=whole.hands[0].available - sum(sum(hand.regrets) for hand in whole.hands),
-            first=first,
-            last=last,
-            gain=paid[-1] - paid[0],
+            episodes=tuple(
+                sum(hand.adjusted for hand, episode in zip(known.hands, known.episode_of, strict=True) if episode == k)
+                for k in range(trajectory.num_episodes)
+            ),
+            paid=tuple(episode.value for episode in trajectory.episodes),
+            slip=max(prices, default=0.0),
         )
 
 
-def played_values(records: Records) -> list[PlayedValue]:
-    """Return the luck-adjusted values of a run's meta-episodes, without those that failed.
+def played_values(records: Records) -> dict[int, PlayedValue]:
+    """Return the luck-adjusted values of a run's meta-episodes by their index, without those that failed.
 
     The recorded replies are executed again, as `mage replay` does.
 
@@ -162,148 +130,148 @@ def played_values(records: Records) -> list[PlayedValue]:
         setting = setting_of(records.about)
         pool = pool_of_run(records, setting, game_of(setting.panel.env_id, setting.options))
         values = CellValues(setting.panel.env_id, setting.options, pool)
-        return [values.of(trajectory, seen) for trajectory, seen in executed_run(records, setting)]
+        finished = [index for index, line in sorted(records.lines.items()) if line["failure"] is None]
+        executed = executed_run(records, setting)
+        return {index: values.of(*played) for index, played in zip(finished, executed, strict=True)}
 
 
-def plain_values(records: Records, success: bool) -> list[PlayedValue]:
-    """Return the values of a run's meta-episodes as they were paid.
+def paid_values(records: Records, success: bool) -> dict[int, PlayedValue]:
+    """Return the values of a run's meta-episodes as they were paid, by their index.
 
     Args:
         records: Records of the run.
         success: True if success is the measure, else the return.
     """
-    found = []
-    for _, line in sorted(records.lines.items()):
+    found = {}
+    for index, line in sorted(records.lines.items()):
         if line["failure"] is None:
-            paid = [float(one["success"] if success else one["value"]) for one in line["episodes"]]
-            ends = {"total": sum(paid), "first": paid[0], "last": paid[-1]}
-            found.append(PlayedValue(opponent=line["opponent"], seat=line["seat0"], gain=paid[-1] - paid[0], **ends))
+            paid = tuple(float(episode["success"] if success else episode["value"]) for episode in line["episodes"])
+            found[index] = PlayedValue(total=sum(paid), episodes=paid, paid=paid)
     return found
 
 
-def by_stratum(
-    played: Sequence[PlayedValue], values: Sequence[float], weights: Mapping[str, float]
-) -> tuple[tuple[float, tuple[float, ...]], ...]:
-    """Return the weight and the values of each opponent and first seat.
+@dataclass(frozen=True, kw_only=True)
+class ScaledRun:
+    """The played meta-episodes of a run beside all planned ones, with the scale of its game and pool."""
 
-    The first seats of an opponent count equally. If an opponent was not met, the others share its weight.
+    unit: str
+    hands: int
+    """Hands per episode."""
+    scale: Scale | None
+    """None if memory is worth nothing there, as in a negative control."""
+    tasks: Sequence[Task]
+    """All planned meta-episodes."""
+    weights: Mapping[str, float]
+    """Weight of each opponent."""
+    played: Mapping[int, PlayedValue]
+    """Values by the index of the task, without those that failed or were not played."""
 
-    Args:
-        played: Meta-episodes.
-        values: One value for each of them.
-        weights: Weight of each opponent.
-    """
-    groups: dict[tuple[str, int], list[float]] = {}
-    for one, value in zip(played, values, strict=True):
-        groups.setdefault((one.opponent, one.seat), []).append(value)
-    seats = {name: sum(other == name for other, _ in groups) for name, _ in groups}
-    total = sum(weights[name] for name in seats)
-    return tuple((weights[name] / total / seats[name], tuple(each)) for (name, _), each in groups.items())
+    @property
+    def failed(self) -> int:
+        """Return the number of planned meta-episodes without values."""
+        return len(self.tasks) - len(self.played)
+
+    def level(self) -> ScaleScore | None:
+        """Return the level, or None without a scale."""
+        scale = self.scale
+        if scale is None:
+            return None
+        values = {index: scale.level(value.total) for index, value in self.played.items()}
+        slips = {index: value.slip / scale.length for index, value in self.played.items()}
+        # The regrets of a judged player are at least 0, so no level exceeds 1.
+        return self._score(values, scale.least_level, 1.0, slips)
+
+    def level_difference(self, other: ScaledRun) -> ScaleScore | None:
+        """Return the level of this run less that of another agent's run of the same tasks; None without a scale."""
+        scale = self.scale
+        if scale is None:
+            return None
+        values = {
+            index: scale.level(value.total) - scale.level(other.played[index].total)
+            for index, value in self.played.items()
+            if index in other.played
+        }
+        widest = 1.0 - scale.least_level
+        return self._score(values, -widest, widest, {})
+
+    def difference(self, other: ScaledRun) -> ScaleScore | None:
+        """Return the level of this run less that of another run of the same tasks, in episodes 2 to K.
+
+        In episode 1 no memory exists yet, so the runs differ by luck alone. None without a scale.
+        """
+        scale = self.scale
+        if scale is None:
+            return None
+        values = {
+            index: (sum(value.episodes[1:]) - sum(other.played[index].episodes[1:])) / scale.length
+            for index, value in self.played.items()
+            if index in other.played
+        }
+        return self._score(values, -scale.widest_difference, scale.widest_difference, {})
+
+    def episode_value(self, episode: int) -> Estimate | None:
+        """Return the value of an episode per hand against the met opponents; None if a meta-episode failed."""
+        return self._mean(lambda value: value.episodes[episode] / self.hands)
+
+    def gain(self) -> Estimate | None:
+        """Return the last episode less the first per hand, as they were paid; None if a meta-episode failed."""
+        return self._mean(lambda value: (value.paid[-1] - value.paid[0]) / self.hands)
+
+    def _mean(self, value_of: Callable[[PlayedValue], float]) -> Estimate | None:
+        """Return the mean over all meta-episodes. Those that failed could change it, so None if there are any."""
+        if self.failed:
+            return None
+        score = self._score({index: value_of(value) for index, value in self.played.items()}, -np.inf, np.inf, {})
+        return Estimate(score.mean, score.low, score.high, len(self.played))
+
+    def _score(self, values: Mapping[int, float], least: float, most: float, slips: Mapping[int, float]) -> ScaleScore:
+        """Return the score of one value per meta-episode. Tasks without a value are missing."""
+        groups: dict[tuple[str, int | None], list[int]] = {}
+        for index, task in enumerate(self.tasks):
+            groups.setdefault((task.opponent or "", task.seat), []).append(index)
+        seats = {name: sum(other == name for other, _ in groups) for name, _ in groups}
+        strata = []
+        for (name, _), indices in groups.items():
+            known = [index for index in indices if index in values]
+            strata.append(
+                Stratum(
+                    opponent=name,
+                    weight=self.weights[name] / seats[name],
+                    values=tuple(values[index] for index in known),
+                    missing=len(indices) - len(known),
+                    slip=max((slips.get(index, 0.0) for index in known), default=0.0),
+                )
+            )
+        half = None
+        if len({task.seed for task in self.tasks}) < len(self.tasks) and len(values) == len(self.tasks):
+            # Meta-episodes of one seed share their deals, so they are one cluster.
+            tasks = [self.tasks[index] for index in sorted(values)]
+            half = estimate(
+                [values[index] for index in sorted(values)],
+                [task.seed for task in tasks],
+                [task.opponent or "" for task in tasks],
+                self.weights,
+            ).half
+        return score_strata(strata, least, most, half)
 
 
-def played_in(records: Records, cell: AdaptCell) -> list[PlayedValue]:
-    """Return the values of a run's meta-episodes in a cell, without those that failed.
-
-    Raises RuntimeError if every meta-episode failed, ValueError as `played_values`.
-    """
-    played = plain_values(records, cell.success) if cell.control else played_values(records)
-    if not played:
-        raise RuntimeError(f"{records.folder}: no meta-episode could be scored, because all of them failed.")
-    return played
-
-
-def score_of(name: str, cell: AdaptCell, found: Headroom, played: Sequence[PlayedValue], failed: int = 0) -> CellScore:
-    """Return the score of meta-episodes in a cell.
-
-    Args:
-        name: Name of the cell.
-        cell: The cell.
-        found: Its exact values.
-        played: Values of the meta-episodes.
-        failed: Number of planned meta-episodes without values.
-    """
+def run_of_cell(
+    cell: AdaptCell, scale: Scale | None, tasks: Sequence[Task], played: Mapping[int, PlayedValue]
+) -> ScaledRun:
+    """Return the run of a cell from its planned tasks and the values of its meta-episodes."""
     pool = pool_of(cell)
-    weights = {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
-    blind, best = (cell.hands * sum(one) for one in (found.blind_per_episode, found.per_episode["sum"]))
-    scored = has_score(found)
-    shares = by_stratum(played, [(one.total - blind) / (best - blind) for one in played], weights) if scored else ()
-    beyond = [(one.total - EPISODES * one.first) / (best - blind) for one in played] if scored else []
-    size = 1 if cell.success else cell.hands
-    last = [(one.last if scored else one.gain) / size for one in played]
-    return CellScore(
-        cell=name,
+    return ScaledRun(
         unit="success" if cell.success else make_game(cell.game, **cell.options).spec.unit,
-        score=stratified(shares) if scored else None,
-        memory=stratified(by_stratum(played, beyond, weights)).mean if scored else None,
-        last=stratified(by_stratum(played, last, weights)),
-        blind=found.blind,
-        best=found.per_episode["last"][-1],
-        failed=failed,
-        shares=shares,
+        hands=1 if cell.success else cell.hands,
+        scale=scale,
+        tasks=tasks,
+        weights={str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)},
+        played=played,
     )
 
 
-def stored_scores(folder: Path, *, partial: bool = False) -> dict[str, list[CellScore]]:
-    """Return the scores of all runs of a stored suite by condition, computed again from their records.
-
-    Args:
-        folder: Folder of the suite.
-        partial: If True, accept a suite that stopped early.
-
-    Raises:
-        ValueError: If the folder holds no complete suite of these cells, or as `played_in`.
-    """
-    plan = read_suite(folder)
-    if plan is None or (plan.get("root") is None and not partial):
-        raise ValueError(f"{folder} holds no complete suite. Play it with mage adapt … --out {folder}.")
-    found: dict[str, list[CellScore]] = {}
-    for run in plan["runs"]:
-        name, _, condition = run["folder"].partition("/")
-        records = Records(folder / run["folder"])
-        # The folder's name is the submitter's word, so the panel of the run must be that of the cell.
-        if name not in CELLS or cell_of(records.about["panel"]["name"]) is not CELLS[name]:
-            raise ValueError(f"{folder / run['folder']} is no run of a cell of the suite adapt.")
-        played = played_in(records, CELLS[name])
-        failed = records.planned - len(played)
-        found.setdefault(condition, []).append(score_of(name, CELLS[name], exact_values(CELLS[name]), played, failed))
-    return found
-
-
-def suite_score(cells: Sequence[CellScore]) -> Estimate | None:
-    """Return the mean score of the cells that have one, with its interval, or None if no cell has one.
-
-    Every meta-episode has its own seed, so each is one cluster.
-    """
-    scored = [cell for cell in cells if cell.score is not None]
-    if not scored:
-        return None
-    return stratified([(weight / len(scored), values) for cell in scored for weight, values in cell.shares])
-
-
-def suite_difference(cells: Sequence[CellScore], others: Sequence[CellScore]) -> Estimate | None:
-    """Return the mean paired difference of two conditions of an agent in the cells that both played.
-
-    Both play the same tasks, so each meta-episode has its difference. A cell in which meta-episodes failed is left out,
-    because its values have no partners. None if no cell is left.
-    """
-    there = {cell.cell: cell for cell in others}
-    pairs = [
-        (cell, there[cell.cell])
-        for cell in cells
-        if cell.score is not None and cell.cell in there and not cell.failed and not there[cell.cell].failed
-    ]
-    if not pairs:
-        return None
-    return stratified(
-        [
-            (weight / len(pairs), [one - two for one, two in zip(values, partners, strict=True)])
-            for cell, other in pairs
-            for (weight, values), (_, partners) in zip(cell.shares, other.shares, strict=True)
-        ]
-    )
-
-
-def suite_memory(cells: Sequence[CellScore]) -> float | None:
-    """Return the mean of `CellScore.memory` over the cells that have a score, or None if no cell has one."""
-    known = [cell.memory for cell in cells if cell.memory is not None]
-    return float(np.mean(known)) if known else None
+def recorded_run(records: Records, cell: AdaptCell, scale: Scale | None) -> ScaledRun:
+    """Return a stored run of a cell. Raises ValueError as `played_values`."""
+    played = paid_values(records, cell.success) if cell.control else played_values(records)
+    with reading(records.folder):
+        return run_of_cell(cell, scale, setting_of(records.about).tasks, played)

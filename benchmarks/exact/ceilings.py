@@ -12,8 +12,10 @@ from benchmarks.evaluation.tables.summary_table import number
 from benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.json_options import game_with
+from mage_envs.cli.progress import Progress
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
+from mage_envs.tree import is_enumerable
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
     NotExact,
@@ -23,7 +25,7 @@ from opponents.exact import (
     nash_conv,
 )
 from opponents.exact.single_hands import SingleHands
-from opponents.exact.tree import exact_policy, is_enumerable
+from opponents.exact.tree import exact_policy
 
 Named = tuple[str, Mapping[str, Any]]
 """Name and options of a game, the form in which it is sent to a worker."""
@@ -59,7 +61,7 @@ def command(
     options = game_kwargs or {}
     rules = game_with(game, options)
     if not is_enumerable(rules):
-        raise ValueError(f"{rules.spec.name} has no enumerable tree, so its exact ceilings are n/a.")
+        raise ValueError(f"{rules.title} has no enumerable tree, so its exact ceilings are n/a.")
     sent = game, options
     pools = [f"pool:{name.removeprefix('pool:')}" for name in pool or list_pools()]
     fitting = [name for name in pools if _fitting(name, rules, pool is not None)]
@@ -123,11 +125,18 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
     started = time.perf_counter()
     seats = range(game.spec.players)
     titles = _SEATS if game.spec.players == 2 else tuple(f"seat {seat}" for seat in seats)
-    columns = ["opponent", *titles, "mean", *(f"wins {title}" for title in titles), "NashConv"]
-    found = list(in_order(executor, opponent_row, sent, list_opponents(game.spec.name)))
-    rows, left_out = [row for row, _ in found if row], [f"n/a: {reason}" for _, reason in found if reason]
-    title = f"{game.spec.name}: value of the best response in {game.spec.unit} per hand, by the learner's seat; "
-    title += "its chance to win"
+    # In a general-sum game a positive return is no win.
+    wins = () if game.spec.general_sum else [f"wins {title}" for title in titles]
+    columns = ["opponent", *titles, "mean", *wins, "NashConv"]
+    names = list_opponents(game.spec.name)
+    progress = Progress(f"Ceilings of {game.title}", len(names), "opponents")
+    rows, left_out = [], []
+    for done, (row, reason) in enumerate(in_order(executor, opponent_row, sent, names), start=1):
+        progress(done)
+        rows += [row] if row else []
+        left_out += [f"n/a: {reason}"] if reason else []
+    title = f"{game.title}: value of the best response in {game.spec.unit} per hand, by the learner's seat"
+    title += "; its chance to win" if wins else ""
     spent = f"{time.perf_counter() - started:.1f} s"
     title = f"{title}; what the opponent itself concedes to two best responses ({spent})"
     return ValueTable(title, columns, rows, left_out)
@@ -139,11 +148,12 @@ def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[
     seats = range(game.spec.players)
     try:
         policy = exact_policy(opponent, game)
-    except NotExact as error:
+    except ValueError as error:
+        # A search that plays other games of OpenSpiel, a solver that would take hours, or no exact probabilities.
         return [], str(error)
     alias = opponent_info(opponent).alias_of
     values = [best_response(game, policy, seat).value for seat in seats]
-    wins = [best_response(game, policy, seat, "success").value for seat in seats]
+    wins = [best_response(game, policy, seat, "success").value for seat in seats if not game.spec.general_sum]
     # The opponent plays every seat: the value measures its loss to a best response in each of them.
     conv = nash_conv(game, [policy] * game.spec.players)
     label = f"{opponent} (= {alias})" if alias else opponent
@@ -159,7 +169,7 @@ def pool_table(
     columns += [f"best {episodes}", "states", SECONDS] if bayes else []
     columns.append("best response")
     found = list(in_order(executor, pool_row, (*sent, lengths, bayes), pools))
-    head = f"{game.spec.name}: {game.spec.unit} per hand against an opponent drawn from a pool, mean over the seats; "
+    head = f"{game.title}: {game.spec.unit} per hand against an opponent drawn from a pool, mean over the seats; "
     head += f"blind and best response: in episode {episodes}"
     if bayes:
         head += f"; Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "

@@ -31,6 +31,7 @@ from opponents.exact.single_hands import SAMPLES
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",
+    "no memory": "forgets between episodes",
     "known": "knows the opponent's name",
     "myopic": "best for each episode by itself, given all that was seen",
     "sum": "best for all episodes together",
@@ -97,7 +98,11 @@ def command(
             raise ValueError("--all already includes every game. Remove GAME.")
         if episodes is not None:
             raise ValueError("--all has rows with numbers of episodes of their own. Remove --episodes, or name a GAME.")
-        rows = solved_rows(partial(_tell, line), executor=place)
+        rows: list[headroom_table.SolvedRow] = []
+        for row in solved_rows(partial(_tell, line), executor=place):
+            rows.append(row)
+            # The whole table takes minutes, so each row is written as soon as it is known.
+            line.write(headroom_table.row_line(row))
         if figure is not None:
             draw_table(figure, [(row.setup.name, row.found) for row in rows if row.found])
         line.erase()
@@ -138,7 +143,7 @@ def command(
         progress=partial(_tell, line),
     )
     unit = "success" if objective == "success" else rules.spec.unit
-    title = f"{rules.spec.name} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
+    title = f"{rules.title} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
     title += f"{_counted(hands, 'hand')}, seat {seating}"
     if figure is not None:
         draw(figure, found, title, unit)
@@ -169,7 +174,7 @@ def blocks(found: Headroom, title: str) -> list[Block]:
         last += [f"reachable and exploration headroom at most that much: {found.unsolved}"]
     else:
         last += [
-            f"reachable headroom {number(found.reachable)} (last - blind, in the last episode)",
+            f"reachable headroom {number(found.reachable)} (last - no memory, in the last episode)",
             f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)",
             f"{found.states:,} states of belief, {found.seconds:.1f} CPU s",
         ]
@@ -192,7 +197,7 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
         ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
     """
     if not is_solvable(game) or game.spec.players == 1:
-        raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact headroom.")
+        raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(registered).opponent
     if named is not None:
         spec = f"pool:{named.removeprefix('pool:')}"

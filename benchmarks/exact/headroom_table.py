@@ -16,7 +16,7 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.executors import Executor, Local, in_order
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
-from mage_envs.registry import list_games, load_game, make_game, settings_of
+from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, NotExact, Objective, headroom
 from opponents.exact.beliefs import TellsStates
@@ -144,8 +144,8 @@ def plays(pool: str, name: str) -> bool:
 
 def solved_rows(
     progress: TellsStates, rows: Iterable[Setup] | None = None, executor: Executor | None = None
-) -> list[SolvedRow]:
-    """Return the solved rows in their order.
+) -> Iterator[SolvedRow]:
+    """Yield the solved rows in their order, each as soon as it is solved.
 
     Args:
         progress: Callback for the progress of each game. It is not called if an executor other than `Local` is used.
@@ -154,13 +154,16 @@ def solved_rows(
     """
     asked = list(setups() if rows is None else rows)
     if executor is None or isinstance(executor, Local):
-        return [_solved(progress, setup) for setup in asked]
+        yield from (_solved(progress, setup) for setup in asked)
+        return
     # The progress callback writes to this process's terminal and cannot be sent to a worker.
-    return list(in_order(executor, _solved, (None,), asked))
+    yield from in_order(executor, _solved, (None,), asked)
 
 
 def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     """Return the row with its values, with its baselines, or with the reason why it has neither."""
+    if reason := explain_unavailable(setup.game, **setup.options):
+        return SolvedRow(setup, reason=reason)
     if setup.panel:
         return _played(progress, setup)
     if load_game(setup.game).spec.players == 1:
@@ -214,9 +217,10 @@ def blocks(rows: Sequence[SolvedRow], wide: bool = False) -> list[Block]:
 _NOTES = (
     "Per hand, in 3 episodes unless the row names more; seats alternate unless they",
     "have roles. mage: gt 0.6.",
-    "Adaptation: known - blind. Reachable: last - blind, what memory of the earlier",
-    "episodes can add in the last; choose benchmarks by it. a..b: a 95% interval, as",
-    "some opponents' moves were sampled. <=: a bound; there is no exact value.",
+    "Adaptation: known - blind. Reachable: last - no memory, what memory of the earlier",
+    "episodes can add in the last; choose benchmarks by it. No memory is the optimum of",
+    "one episode, and blind if it has one hand. a..b: a 95% interval, as some opponents'",
+    "moves were sampled. <=: a bound; there is no exact value.",
     "pass@3: success within three episodes.",
 )
 
@@ -233,6 +237,17 @@ def _narrow(rows: Sequence[SolvedRow]) -> list[Block]:
         *("", "What the optimum of each credit earns in the last episode", ""),
         TextTable(["game: pool", *CREDITS], third),
     ]
+
+
+def row_line(row: SolvedRow) -> str:
+    """Return a row as a line: its headrooms, the baselines of a game that repeats its tasks, or why it has neither."""
+    if row.found is not None:
+        values = ", ".join(f"{name} {cell}" for name, cell in zip(HEADROOMS, _headrooms(row.found), strict=True))
+    elif row.floors:
+        values = ", ".join(f"{floor.opponent} {number(floor.pass_at[-1].mean)}" for floor in row.floors)
+    else:
+        values = f"n/a, {row.reason}"
+    return f"{row.setup.name}: {values}"
 
 
 def _wide(rows: Sequence[SolvedRow]) -> TextTable:
@@ -293,5 +308,10 @@ def interval_text(bounds: Bounds) -> str:
 def row_cells(found: Headroom) -> dict[str, list[str]]:
     """Return the values of each learner by episode, with intervals if moves were sampled."""
     single = {"blind": found.blind_per_episode, "known": found.known_per_episode}
+    if found.no_memory_per_episode not in ((), found.blind_per_episode):
+        # With several hands per episode, memory within the episode is worth something by itself.
+        single = {"blind": found.blind_per_episode, "no memory": found.no_memory_per_episode, **single}
     cells = {name: [number(value) for value in values] for name, values in (single | dict(found.per_episode)).items()}
-    return cells | {name: [interval_text(one) for one in found.bounds[name]] for name in single if found.bounds}
+    return cells | {
+        name: [interval_text(one) for one in bounds] for name, bounds in found.bounds.items() if name in single
+    }

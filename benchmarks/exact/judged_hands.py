@@ -24,18 +24,23 @@ class JudgedMetaEpisode(NamedTuple):
 class DecisionPrices(Protocol):
     """The exact prices of decisions, such as `DecisionValues`."""
 
-    def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
-        """Return the regrets of each hand of a meta-episode, in the order of play."""
+    def judge(self, hands: Sequence[PlayedHand], opponent: str | None = None) -> list[HandRegret]:
+        """Return the regrets of each hand of a meta-episode, in the order of play.
+
+        They are judged under the posterior over the pool, or by the best play against `opponent` if it is set.
+        """
         ...
 
 
-def judge(values: DecisionPrices, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> JudgedMetaEpisode:
-    """Return the judged hands of a meta-episode. Arguments as in `played_hands`."""
+def judge(
+    values: DecisionPrices, trajectory: Trajectory, seen: Sequence[SeenPrompt], opponent: str | None = None
+) -> JudgedMetaEpisode:
+    """Return the judged hands of a meta-episode. Arguments as in `played_hands` and `DecisionPrices.judge`."""
     hands = played_hands(trajectory, seen)
     return JudgedMetaEpisode(
         trajectory=trajectory,
         choices=[list(hand.choices) for hand in hands],
-        hands=values.judge(hands),
+        hands=values.judge(hands, opponent),
         episode_of=[hand.episode for hand in hands],
         played=hands,
     )

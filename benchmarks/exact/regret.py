@@ -20,10 +20,10 @@ from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
 from mage_envs.core import Game, Task
 from mage_envs.text.generation import Generator
+from mage_envs.tree import roots_of
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, Rest
-from opponents.exact.tree import roots_of
 from trainer.method.trajectory import Trajectory
 
 
@@ -223,7 +223,7 @@ def pool_of_run(
     """
     where, pool = records.folder, setting.panel.weights() if weights is None else weights
     if not pool or game.spec.players == 1:
-        raise ValueError(f"{where} is a run of {game.spec.name} without opponents, so it has no exact regret.")
+        raise ValueError(f"{where} is a run of {game.title} without opponents, so it has no exact regret.")
     check_deals(setting.panel.env_id, setting.options)
     strangers = sorted({line["opponent"] for line in records.lines.values() if line["failure"] is None} - pool.keys())
     if strangers:
@@ -310,8 +310,8 @@ def report_of(
 def _parts(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], rest: Rest) -> RegretParts | None:
     """Return the regret by the credit `sum` in parts."""
     alone, whole = (DecisionValues(rest.game, rest.pool, rest=one) for one in (None, rest))
-    found = [DecomposedMetaEpisode.of(one.trajectory, one.played, tuple(weights), alone, whole) for one in judged]
-    return parts_of(found, lambda values: _estimate(judged, values, weights))
+    rows = [DecomposedMetaEpisode.of(one.trajectory, one.played, tuple(weights), alone, whole) for one in judged]
+    return parts_of(rows, list(weights.values()))
 
 
 def _episode(

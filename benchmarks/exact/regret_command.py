@@ -29,9 +29,9 @@ from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Task
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
+from mage_envs.tree import is_enumerable
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
-from opponents.exact.tree import is_enumerable
 from trainer.backends.play_settings import FILE
 
 
@@ -170,7 +170,7 @@ def _chosen(
         raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     game = game_of(env_id, env_kwargs)
     if game.spec.players == 1 or not is_enumerable(game):
-        raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact regret.")
+        raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact regret.")
     weights = weights_of(f"pool:{pool.removeprefix('pool:')}" if pool else settings_of(game.spec.name).opponent)
     rows = ROWS if options.rows is None else options.rows
     return panel(env_id, tuple(weights), rows, options.seed or 0), weights

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.summary_table import number
+from benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.cli.tables import Block, TextTable
-from opponents.exact.decomposition import DecisionParts, OwnBelief, decompose
+from opponents.exact.decomposition import DecisionParts, HandParts, OwnBelief, decompose
 from opponents.exact.regret import DecisionValues, PlayedHand
 from trainer.method.trajectory import Trajectory
-from wrappers.memory import BELIEF
+from wrappers.memory import BELIEF, GUESS
 
 
 class DecomposedMetaEpisode(NamedTuple):
@@ -22,11 +22,13 @@ class DecomposedMetaEpisode(NamedTuple):
     """Planned hands per episode."""
     episode_of: Sequence[int]
     """Index of each hand's episode."""
-    parts: Sequence[Sequence[DecisionParts]]
+    parts: Sequence[HandParts]
     """Parts of each decision, by hand."""
-    named: Sequence[str | None]
-    """Opponent that each answer named, or None."""
-    opponent: str
+    answers: dict[int, OwnBelief]
+    """The agent's answer before each episode about which it was asked."""
+    opponent: int
+    """Index of the opponent that was met."""
+    seed: int
 
     @classmethod
     def of(
@@ -46,31 +48,41 @@ class DecomposedMetaEpisode(NamedTuple):
             alone: Values of decisions by the rest of the hand.
             whole: Values of decisions by the rest of the meta-episode.
         """
-        answers = answers_of(trajectory)
-        beliefs = []
-        for hand in played:
-            asked = hand.episode in answers
-            name = answers.get(hand.episode)
-            beliefs.append(OwnBelief(pool.index(name) if name in pool else None, asked))
-        parts = decompose(alone, whole, played, beliefs)
+        answers = answers_of(trajectory, pool)
+        not_asked = OwnBelief(asked=False)
         return cls(
             hands=trajectory.episodes[0].hands,
             episode_of=[hand.episode for hand in played],
-            parts=parts,
-            named=list(answers.values()),
-            opponent=trajectory.opponent,
+            parts=decompose(alone, whole, played, [answers.get(hand.episode, not_asked) for hand in played]),
+            answers=answers,
+            opponent=pool.index(trajectory.opponent),
+            seed=trajectory.task.seed,
         )
 
+    def posterior(self, episode: int) -> Sequence[float]:
+        """Return the exact probability of each opponent before an episode."""
+        return self.parts[self.episode_of.index(episode)].posterior
 
-def answers_of(trajectory: Trajectory) -> dict[int, str | None]:
-    """Return the opponent that the agent named before each episode; None for an answer that names none."""
-    return {
-        step.episode: event["named"]
-        for step in trajectory.steps
-        if step.kind == BELIEF
-        for event in step.events
-        if event.get("event") == BELIEF
-    }
+
+def answers_of(trajectory: Trajectory, pool: Sequence[str]) -> dict[int, OwnBelief]:
+    """Return the belief that the agent stated before each episode about which it was asked."""
+    answers = {}
+    for step in trajectory.steps:
+        for event in step.events if step.kind in (BELIEF, GUESS) else ():
+            if event.get("event") == BELIEF:
+                stated = event["probabilities"]
+                known = stated is not None and stated.keys() <= set(pool)
+                answers[step.episode] = OwnBelief([stated.get(name, 0.0) for name in pool] if known else None)
+            elif event.get("event") == GUESS:
+                name = event["name"]
+                row = [float(name == other) for other in pool] if name in pool else None
+                answers[step.episode] = OwnBelief(row, is_name=True)
+    return answers
+
+
+def brier_score(belief: Sequence[float], opponent: int) -> float:
+    """Return the quadratic score of G. W. Brier (1950), the sum of squared errors: 0 is best and 2 is worst."""
+    return sum((chance - (index == opponent)) ** 2 for index, chance in enumerate(belief))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +90,18 @@ class EpisodeParts:
     """Parts of the regret of one episode, or of all, per hand of an episode."""
 
     regret: Estimate
-    exploration: Estimate
     inference: Estimate
+    exploration: Estimate
     decision: Estimate
     unsplit: Estimate
     """Inference and decision together, of decisions whose belief is not known."""
-    least: Estimate
-    """Inference of the opponent that was most likely before each episode."""
+    gap: Estimate
+    """Loss of the acts against the best ones under the reported belief, priced under this belief; no part of the
+    regret."""
+    brier: Estimate | None
+    """Quadratic score of the reported probabilities; None without any."""
+    posterior_brier: Estimate | None
+    """That of the exact posterior before the same episodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,89 +110,148 @@ class RegretParts:
 
     elicited: bool
     """True if the agent was asked for its belief."""
+    is_name: bool
+    """True if the agent was asked for one name."""
     answers: int
-    named: int
-    """Number of answers that name an opponent."""
+    valid: int
+    """Number of answers that state a belief."""
     right: int
-    """Number of answers that name the opponent that the agent faced."""
+    """Number of names that are those of the opponent that the agent faced."""
     episodes: tuple[EpisodeParts, ...]
     total: EpisodeParts
 
 
-def parts_of(
-    found: Sequence[DecomposedMetaEpisode], estimate: Callable[[Sequence[float]], Estimate]
-) -> RegretParts | None:
+def parts_of(rows: Sequence[DecomposedMetaEpisode], weights: Sequence[float]) -> RegretParts | None:
     """Return the mean parts, or None if some meta-episode lacks an episode.
 
     Args:
-        found: Decomposed meta-episodes.
-        estimate: Function that returns the mean of one value per meta-episode with its interval.
+        rows: Decomposed meta-episodes.
+        weights: Weight of each opponent.
     """
-    episodes = max(max(one.episode_of) for one in found) + 1
-    if any(set(one.episode_of) != set(range(episodes)) for one in found):
+    episodes = max(max(row.episode_of) for row in rows) + 1
+    if any(set(row.episode_of) != set(range(episodes)) for row in rows):
         return None
-    answers = [(name, one.opponent) for one in found for name in one.named]
+    answers = [(answer, row.opponent) for row in rows for answer in row.answers.values()]
+    valid = [(answer.probabilities, met) for answer, met in answers if answer.probabilities is not None]
+    names = [probabilities[met] for probabilities, met in valid] if any(a.is_name for a, _ in answers) else []
+    means = _Means(rows, weights)
     return RegretParts(
         elicited=bool(answers),
+        is_name=any(answer.is_name for answer, _ in answers),
         answers=len(answers),
-        named=sum(name is not None for name, _ in answers),
-        right=sum(name == opponent for name, opponent in answers),
-        episodes=tuple(_mean(found, {k}, estimate, bool(answers)) for k in range(episodes)),
-        total=_mean(found, set(range(episodes)), estimate, bool(answers)),
+        valid=len(valid),
+        right=sum(chance == 1 for chance in names),
+        episodes=tuple(means.of({k}) for k in range(episodes)),
+        total=means.of(set(range(episodes))),
     )
 
 
-def _mean(
-    found: Sequence[DecomposedMetaEpisode],
-    episodes: set[int],
-    estimate: Callable[[Sequence[float]], Estimate],
-    elicited: bool,
-) -> EpisodeParts:
-    """Return the mean parts of some episodes.
+class _Means:
+    """Means over meta-episodes, clustered by seed and weighted by opponent."""
+
+    def __init__(self, rows: Sequence[DecomposedMetaEpisode], weights: Sequence[float]) -> None:
+        self._rows = rows
+        self._weights = {str(index): weight for index, weight in enumerate(weights)}
+        self._elicited = any(row.answers for row in rows)
+
+    def of(self, episodes: set[int]) -> EpisodeParts:
+        """Return the mean parts of some episodes, which are added up; the scores of beliefs are means."""
+
+        def split(part: DecisionParts) -> bool:
+            return self._elicited and part.inference is not None
+
+        scores = [self._scores(row, episodes) for row in self._rows]
+        known = [(row, score) for row, score in zip(self._rows, scores, strict=True) if score is not None]
+        own, exact = (
+            self._estimate([row for row, _ in known], [score[index] for _, score in known]) if known else None
+            for index in range(2)
+        )
+        return EpisodeParts(
+            regret=self._mean(episodes, lambda part: part.regret),
+            inference=self._mean(episodes, lambda part: (part.inference or 0.0) if split(part) else 0.0),
+            exploration=self._mean(episodes, lambda part: part.exploration),
+            decision=self._mean(episodes, lambda part: (part.decision or 0.0) if split(part) else 0.0),
+            unsplit=self._mean(episodes, lambda part: 0.0 if split(part) else part.regret - part.exploration),
+            gap=self._mean(episodes, lambda part: (part.gap or 0.0) if split(part) else 0.0),
+            brier=own,
+            posterior_brier=exact,
+        )
+
+    def _mean(self, episodes: set[int], value_of: Callable[[DecisionParts], float]) -> Estimate:
+        values = []
+        for row in self._rows:
+            hands = [hand for hand, k in zip(row.parts, row.episode_of, strict=True) if k in episodes]
+            values.append(sum(value_of(part) for hand in hands for part in hand.decisions) / row.hands)
+        return self._estimate(self._rows, values)
+
+    @staticmethod
+    def _scores(row: DecomposedMetaEpisode, episodes: set[int]) -> tuple[float, float] | None:
+        """Return the mean quadratic scores of the agent and of the posterior, or None without probabilities."""
+        pairs = [
+            (brier_score(answer.probabilities, row.opponent), brier_score(row.posterior(k), row.opponent))
+            for k, answer in row.answers.items()
+            if k in episodes and answer.probabilities is not None and not answer.is_name
+        ]
+        if not pairs:
+            return None
+        own, exact = zip(*pairs, strict=True)
+        return sum(own) / len(pairs), sum(exact) / len(pairs)
+
+    def _estimate(self, rows: Sequence[DecomposedMetaEpisode], values: Sequence[float]) -> Estimate:
+        return estimate(values, [row.seed for row in rows], [str(row.opponent) for row in rows], self._weights)
+
+
+def part_rows(parts: RegretParts, unit: float = 1.0) -> list[list[str]]:
+    """Return one row for each part and for the belief: its name, the sum over the episodes, and each episode.
 
     Args:
-        found: Decomposed meta-episodes.
-        episodes: Indices of the episodes, which are added up.
-        estimate: Function that returns the mean of one value per meta-episode with its interval.
-        elicited: False if no part of the hand's regret may be called inference or decision.
+        parts: Parts of the regret.
+        unit: Value that counts as 1.
     """
+    columns = (parts.total, *parts.episodes)
 
-    def mean(of: Callable[[DecisionParts], float]) -> Estimate:
-        values = []
-        for one in found:
-            chosen = [parts for parts, k in zip(one.parts, one.episode_of, strict=True) if k in episodes]
-            values.append(sum(of(part) for parts in chosen for part in parts) / one.hands)
-        return estimate(values)
+    def row(name: str, estimate_of: Callable[[EpisodeParts], Estimate | None], scale: float = unit) -> list[str]:
+        return [name, *(format_estimate(estimate_of(column), scale) for column in columns)]
 
-    def split(part: DecisionParts) -> bool:
-        return elicited and part.inference is not None
+    rows = [row("regret", lambda column: column.regret)]
+    if parts.elicited:
+        rows += [row("= inference", lambda column: column.inference)]
+        rows += [row("+ exploration", lambda column: column.exploration)]
+        rows += [row("+ decision", lambda column: column.decision)]
+        if parts.valid < parts.answers:
+            rows += [row("+ not split", lambda column: column.unsplit)]
+        rows += [row("acts against own belief", lambda column: column.gap)]
+    else:
+        rows += [row("= inference + decision", lambda column: column.unsplit)]
+        rows += [row("+ exploration", lambda column: column.exploration)]
+    if parts.total.brier is not None:
+        rows += [row("Brier score of the belief", lambda column: column.brier, 1.0)]
+        rows += [row("that of the posterior", lambda column: column.posterior_brier, 1.0)]
+    return rows
 
-    return EpisodeParts(
-        regret=mean(lambda part: part.regret),
-        exploration=mean(lambda part: part.exploration),
-        inference=mean(lambda part: (part.inference or 0.0) if split(part) else 0.0),
-        decision=mean(lambda part: (part.decision or 0.0) if split(part) else 0.0),
-        unsplit=mean(lambda part: 0.0 if split(part) else part.regret - part.exploration),
-        least=mean(lambda part: (part.least or 0.0) if split(part) else 0.0),
-    )
 
-
-def blocks(found: RegretParts) -> list[Block]:
-    """Return the parts as a table and notes."""
-    rows = []
-    for name, one in [*((str(k), one) for k, one in enumerate(found.episodes, start=1)), ("all", found.total)]:
-        split = [one.inference, one.decision] if found.elicited else []
-        rows.append([name, *map(_shown, [one.regret, *split, one.unsplit, one.exploration])])
-    if not found.elicited:
-        note = "inference and decision are one figure: the agent was not asked for its belief (mage eval --elicit)"
-        return [TextTable(["episode", "regret", "inference + decision", "exploration"], rows), note]
+def notes(parts: RegretParts) -> list[str]:
+    """Return the number of answers and what an answer cannot say."""
+    if not parts.elicited:
+        return ["inference and decision are one figure: the agent was not asked for its belief (mage eval --elicit)"]
+    invalid = f", {parts.answers - parts.valid} were invalid (not split)" if parts.valid < parts.answers else ""
+    if not parts.is_name:
+        return [f"{parts.valid} of {parts.answers} answers state probabilities{invalid}"]
     return [
-        TextTable(["episode", "regret", "inference", "decision", "not split", "exploration"], rows),
-        f"{found.right} of {found.answers} answers named the opponent that the agent faced, "
-        f"{found.answers - found.named} named none (not split)",
-        f"inference of the most likely opponent: {_shown(found.total.least)}; one name says less than a posterior",
+        f"{parts.right} of {parts.answers} answers named the opponent that the agent faced{invalid}",
+        "one name says less than a posterior, so what the best name costs counts as decision, not as inference",
     ]
 
 
-def _shown(one: Estimate) -> str:
-    return number(one.mean) if one.half is None else f"{number(one.mean)} ± {one.half:.4f}"
+def blocks(parts: RegretParts) -> list[Block]:
+    """Return the parts as a table and notes."""
+    columns = ["part", "all", *(f"episode {k}" for k in range(1, len(parts.episodes) + 1))]
+    return [TextTable(columns, part_rows(parts)), *notes(parts)]
+
+
+def format_estimate(value: Estimate | None, unit: float = 1.0) -> str:
+    """Return an estimate with its interval in a unit."""
+    if value is None:
+        return NOT_KNOWN
+    mean = number(value.mean / unit)
+    return mean if value.half is None else f"{mean} ± {value.half / unit:.4f}"

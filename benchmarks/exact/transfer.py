@@ -29,14 +29,14 @@ def command(
     """
     rules = game_with(game, game_kwargs or {})
     if not isinstance(rules, TableSeries):
-        raise ValueError(f"{rules.spec.name} is no series of tasks from a table. Use one such as Encounters.")
+        raise ValueError(f"{rules.title} is no series of tasks from a table. Use one such as Encounters.")
     spec = settings_of(game).opponent if pool is None else f"pool:{pool.removeprefix('pool:')}"
     gains = transfer(rules, spec)
     names = rules.names
     if as_json:
         print_json({one: dict(zip(names, row, strict=True)) for one, row in zip(names, gains, strict=True)})
         return
-    title = f"{rules.spec.name} against {spec}: gain in {rules.spec.unit}, in the task of the column after one episode"
+    title = f"{rules.title} against {spec}: gain in {rules.spec.unit}, in the task of the column after one episode"
     # Rounding may leave -0.0, which would be printed with its sign.
     cells = [[one, *(number(round(gain, 9) + 0.0) for gain in row)] for one, row in zip(names, gains, strict=True)]
     notes = ["of the task of the row, played for the sake of the column; exact"]

@@ -13,9 +13,7 @@ from benchmarks.evaluation.suites import Panel, Setting, named_panel, weights_of
 from benchmarks.evaluation.suites.paper import Suite, setting_for
 from benchmarks.evaluation.suites.released import SIZE
 from benchmarks.paper.stages import MODEL, PROMPTED, Stage
-from trainer.cli.arguments import parse_args
 from trainer.cli.estimate import most_steps, run_hours
-from trainer.cli.preflight import check
 from trainer.config.hardware import Hardware
 from trainer.config.model_shapes import shape_of
 from trainer.config.presets import PRESETS, prompt_limit, reply_limit
@@ -71,6 +69,10 @@ def cost_of(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, samp
 
 
 def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> StageCost:
+    # Imported here, because they need the extra `train`. The help, the results and an evaluation need none.
+    from trainer.cli.arguments import parse_args
+    from trainer.cli.preflight import check
+
     typed = parse_args(["--preset", stage.preset, "--hardware", machine.name])
     _, config, model = typed.parsed(RunSettings)
     needs, shape = check(config, model, machine), shape_of(str(model.model_name_or_path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ import typer
 
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.suites.suite_command import play_runs
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from benchmarks.paper.costs import MEAN_REPLY, Bound, StageCost, cost_of
 from benchmarks.paper.results import EVALUATIONS, cells_of, text_blocks
 from benchmarks.paper.stages import MODEL, NAMES, PROMPTED, TRIAL, Stage, check_name, stages_of, suite_of
@@ -112,7 +114,8 @@ def run_stage(table: str, stage: Stage, out: Path, options: PlayOptions, machine
         return
     run = stage.run(suite_of(table), out, agent, quick=machine is None)
     if run is None:
-        raise ValueError(f"{stage.panel} needs the original data, which are absent; mage list panels names the folder.")
+        absent = "needs the original data, which are absent; mage list panels names the folder."
+        raise ValueError(f"{stage.panel}: {stage.obstacle()}" if stage.obstacle() else f"{stage.panel} {absent}")
     # The same stage resumes.
     resumed = (out / EVALUATIONS / run.folder / RUN).exists()
     _, statuses = play_runs([run], out / EVALUATIONS, replace(options, resume=resumed))
@@ -146,14 +149,20 @@ def _print_plan(
 ) -> None:
     """Print the stages with their costs, the Slurm chain and the command of the server."""
     suite, sample = suite_of(table), QUICK_SAMPLE if quick else SAMPLE
-    costs = [cost_of(stage, suite, machine, mean_reply, sample) for stage in found]
+    costs: dict[int, StageCost] = {}
+    # A missing engine costs the rows of its game, not the plan.
+    missing = {stage.number: stage.obstacle() for stage in found}
+    for stage in found:
+        sys.stderr.write(f"[{stage.number}/{len(found)}] {stage.name}{': n/a' if missing[stage.number] else ''}\n")
+        if not missing[stage.number]:
+            costs[stage.number] = cost_of(stage, suite, machine, mean_reply, sample)
     if as_json:
-        print_json([_row_json(stage, cost) for stage, cost in zip(found, costs, strict=True)])
+        print_json([_row_json(stage, costs.get(stage.number), missing[stage.number]) for stage in found])
         return
     head = ["stage", "name", "after", "hours", "at most", "GPU hours", "at most", "disk", "calls", "tokens", "price"]
     rows = [
-        [str(stage.number), stage.name, ",".join(map(str, stage.after)), *_texts(cost, options)]
-        for stage, cost in zip(found, costs, strict=True)
+        [str(stage.number), stage.name, ",".join(map(str, stage.after)), *_texts(costs.get(stage.number), options)]
+        for stage in found
     ]
     trained = [stage for stage in found if not stage.panel]
     note = (
@@ -166,7 +175,8 @@ def _print_plan(
         note,
         "",
         TextTable(head, rows, text=(1, 2)),
-        f"Sum: {_sum_text(costs, options)}",
+        f"Sum: {_sum_text(list(costs.values()), options)}",
+        *(f"n/a, and not in the sum: {reason}" for reason in dict.fromkeys(filter(None, missing.values()))),
     ]
     print_report(blocks)
     # Not part of the report, which would wrap long commands.
@@ -175,12 +185,17 @@ def _print_plan(
     print("\n".join(slurm_chain(table, found, folder, machine)))
 
 
-def _row_json(stage: Stage, cost: StageCost) -> dict[str, Any]:
+def _row_json(stage: Stage, cost: StageCost | None, reason: str) -> dict[str, Any]:
+    row = {"stage": stage.number, "name": stage.name, "after": list(stage.after)}
+    if cost is None:
+        return {**row, "reason": reason}
     bounds = {name: value._asdict() if isinstance(value, Bound) else value for name, value in vars(cost).items()}
-    return {"stage": stage.number, "name": stage.name, "after": list(stage.after), **bounds}
+    return {**row, **bounds}
 
 
-def _texts(cost: StageCost, options: PlayOptions) -> list[str]:
+def _texts(cost: StageCost | None, options: PlayOptions) -> list[str]:
+    if cost is None:
+        return [NOT_KNOWN] * 8
     price = "" if options.price is None else f"{cost.price(options.price).typical:,.2f}"
     hours = [f"{value:.1f}" for value in cost.hours]
     gpu_hours = [f"{value * cost.devices:,.0f}" for value in cost.hours]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium as gym
+
 from benchmarks.evaluation.run.sampling import PAPER
 from benchmarks.evaluation.suites.panels import QUICK, named_panel
 from benchmarks.evaluation.suites.paper import SUITES, Suite
@@ -14,7 +16,8 @@ from benchmarks.evaluation.suites.rows import SuiteRow
 from benchmarks.evaluation.suites.suite_command import PlannedRun, planned, short_names
 from benchmarks.sweeps.ablation import panels_of
 from mage_envs.loading.arguments import nearest_name
-from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, ENVIRONMENTS
+from mage_envs.registry import explain_unavailable
+from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, ENVIRONMENTS, PRESETS
 
 MODEL = "llm:Qwen/Qwen3-4B@http://localhost:8000/v1"
 """Agent of the prompted methods: the paper's model behind a server on this machine."""
@@ -50,6 +53,13 @@ class Stage:
     def name(self) -> str:
         """Return the preset of a training, or panel and method of an evaluation."""
         return f"{self.panel}, {self.method}" if self.panel else self.preset
+
+    def obstacle(self) -> str:
+        """Return the reason why the stage's game cannot be made here, such as a missing engine, or an empty text."""
+        if self.panel:
+            return named_panel(self.panel).obstacle()
+        env_id: str = PRESETS[self.preset]["env_id"]
+        return explain_unavailable(gym.spec(env_id).kwargs["game_name"])
 
     def folder(self, out: Path) -> Path:
         """Return the folder of a training. The model of an evaluation is in that of its training."""

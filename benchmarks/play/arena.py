@@ -16,11 +16,12 @@ import numpy as np
 from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.exact.headroom_table import plays
 from benchmarks.play.end_table import EndTable, ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
-from mage_envs.registry import list_games, load_game, make_game, settings_of
+from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
 from mage_envs.text.parser import REMARK_LIMIT
+from mage_envs.tree import is_enumerable
 from mage_envs.web.application import (
     Asked,
     Facts,
@@ -36,7 +37,6 @@ from mage_envs.web.application import (
 from mage_envs.web.security import Tokens
 from mage_envs.web.visits import Visit, Visits
 from opponents import list_opponents, list_pools
-from opponents.exact.tree import is_enumerable
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -74,7 +74,8 @@ class PersonSitting:
         """
         self.game, self.opponent, self.episodes = game, opponent, episodes
         env_id = f"mage/{game}-Meta-v0"
-        env = gym.make(env_id, disable_env_checker=True, num_episodes=episodes, opponent=opponent)
+        options: dict[str, Any] = {"num_episodes": episodes, "hands_per_episode": HANDS, "opponent": opponent}
+        env = gym.make(env_id, disable_env_checker=True, **options)
         self.sitting = Sitting(env, Task(env_id, seed=seed), draws_boards=False)
         self.table: Future[EndTable] | None = None
         """Table at the end, as soon as it is being made."""
@@ -82,9 +83,10 @@ class PersonSitting:
 
 def games_to_play() -> tuple[str, ...]:
     """Return the games of two players that have registered pools and an enumerable tree."""
-    two = [name for name in list_games() if name != "OpenSpiel" and load_game(name).spec.players == 2]
-    pooled = [name for name in two if any(plays(pool, name) for pool in list_pools())]
-    return tuple(name for name in pooled if is_enumerable(make_game(name)))
+    pooled = [name for name in list_games() if any(plays(pool, name) for pool in list_pools())]
+    # A game whose engine is not installed costs its own entry, not the page.
+    games = {name: make_game(name) for name in pooled if name != "OpenSpiel" and not explain_unavailable(name)}
+    return tuple(name for name, game in games.items() if game.spec.players == 2 and is_enumerable(game))
 
 
 class ArenaViews:

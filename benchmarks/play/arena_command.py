@@ -12,7 +12,9 @@ import numpy as np
 import typer
 
 from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.options import EnvKwargsOption
 from benchmarks.play.arena import SOLVER, create_app
+from benchmarks.play.sitting import HANDS
 from benchmarks.play.watched import WatchedAgent
 from mage_envs.cli.commands import read_port
 from mage_envs.web.server import LocalSite
@@ -37,11 +39,16 @@ def command(
             metavar="ID", help="Environment of --watch (default: the model's own, else mage/KuhnPoker-Meta-v0)"
         ),
     ] = None,
+    env_kwargs: EnvKwargsOption = None,
     opponent: Annotated[
         str | None, typer.Option(metavar="NAME", help="Opponent or pool of --watch (default: the game's)")
     ] = None,
     episodes: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="Episodes of --watch (default: the model's own, else 3)")
+    ] = None,
+    hands: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help=f"Hands per episode of --watch (default: the model's own, else {HANDS})"),
     ] = None,
     host: Annotated[
         str,
@@ -62,10 +69,10 @@ def command(
 
     Example: mage arena --watch policy:bayes:kuhn/paper
     """
-    given = {"opponent": opponent, "num_episodes": episodes}
-    options = {name: value for name, value in given.items() if value is not None}
+    given = {"opponent": opponent, "num_episodes": episodes, "hands_per_episode": hands}
+    options = {**(env_kwargs or {}), **{name: value for name, value in given.items() if value is not None}}
     if watch is None and (options or env is not None):
-        raise ValueError("--env, --opponent and --episodes apply to --watch. Add --watch AGENT.")
+        raise ValueError("--env, --env-kwargs, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.")
     watched = None if watch is None else WatchedAgent(make_agent(watch), env, options, np.random.default_rng())
 
     def create(hosts: Collection[str], port: int) -> Flask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +14,14 @@ from benchmarks.evaluation.tables.layout import spread
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, way_text
 from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
 from benchmarks.exact.regret import report_of
+from benchmarks.play.remarks import MIN_HANDS, remarks, too_few
 from benchmarks.play.sitting import Sitting
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game, NotEnumerable
 from opponents import OpponentPool, as_pool
 from opponents.exact import BayesSolution, Meeting, NotExact, TooManyStates
 from opponents.exact.learner_hands import Floats
-from opponents.exact.regret import DecisionValues
+from opponents.exact.regret import DecisionValues, Rest
 from opponents.exact.single_hands import SingleHands
 
 Seats = tuple[tuple[int, ...], ...]
@@ -51,10 +53,13 @@ class ExactSetting:
         """Reason why there are no exact values."""
         self.values: DecisionValues | None = None
         """Values of decisions, for their regret."""
+        self._rest: DecisionValues | None = None
+        self._rest_length: tuple[int, int] | None = None
+        """Episodes and hands per episode of `_rest`."""
         self._hands: dict[int, SingleHands] = {}
         self._found: dict[Seats, ReferenceValues] = {}
         if game.spec.players != 2:
-            self.missing = f"{game.spec.name} has no opponent whose play could be known"
+            self.missing = f"{game.title} has no opponent whose play could be known"
         if self.missing:
             return
         try:
@@ -103,6 +108,30 @@ class ExactSetting:
             self.values, self.missing = None, str(error).rstrip(".")
             return None
 
+    def judge_rest(self, played: Sitting) -> JudgedMetaEpisode | None:
+        """Return the regret of the decisions so far by the rest of the meta-episode, for the sum of its episodes.
+
+        Returns None without exact values, also if there are too many states of belief.
+        """
+        length = played.episodes, played.hands
+        if self._rest_length != length:
+            self._rest_length, self._rest = length, None
+            with suppress(NotExact, NotEnumerable, TooManyStates):
+                rest = Rest(
+                    self.game,
+                    dict(self.pool),
+                    episodes=length[0],
+                    hands=length[1],
+                    alternate=played.alternates,
+                    limit=STATES,
+                )
+                self._rest = DecisionValues(self.game, dict(self.pool), rest)
+        try:
+            return None if self._rest is None else judge(self._rest, played.trajectory, played.seen)
+        except TooManyStates:
+            self._rest = None
+            return None
+
 
 class EndTable(NamedTuple):
     """The table, as cells."""
@@ -110,7 +139,9 @@ class EndTable(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     share: str
-    """Share of the way from blind to Bayes-optimal."""
+    """Share of the way from blind to Bayes-optimal; empty after too few hands."""
+    remarks: Sequence[str]
+    """Sentences in place of the share."""
     notes: Sequence[str]
 
     @property
@@ -120,14 +151,16 @@ class EndTable(NamedTuple):
 
     def blocks(self) -> list[Block]:
         """Return the table and the lines below it, for a terminal or a text file."""
-        return [TextTable(self.columns, self.rows), f"{self.share_name}: {self.share}", *self.notes]
+        verdict = [f"{self.share_name}: {self.share}"] if self.share else ["", *self.remarks, ""]
+        return [TextTable(self.columns, self.rows), *verdict, *self.notes]
 
 
 def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "you") -> EndTable:
     """Return the table of finished meta-episodes of one setting.
 
     The share is that of the studies of trained models: the luck-adjusted value of the last episode, between the exact
-    values of blind and of Bayes-optimal play. Here these are the values in the seats that were played.
+    values of blind and of Bayes-optimal play. Here these are the values in the seats that were played. After fewer than
+    `MIN_HANDS` hands there are sentences on single decisions in its place.
 
     Args:
         setting: Exact values.
@@ -145,7 +178,7 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         earned = [estimate([one.value / one.hands for one in results], seeds) for results in per_episode]
         unknown = [[name, *[NOT_KNOWN] * episodes] for name in ("blind", "Bayes-optimal", "known")]
         rows = [[player, *(spread(one, False) for one in earned)], *unknown]
-        return EndTable(columns, rows, NOT_KNOWN, [f"{NOT_KNOWN}: {setting.missing}.", single])
+        return EndTable(columns, rows, NOT_KNOWN, [], [f"{NOT_KNOWN}: {setting.missing}.", single])
     report = report_of(player, setting.game, judged, len(played), False, setting.pool, None)
     exact = [setting.references(tuple(episode.seats for episode in one.episodes)) for one in trajectories]
     blind, optimal, known = ([_or_none(x) for x in np.mean(values, axis=0)] for values in zip(*exact))
@@ -156,12 +189,18 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         ["luck-adjusted", *(spread(one, False) for one in adjusted)],
         *([name, *map(number, row)] for name, row in (("blind", blind), ("Bayes-optimal", optimal), ("known", known))),
     ]
-    notes = ["luck-adjusted: without the luck of cards and replies. The share counts this value.", single]
+    hands = sum(len(one.hands) for one in judged)
+    few = hands < MIN_HANDS
+    counts = "" if few else " The share counts this value."
+    notes = [f"luck-adjusted: without the luck of cards and replies.{counts}", single]
     if optimal[-1] is None:
         notes.append(f"{NOT_KNOWN}: the pool has too many states of belief.")
-    elif share is None:
+    if few:
+        texts = remarks(played[-1], judged[-1], setting.pool, player)
+        return EndTable(columns, rows, "", [*texts, too_few(hands)], notes)
+    if optimal[-1] is not None and share is None:
         notes.append(f"{NOT_KNOWN}: blind and Bayes-optimal play earn the same in the last episode.")
-    return EndTable(columns, rows, way_text(share), notes)
+    return EndTable(columns, rows, way_text(share), [], notes)
 
 
 def _or_none(value: float) -> float | None:

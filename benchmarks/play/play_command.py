@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import gymnasium as gym
@@ -11,7 +12,7 @@ import typer
 
 from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.view import PersonView
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, takes_arrows, wrapped
@@ -90,7 +91,12 @@ class _Options(NamedTuple):
 
 def command(
     env_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Environment id, as in mage/KuhnPoker-Meta-v0, my_games:mage/MyGame-v0")
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Environment id, as in mage/KuhnPoker-v0, my_games:mage/MyGame-v0, or a game, as in KuhnPoker or "
+            "OpenSpiel's kuhn_poker, whose meta-episodes are played",
+        ),
     ],
     opponent: Annotated[
         str | None,
@@ -105,7 +111,12 @@ def command(
         typer.Option(help="Your seat (default: the game's, else alternate)"),
     ] = None,
     options: Annotated[
-        str | None, typer.Option(metavar="JSON", help="""Options of the game, as in '{"game": "hex(board_size=4)"}'""")
+        Mapping[str, Any] | None,
+        typer.Option(
+            parser=partial(read_object, "--options", example='{"boxes": 1}'),
+            metavar="JSON",
+            help="""Options of the game, as in '{"boxes": 1}'""",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Seed of the first hand, to repeat it (default: random)")
@@ -113,7 +124,10 @@ def command(
     hands: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Number of hands to play (default: until you quit); in a meta-episode, per episode"
+            metavar="N",
+            min=1,
+            help=f"Number of hands to play (default: until you quit); in a meta-episode, per episode "
+            f"(default: {HANDS}, 1 alone)",
         ),
     ] = None,
     episodes: Annotated[
@@ -133,7 +147,7 @@ def command(
     chosen = _Options(
         opponent=opponent,
         seat=seat,
-        game=read_object("--options", options, '{"boxes": 1}'),
+        game=options or {},
         seed=int(np.random.default_rng().integers(2**31)) if seed is None else seed,
         hands=hands,
         episodes=episodes,
@@ -158,7 +172,8 @@ def command(
 def _play_meta_episodes(env_id: str, game_name: str, chosen: _Options) -> None:
     """Play meta-episodes until the user leaves, and print the table of all of them after each."""
     given: dict[str, Any] = {"seat": chosen.seat, "max_turns": chosen.max_turns, "opponent": chosen.opponent}
-    given |= {"num_episodes": chosen.episodes, "hands_per_episode": chosen.hands}
+    players = game_with(game_name, chosen.game).spec.players
+    given |= {"num_episodes": chosen.episodes, "hands_per_episode": chosen.hands or (HANDS if players > 1 else 1)}
     kwargs = {name: value for name, value in given.items() if value is not None}
     env = gym.make(env_id, disable_env_checker=True, **kwargs, **chosen.game)
     game = env.get_wrapper_attr("game")

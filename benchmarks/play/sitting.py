@@ -19,6 +19,9 @@ from trainer.rollout.env_pool import ResetCall
 from trainer.rollout.playing import MetaEpisodeRollout, RolloutSpec
 from wrappers.env_metadata import EnvMetadata
 
+HANDS = 3
+"""Hands per episode against an opponent, unless the player chooses another number: those of the demo."""
+
 
 class Sitting:
     """A meta-episode that advances by one answer at a time. It records the same trajectory as a rollout."""
@@ -39,10 +42,27 @@ class Sitting:
         """Person's notes by the number of the episode that they follow, from 1."""
         self.seen: list[SeenPrompt] = []
         """Data of each prompt, for the regret of the decisions."""
+        self.headings: list[tuple[str, str]] = []
+        """Title and first line of each prompt that was answered."""
         self.happened: list[str] = []
         """Texts on the last answer: what the opponent did, results of hands and episodes."""
         self._run = MetaEpisodeRollout(0, RolloutSpec(task))
         self._advance()
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes."""
+        return int(self._env.get_wrapper_attr("num_episodes"))
+
+    @property
+    def hands(self) -> int:
+        """Number of hands per episode."""
+        return self._metadata.hands
+
+    @property
+    def alternates(self) -> bool:
+        """True if the player's seat changes from hand to hand."""
+        return len(self._env.get_wrapper_attr("seats")) > 1
 
     @property
     def over(self) -> bool:
@@ -85,6 +105,7 @@ class Sitting:
 
     def answer(self, completion: Completion) -> None:
         """Play the whole reply of an agent. Raises RuntimeError if the agent failed."""
+        self.headings.append((self.heading, self.shown.partition("\n")[0]))
         self._run.on_completion(completion)
         if self._run.failed:
             raise RuntimeError(f"The agent failed: {self._run.failures[-1].reason}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.exact.regret import check_deals
 from benchmarks.play.end_table import EndTable, ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.remarks import LEAST_COST
+from benchmarks.play.sitting import HANDS, Sitting
 from mage_envs.core import Task
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import visible
@@ -31,6 +33,9 @@ class WatchedDecision(NamedTuple):
     posterior: tuple[tuple[str, float], ...] = ()
     """Probability of each opponent of the pool before the answer; empty without exact values."""
     regret: float | None = None
+    """Loss in the rest of the hand."""
+    learns: bool = False
+    """True if the loss in this hand pays, because of what the agent learns for later hands."""
 
 
 class AgentScene(NamedTuple):
@@ -62,7 +67,7 @@ class WatchedAgent:
         """
         own = agent.settings if isinstance(agent, SavedModelAgent) else None
         env_id = env_id or (own.env_id if own is not None and own.env_id else "mage/KuhnPoker-Meta-v0")
-        kwargs = {**(own.env_kwargs if own is not None else {}), **options}
+        kwargs = {**(own.env_kwargs if own is not None else {"hands_per_episode": HANDS}), **options}
         [self._env] = make_envs(env_id, kwargs)
         game = game_of(env_id, kwargs)
         if game.spec.players != 2:
@@ -114,18 +119,23 @@ class WatchedAgent:
     def _show(self) -> None:
         sitting = self._sitting
         judged = self._setting.judge(sitting) if self._decisions else None
+        whole = self._setting.judge_rest(sitting) if judged is not None else None
         # An invalid answer is no decision of the game, so it has neither a posterior nor a regret.
         exact = [] if judged is None else [pair for hand in judged.hands for pair in zip(hand.beliefs, hand.regrets)]
-        values = iter(exact)
+        far = [] if whole is None else [cost for hand in whole.hands for _, cost in zip(hand.beliefs, hand.regrets)]
+        values = zip_longest(exact, far)
         shown = []
         for one in self._decisions:
             if one.action and exact:
-                beliefs, regret = next(values)
-                one = one._replace(posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret)
+                (beliefs, regret), rest = next(values)
+                learns = rest is not None and regret - rest >= LEAST_COST
+                one = one._replace(posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret, learns=learns)
             shown.append(one)
+        game = self._setting.game
+        named = "" if game.title == game.spec.name else f", {game.title}"
         # The scene is replaced as a whole, so that readers need no lock.
         self.scene = AgentScene(
-            title=f"{self._agent.name} in {self._env_id}",
+            title=f"{self._agent.name} in {self._env_id}{named}",
             unit=sitting.spec.unit,
             decisions=tuple(reversed(shown)),
             happened=tuple(sitting.happened),

@@ -14,20 +14,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.agents import NO_MODEL, Agent, EndpointAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.exact.judged_play import folder_or_temporary, judged_run, scale_of_setting
+from benchmarks.exact.scale import ROUNDING
+from benchmarks.exact.stored_suites import restore_sources
 from benchmarks.records.about import about_run, identity_of, setting_of
 from benchmarks.records.identity import differences
 from benchmarks.records.lines import encoded
-from benchmarks.records.record_store import Records, Writer, reading
+from benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
 from benchmarks.records.schema import AttestationRecord
 from benchmarks.records.validate import problems
 from mage_envs.cli.commands import JsonOption, print_json
@@ -49,7 +52,6 @@ Z_99 = 2.576
 Z_95 = 1.96
 """Half width of a normal 99% and 95% interval in standard errors."""
 Method = Literal["executed", "challenged"]
-_NO_MODEL = ("policy", "scripted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +71,12 @@ class Attestation:
     """Number of executed meta-episodes that equal the records, byte for byte."""
     nonce: str | None = None
     """Random text of the verifier. With the root, it gives the seed of a challenge (`challenge_seed`)."""
+    measure: str | None = None
+    """What a challenge compares: `level` if decisions can be judged exactly, else `last episode`."""
     recorded: float | None = None
-    """Mean of the last episode in the records, for a challenge."""
+    """Mean of the measure in the records, for a challenge."""
     found: float | None = None
-    """Mean of the last episode in the challenge."""
+    """Mean of the measure in the challenge."""
     half: float | None = None
     """Half of the 99% interval of the difference of both means."""
 
@@ -83,7 +87,7 @@ class Attestation:
             return f"{name}: executed, {self.equal} of {self.meta_episodes} meta-episodes equal the records"
         verdict = "agrees with" if self.agreed else "contradicts"
         return (
-            f"{name}: challenged on {self.meta_episodes} new meta-episodes, last episode {self.found:.3f}, which "
+            f"{name}: challenged on {self.meta_episodes} new meta-episodes, {self.measure} {self.found:.3f}, which "
             f"{verdict} the recorded {self.recorded:.3f} (99% interval of the difference: ±{self.half:.3f})"
         )
 
@@ -117,7 +121,7 @@ def attest(
     with reading(folder):
         setting = setting_of(records.about)
         there = records.about["agent"]
-        if agent is None and parse(there["name"]).name not in _NO_MODEL:
+        if agent is None and parse(there["name"]).name not in NO_MODEL:
             raise ValueError(
                 f"{there['name']} is a model. Name your copy with --agent, as in model:FOLDER or llm:MODEL@URL."
             )
@@ -203,32 +207,64 @@ def challenged(records: Records, setting: Setting, player: Agent, out: Path | No
     seed = challenge_seed(root, nonce)
     panel = replace(setting.panel, seed=seed, rows_per_cell=rows, size=0, about="")
     new = Setting(panel, f"challenge of {root[:12]}", setting.env_kwargs)
-    writer = None if out is None else Writer(out / f"challenge-{root[:12]}", about_run(player, new), resume=False)
-    played = evaluate(
-        player,
-        new.tasks,
-        new.options,
-        on_step=progress_of(player.name),
-        on_finished=None if writer is None else writer.add,
-    )
-    if writer is not None:
+    with folder_or_temporary(None if out is None else out / f"challenge-{root[:12]}") as folder:
+        writer = Writer(folder, about_run(player, new), resume=False)
+        played = evaluate(player, new.tasks, new.options, on_step=progress_of(player.name), on_finished=writer.add)
         writer.close()
-    there, here = (_last(setting, trajectories) for trajectories in (records.trajectories(), played))
-    if there.half is None or here.half is None:
-        raise ValueError("Both the run and the challenge need an interval. Use more --rows.")
+        measure, (there, here) = _compared(records, setting, Records(folder), new)
     half = math.hypot(there.half, here.half) * Z_99 / Z_95
     return Attestation(
         root=root,
         fingerprint=records.about["fingerprint"],
         agent=records.about["agent"]["name"],
         method="challenged",
-        agreed=abs(there.mean - here.mean) <= half,
+        # A player without luck in its level has the same one in both, up to rounding.
+        agreed=abs(there.mean - here.mean) <= half + ROUNDING,
         meta_episodes=len(played),
         nonce=nonce,
+        measure=measure,
         recorded=there.mean,
         found=here.mean,
         half=half,
     )
+
+
+class Measured(NamedTuple):
+    """Mean of a measure, and half of its 95% interval."""
+
+    mean: float
+    half: float
+
+
+def _compared(records: Records, setting: Setting, made: Records, new: Setting) -> tuple[str, tuple[Measured, Measured]]:
+    """Return what is compared, and its mean in the records and in the challenge.
+
+    The level is luck-adjusted, so it tells players apart that raw values of a few episodes do not.
+
+    Raises:
+        ValueError: If one of them has no interval, or if meta-episodes failed in a judged setting.
+    """
+    scale = scale_of_setting(setting)
+    if scale is None:
+        found = [
+            estimate
+            for one, run in ((setting, records), (new, made))
+            if (estimate := _last(one, run.trajectories())).half is not None
+        ]
+        measured = [Measured(one.mean, one.half or 0.0) for one in found]
+    else:
+        levels = [judged_run(run, one, scale).level() for one, run in ((setting, records), (new, made))]
+        # The upper end has no allowance for slips that were not seen.
+        measured = [
+            Measured(level.mean, level.high - level.mean)
+            for level in levels
+            if level is not None and level.is_complete and level.high is not None
+        ]
+    if len(measured) < 2:
+        raise ValueError(
+            "Both the run and the challenge need an interval and no failures. Use more --rows, or --resume."
+        )
+    return "last episode" if scale is None else "level", (measured[0], measured[1])
 
 
 def _last(setting: Setting, trajectories: Sequence[Trajectory]) -> Estimate:
@@ -252,11 +288,18 @@ def _read(folder: Path) -> Iterator[Attestation]:
         yield Attestation(**told)
 
 
+def attested_folders(folder: Path) -> list[Path]:
+    """Return the runs of a folder or of a suite. The memories that runs of a suite copy are restored first."""
+    if (folder / SUITE).exists():
+        restore_sources(folder)
+    return run_folders(folder)
+
+
 # -- mage attest -----------------------------------------------------------------------------------------------
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs, from --out")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs or of suites, from --out")],
     agent: Annotated[
         str | None,
         typer.Option(metavar="AGENT", help="Your copy of the model: model:FOLDER, hf:MODEL or llm:MODEL@URL"),
@@ -279,8 +322,8 @@ def command(
     Example: mage attest runs/a --out attested
     """
     found = []
-    for run in runs:
-        found.append(attest(Path(run), agent, out=out, sample=sample, rows=rows))
+    for run in (folder for name in runs for folder in attested_folders(Path(name))):
+        found.append(attest(run, agent, out=out, sample=sample, rows=rows))
         if out is not None:
             write_json(out / f"{found[-1].root}.json", asdict(found[-1]), sort_keys=True)
         if not as_json:

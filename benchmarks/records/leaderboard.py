@@ -19,7 +19,7 @@ from benchmarks.evaluation.tables.markup import markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.records.about import setting_of
 from benchmarks.records.attest import Attestation, attestations_in
-from benchmarks.records.record_store import Records, read_about, read_suite, reading, run_folders
+from benchmarks.records.record_store import Records, read_suite, reading, run_folders
 from benchmarks.records.replay import replay
 from benchmarks.records.validate import problems, suite_problems
 from benchmarks.report.document import REPORT, static_page
@@ -164,9 +164,9 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
 
 
 def adaptation_rows(folders: Sequence[Path]) -> list[list[str]]:
-    """Return the scores of the suite `adapt` in those of the folders that hold it, the best first, below a header.
+    """Return the row of each suite `adapt` in those of the folders that hold one, the best first, below a header.
 
-    Raises ValueError if a suite is not valid.
+    Raises ValueError if a suite is not valid, not complete, or not of its cells.
     """
     rows = []
     for folder in folders:
@@ -174,25 +174,23 @@ def adaptation_rows(folders: Sequence[Path]) -> list[list[str]]:
         if suite.startswith("adapt"):
             if wrong := next(suite_problems(folder), None):
                 raise ValueError(f"{folder} is not valid: {wrong}")
-            rows.append(_adapted(folder, suite))
-    return [["suite", "agent", "result"], *(row for _, row in sorted(rows, key=lambda one: -one[0]))] if rows else []
+            rows.append(_adapted(folder))
+    header = ["suite", "agent", "level", "median", "own memory", "other's memory", "verdict"]
+    return [header, *(row for _, row in sorted(rows, key=lambda ranked: -ranked[0]))] if rows else []
 
 
-def _adapted(folder: Path, suite: str) -> tuple[float, list[str]]:
-    """Return the score of a stored suite and its row."""
+def _adapted(folder: Path) -> tuple[float, list[str]]:
+    """Return the rank key of a stored suite, which is its level or that of its worst completion, and its row."""
     # Imported here, because other pages need no exact values.
     from benchmarks.exact.adapt_table import AdaptResult
-    from benchmarks.exact.adaptation import stored_scores, suite_score
+    from benchmarks.exact.stored_suites import read_stored_suite
 
     with reading(folder):
-        scores = stored_scores(folder)
-        agents = sorted({read_about(one)["agent"]["name"] for one in run_folders(folder)})
-    # A reference plays each cell with another policy.
-    name = agents[0] if len(agents) == 1 else f"{len(agents)} policies"
-    planned = sum(cell.score is not None for cell in next(iter(scores.values())))
-    result = AdaptResult(suite, name, planned, scores)
-    score = suite_score(scores[result.main])
-    return -math.inf if score is None else score.mean, [suite, name, result.sentence()]
+        stored = read_stored_suite(folder)
+    result = AdaptResult.of(stored)
+    level = result.level()
+    unknown = level is None or level.unmet
+    return -math.inf if level is None or unknown else level.worst, [stored.suite, *result.row()]
 
 
 def _title(entry: Mapping[str, Any]) -> str:
@@ -226,8 +224,9 @@ def command(
     """
     statements = {} if attested is None else attestations_in(attested)
     if page is not None:
-        found = groups(runs, sample, statements)
+        # First, because it restores the memories that the runs with another's memory need.
         adapted = adaptation_rows([Path(name) for name in runs])
+        found = groups(runs, sample, statements)
         write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found, adapted=adapted))
         sys.stdout.write(f"{page}: {sum(len(one['roots']) for one in found)} runs in {len(found)} settings\n")
         return

@@ -134,6 +134,7 @@ class AttestationRecord(StrictRecord):
     meta_episodes: Count
     equal: Count | None
     nonce: str | None
+    measure: str | None
     recorded: int | FiniteFloat | None
     found: int | FiniteFloat | None
     half: int | FiniteFloat | None

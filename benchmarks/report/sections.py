@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from benchmarks.evaluation.scoring.scores import ScoreRow
 from benchmarks.evaluation.suites.paper import reported, reported_panel
-from benchmarks.evaluation.tables.sentence import adaptation_sentence
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from benchmarks.report.charts import Chart, Series, ViewFigures, figures, interval, paired, views
 from benchmarks.report.runs import Played, ReportedRun
@@ -38,18 +37,14 @@ def settings(runs: Sequence[ReportedRun]) -> list[SettingRuns]:
 
 
 def sentence(runs: Sequence[ReportedRun]) -> str:
-    """Return one sentence with the number of agents, meta-episodes, episodes and settings.
-
-    If there is a single run and it has exact values, a sentence on its adaptation precedes it.
-    """
+    """Return one sentence with the number of agents, meta-episodes, episodes and settings."""
     methods = list(dict.fromkeys(run.method for run in runs))
     played_at = settings(runs)
     agents = methods[0] if len(methods) == 1 else f"{len(methods)} agents"
     where = played_at[0].name if len(played_at) == 1 else f"{len(played_at)} settings"
     count = sum(len(run.played) for run in runs)
     episodes = sum(len(one.episodes) for run in runs for one in run.played)
-    head = adaptation_sentence(runs[0].summary) if len(runs) == 1 else ""
-    return f"{head} {agents} played {count:,} meta-episodes with {episodes:,} episodes in {where}.".strip()
+    return f"{agents} played {count:,} meta-episodes with {episodes:,} episodes in {where}."
 
 
 def duration(seconds: float) -> str:

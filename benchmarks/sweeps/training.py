@@ -8,8 +8,9 @@ from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import measure, setting_from
+from benchmarks.evaluation.run.eval_command import setting_from
 from benchmarks.evaluation.run.in_training import score_of
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.suites.panels import named_panel
 from benchmarks.records.record_store import RUN
@@ -84,11 +85,11 @@ def done(out: Path, run: SweepRun) -> Measures | None:
 def evaluated(folder: Path, panels: Sequence[str]) -> Measures:
     """Return the headline scores of a saved model on panels, and the draws if there are any.
 
-    A panel whose data are absent has none. The runs are kept below the model's folder.
+    A panel whose data or engine are absent has none. The runs are kept below the model's folder.
     """
     found: Measures = {}
     for name in panels:
-        if named_panel(name).missing():
+        if named_panel(name).missing() or named_panel(name).obstacle():
             continue
         agent, out = make_agent(str(folder)), folder / "evaluations" / name
         options = EvalOptions(panel=name, out=out, resume=(out / RUN).exists(), baselines=False)

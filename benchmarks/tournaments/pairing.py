@@ -16,9 +16,10 @@ from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Asking, Hand, OpponentFailure, Reply, Seat, Table
 from mage_envs.processes import CallTimeout, Watchdog
 from mage_envs.random.streams import Streams
+from mage_envs.tree import is_enumerable
 from opponents import make_opponent
 from opponents.exact import policy_value
-from opponents.exact.tree import AtEpisode, is_enumerable, is_exact
+from opponents.exact.tree import AtEpisode, is_exact
 
 T = TypeVar("T")
 

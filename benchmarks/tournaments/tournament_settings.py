@@ -64,7 +64,7 @@ class Settings:
         game = game_with(self.game, self.game_kwargs)
         if game.spec.players != 2:
             players = "one player" if game.spec.players == 1 else f"{game.spec.players} players"
-            raise ValueError(f"A tournament requires a two-player game, and {game.spec.name} has {players}.")
+            raise ValueError(f"A tournament requires a two-player game, and {game.title} has {players}.")
         return game
 
     def check(self) -> None:

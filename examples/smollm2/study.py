@@ -17,7 +17,8 @@ from typing import Any
 
 from benchmarks.evaluation.run.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.eval_command import measure, setting_from
+from benchmarks.evaluation.run.eval_command import setting_from
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.tables.summary_table import number

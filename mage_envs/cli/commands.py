@@ -28,12 +28,16 @@ from mage_envs.cli import progress
 from mage_envs.cli.json_options import read_object
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.extras import describe_missing
 from mage_envs.processes.call_outcomes import TRACEBACK
+from mage_envs.registry import find_env
 from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
 
 MODULE_PREFIXED = ("env", "env_id", "game")
 """Parameters whose value may name a module before a colon."""
+ENV_OPTIONS = ("env_kwargs", "options")
+"""Parameters with the options of the environment that `env` or `env_id` names."""
 LAST_PORT = 65_535
 ENDED_BY_A_PIPE = 141
 """Exit status of a program if the reader of its output is gone: 128 plus the number of SIGPIPE."""
@@ -118,6 +122,7 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
             for name in MODULE_PREFIXED:
                 if values.get(name) is not None:
                     values[name] = imports.without_module(values[name])
+            _resolve_env(values)
             for name, kind in groups.items():
                 values[name] = kind(**{one.name: values.pop(one.name) for one in _fields_of(kind)})
             with progress.shown():
@@ -129,6 +134,17 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
         __signature__=inspect.Signature(parameters), __annotations__={one.name: one.annotation for one in parameters}
     )
     return run
+
+
+def _resolve_env(values: dict[str, Any]) -> None:
+    """Replace the name of a game in place of an environment's id by the id, and add the options that it stands for."""
+    for name in ("env", "env_id"):
+        if values.get(name) is None:
+            continue
+        values[name], own = find_env(values[name])
+        for option in ENV_OPTIONS:
+            if own and option in values:
+                values[option] = {**own, **(values[option] or {})}
 
 
 def read_port(text: str) -> int:
@@ -219,6 +235,8 @@ def describe_error(error: Exception) -> str:
     """Return the message of an error. An error of the operating system gets its path and a remedy."""
     if isinstance(error, gym.error.UnregisteredEnv):
         return f"{error} mage list prints all ids."
+    if isinstance(error, ImportError):
+        return describe_missing(error)
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = error.strerror or f"error {error.errno} of the system"

@@ -6,12 +6,14 @@ They load no engine and start no process. They may write the index of official A
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld.data import FOLDERS, VARIABLE, data_root, split_folder, tally
+from mage_envs.games.alfworld.errors import UNSUPPORTED_PYTHON
 from mage_envs.games.alfworld.index import read_index
 from mage_envs.games.alfworld.maker import GAMES_PER_TASK
 from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
@@ -20,7 +22,10 @@ BOXOBAN = "BOXOBAN_LEVELS"
 
 
 def _alfworld() -> Iterator[tuple[str, str]]:
-    yield "alfworld", _version("alfworld", 'not installed; pip install "mage-envs[alfworld]" brings it')
+    remedy = 'pip install "mage-envs[alfworld]" brings it'
+    if sys.version_info >= UNSUPPORTED_PYTHON:
+        remedy = "its engine requires Python 3.11 or 3.12"
+    yield "alfworld", _version("alfworld", f"not installed; {remedy}")
     # Versions come from the packages' metadata, because importing the engine would load it.
     engine = ("textworld", "fast-downward-textworld")
     yield "  engine", ", ".join(f"{package} {_version(package, 'missing')}" for package in engine)

@@ -86,7 +86,10 @@ def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file, or the list of a folder's files, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    # Windows cannot open a folder, and flushes only what may be written.
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

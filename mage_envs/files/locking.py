@@ -1,16 +1,32 @@
-"""`FolderLock`: one process at a time writes into a folder."""
+"""`FolderLock` and `file_lock`: one process at a time writes into a folder. Both use `lock_file`."""
 
 from __future__ import annotations
 
+import importlib
 import os
-import sys
-from contextlib import suppress
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-if sys.platform != "win32":
-    import fcntl
+
+def _module(name: str) -> Any:
+    """Return a module, or None if this system lacks it."""
+    return importlib.import_module(name) if find_spec(name) else None
+
+
+# By name, because a type checker knows the modules of one system only.
+_FCNTL = _module("fcntl")
+_MSVCRT = _module("msvcrt")
+LOCKED_BYTE = 1 << 30
+"""Position of the byte that is locked on Windows. No other process could read a locked part of the text."""
+RETRY_S = 0.05
+"""Pause in seconds between two tries to lock a file."""
 
 LOCK = ".lock"
 """Name of the file that holds the process id of a folder's writer."""
@@ -20,11 +36,51 @@ class FolderInUse(OSError):
     """Error if another process writes into the folder."""
 
 
+def lock_file(file: int) -> bool:
+    """Lock an open file for this process, until the file is closed. Return False if another process holds the lock.
+
+    POSIX systems have record locks and Windows has locks of byte ranges. The system drops either if the process dies.
+    A system with neither (WebAssembly) has one process, so nothing is locked.
+    """
+    try:
+        if _FCNTL is not None:
+            _FCNTL.lockf(file, _FCNTL.LOCK_EX | _FCNTL.LOCK_NB)
+        elif _MSVCRT is not None:
+            # Windows locks from the current position.
+            position = os.lseek(file, 0, os.SEEK_CUR)
+            os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
+            try:
+                _MSVCRT.locking(file, _MSVCRT.LK_NBLCK, 1)
+            finally:
+                os.lseek(file, position, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):
+        # POSIX allows both EAGAIN and EACCES for a lock that another process holds. Windows has EACCES.
+        return False
+    return True
+
+
+_THREADS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+"""A lock per file for the threads of this process, because `lock_file` separates processes only."""
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is created if needed. Wait until it is free."""
+    with _THREADS[path.absolute()]:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            while not lock_file(file):
+                time.sleep(RETRY_S)
+            yield
+        finally:
+            os.close(file)
+
+
 class FolderLock:
     """A lock on a folder, held by this process until `release` or until the process ends in any way.
 
     The system drops the lock of a killed process, so that a file that is left behind never blocks. The lock belongs to
-    the process (POSIX record locks): child processes do not inherit it. On Windows nothing is locked.
+    the process: child processes do not inherit it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,16 +119,11 @@ class FolderLock:
         self.release()
 
     def _lock(self, folder: Path) -> None:
-        if sys.platform == "win32":
-            return
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            # POSIX allows both EAGAIN and EACCES for a lock that another process holds.
+        if not lock_file(self._file):
             holder = os.read(self._file, 100).decode(errors="replace").strip() or "unknown"
             raise FolderInUse(
                 f"{folder} is in use by process {holder}, which writes there. Wait until it ends, or stop it."
-            ) from None
+            )
 
     def _is_there(self) -> bool:
         try:

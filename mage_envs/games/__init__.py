@@ -4,7 +4,7 @@ To add a game, write its module with `SETTINGS`, a module of `opponents.games` t
 split, and its tests. Then add the line and run `python -m dev.doc_tables`. All lists of games follow from that.
 """
 
-from mage_envs.registry import DEFAULTS, register_game
+from mage_envs.registry import register_game
 
 
 def register_games() -> None:
@@ -25,7 +25,7 @@ def register_games() -> None:
     _register("LiarsDice", "openspiel.registered", settings="", liars="games.liars_dice")
     _register("Negotiation", "openspiel.registered", settings="NEGOTIATION", negotiation="games.negotiation")
     _register("Breakthrough", "openspiel.registered", settings="")
-    _register("OpenSpiel", "openspiel", settings="")
+    _register("OpenSpiel", "openspiel", settings="", finder="openspiel.loading:options_of")
     _register("SokobanControls", "sokoban.controls", controls="games.sokoban_controls")
     _register("ALFWorldHouse", "alfworld_house", house="games.alfworld_house")
     _register("WebShopCustomer", "webshop_customer.shopping", customer="games.webshop_customer")
@@ -34,19 +34,21 @@ def register_games() -> None:
     _register("ALFWorld", "alfworld", alfworld="solo")
 
 
-def _register(name: str, module: str, settings: str = "SETTINGS", **opponents: str) -> None:
+def _register(name: str, module: str, settings: str = "SETTINGS", finder: str = "", **opponents: str) -> None:
     """Register one game.
 
     Args:
         name: Name of the game and of its class.
         module: Module of the class in this package.
         settings: Name of the game's settings in that module; empty for the default settings.
+        finder: Function in this package that finds the game's options for other names; empty if there is none.
         opponents: Prefix of the opponents' names, with the module in `opponents` that registers them.
     """
     path = f"mage_envs.games.{module}"
     register_game(
         name,
         f"{path}:{name}",
-        settings=f"{path}:{settings}" if settings else DEFAULTS,
+        settings=f"{path}:{settings}" if settings else None,
         opponents={prefix: f"opponents.{folder}" for prefix, folder in opponents.items()},
+        finder=f"mage_envs.games.{finder}" if finder else "",
     )

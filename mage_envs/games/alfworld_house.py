@@ -14,6 +14,7 @@ from mage_envs.games.alfworld.data import GameSource, NoGames
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.game import ALFWorld, ALFWorldState, source_of
 from mage_envs.games.alfworld.houses import FACTS, HOUSES, LONGEST, PARTS, TASKS, House, HouseTask, houses
+from mage_envs.games.alfworld.packages import check_engine
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.loading.options import check_positive
 from mage_envs.related import Related
@@ -112,6 +113,7 @@ class ALFWorldHouse(Related):
         self.spec = _spec(LONGEST + slack if turns is None else turns)
         # Raises here, before anything is played, if the data or a package is missing.
         self._sources()
+        check_engine()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the options. The copy makes the houses again."""

@@ -159,6 +159,7 @@ def _facts(terms: Terms) -> GameSpec:
             "points as you can, by your own values."
         ),
         unit="points",
+        general_sum=True,
         min_return=0.0,
         max_return=10.0,
         # The players alternate, so a player acts at most (offers + 2) // 2 times. An illegal action also uses a turn,

@@ -87,6 +87,7 @@ def _facts(rounds: int) -> GameSpec:
             "can."
         ),
         unit="catches per round",
+        general_sum=True,
         min_return=0.0,
         # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * rounds,

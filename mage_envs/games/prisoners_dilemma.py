@@ -126,6 +126,7 @@ def _facts(stage: Dilemma, noise: float) -> GameSpec:
         name="PrisonersDilemma",
         rules=rules,
         unit="points per round",
+        general_sum=True,
         min_return=float(min(points)),
         max_return=float(max(points)),
         # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.

@@ -157,6 +157,7 @@ def _facts(offers: int, pie: int) -> GameSpec:
             "matter."
         ),
         unit="pies",
+        general_sum=True,
         min_return=0.0,
         max_return=1.0,
         perfect_information=True,

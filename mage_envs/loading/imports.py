@@ -91,12 +91,35 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
         try:
             import_module(name)
         except ModuleNotFoundError as error:
+            _check_found(name, named_by)
             # The missing module may be this one (or its parent package), or one that it imports.
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise ImportError(f"{named_by}: {name!r} imports {error.name!r}, which is not installed.") from error
             raise NoSuchModule(f"{named_by}: no module {error.name!r} was found. Searched: {searched()}.") from error
+        _check_found(name, named_by)
         if name not in _IMPORTED:
             _IMPORTED.append(name)
+
+
+def _check_found(name: str, named_by: str) -> None:
+    """Raise ImportError if a module that is searched first hides the user's file, or if `name` is a package of ours."""
+    package = name.partition(".")[0]
+    module = sys.modules.get(name) or sys.modules.get(package)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return
+    # The current folder is searched last. A file in it can have the name of an installed package.
+    own = _files_of(name) if os.getcwd() in sys.path or "" in sys.path else []
+    if own and all(Path(file).resolve() != path.resolve() for path in own):
+        raise ImportError(f"{named_by}: {file} hides your {own[0]}, because both are called {package!r}. Rename yours.")
+    if name in siblings.NAMES and Path(file).resolve().is_relative_to(siblings.ROOT):
+        raise ImportError(f"{named_by}: {name!r} is a package of mage-envs itself. Pass a module of your own.")
+
+
+def _files_of(name: str) -> list[Path]:
+    """Return the files in the current folder that can define a module."""
+    path = Path.cwd().joinpath(*name.split("."))
+    return [file for file in (path / "__init__.py", path.with_name(f"{path.name}.py")) if file.is_file()]
 
 
 def _imported_by_user(name: str) -> bool:

@@ -3,7 +3,8 @@
     [project.entry-points."mage_envs.opponents"]
     my-package = "my_package.opponents"
 
-A plug-in is imported when a name is not found, or when all names are listed.
+A plug-in is imported when a name is not found, or when all names are listed. The name of a game is known before its
+module is imported, see `mage_envs.registry.load_plugins`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def announced(group: str) -> tuple[EntryPoint, ...]:
 
 
 def load_announced(kind: str) -> None:
-    """Import every module of the group `mage_envs.<kind>` once; `kind` is `opponents` or `memories`.
+    """Import every module of the group `mage_envs.<kind>` once; `kind` is `games`, `opponents` or `memories`.
 
     If an import fails, a warning names its package.
     """
@@ -35,9 +36,14 @@ def load_announced(kind: str) -> None:
             entry.load()
         except Exception as error:
             # A module of another package may raise anything, and must not stop this process.
-            package = entry.dist.name if entry.dist is not None else entry.module
-            warnings.warn(
-                f"{kind.capitalize()} of package {package!r} ({entry.value}) could not be loaded: "
-                f"{type(error).__name__}: {error}. Update or uninstall it.",
-                stacklevel=3,
-            )
+            warn_of(entry, kind.capitalize(), error)
+
+
+def warn_of(entry: EntryPoint, noun: str, error: Exception) -> None:
+    """Warn that `noun` of another package could not be loaded."""
+    package = entry.dist.name if entry.dist is not None else entry.module
+    warnings.warn(
+        f"{noun} of package {package!r} ({entry.value}) could not be loaded: "
+        f"{type(error).__name__}: {error}. Update or uninstall it.",
+        stacklevel=4,
+    )

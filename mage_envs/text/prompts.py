@@ -180,6 +180,8 @@ class BeliefView(NamedTuple):
     """True if the chat already shows the rest."""
     previous: EpisodeRecord | None = None
     """The previous episode, if the chat does not state its end yet."""
+    one_name: bool = False
+    """True to ask for one opponent, False for the probability of each."""
 
 
 class PromptStyle(Protocol):
@@ -263,7 +265,7 @@ class AsksBelief(Protocol):
     """A style with words for the question which of the named opponents the learner faces."""
 
     belief_tag: str
-    """Tag around the number or the name of an opponent in a reply."""
+    """Tag around the probabilities, or the number or the name of an opponent, in a reply."""
 
     def ask_belief(self, view: BeliefView) -> str:
         """Return the complete prompt for the question, or the next message of a conversation."""
@@ -371,10 +373,19 @@ class Sentences(ABC):
             parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
         listed = "\n".join(f"{number}. {name}" for number, name in enumerate(view.names, start=1))
         asked = "is true in all episodes" if view.frame.spec.series else "is your opponent"
+        tag = self.belief_tag
+        if view.one_name:
+            question = f"Which of these {asked}?"
+            answer = f"one number inside tags, like this: <{tag}>1</{tag}>"
+        else:
+            question = f"How likely is it that each of these {asked}?"
+            answer = (
+                "their probabilities as one line of JSON inside tags. They add up to 1, and a number that is left out "
+                f'has probability 0. Like this: <{tag}>{{"1": 0.7, "2": 0.3}}</{tag}>'
+            )
         parts.append(
-            f"# Question\nEpisode {view.episode} of {view.frame.num_episodes} is over. Which of these {asked}?\n"
-            f"{listed}\n\nThink first if you like. End your reply with one number inside tags, like this: "
-            f"<{self.belief_tag}>1</{self.belief_tag}>"
+            f"# Question\nEpisode {view.episode} of {view.frame.num_episodes} is over. {question}\n"
+            f"{listed}\n\nThink first if you like. End your reply with {answer}"
         )
         return "\n\n".join(parts)
 

@@ -33,7 +33,7 @@ class BayesPolicy:
         pool: PoolSpec,
         episodes: int = 3,
         hands: int = 1,
-        credit: Credit = "last",
+        credit: Credit = "sum",
         alternate: bool = True,
     ) -> None:
         """Initialize the policy; the problem is solved at the first turn.
@@ -99,14 +99,14 @@ class BayesPolicy:
             return
         self._hand, self._state, self._said = self._hand + 1, state, []
 
-    def name_opponent(self) -> str:
-        """Return the most likely opponent given the hands so far, the first if several are equally likely."""
+    def report_belief(self) -> dict[str, float]:
+        """Return the posterior probability of each opponent given the hands so far."""
         pool = self._problem.pool
         belief = np.array(pool.weights)
         if self._solution is not None:
             belief = self._solution.meeting.stages[self._hand].beliefs[:, self._state]
         # In a series of tasks, each opponent has several entries: one for each order of the tasks.
-        return str(pool.entries[int(belief.reshape(len(pool), -1).sum(axis=1).argmax())])
+        return dict(zip(map(str, pool.entries), belief.reshape(len(pool), -1).sum(axis=1).tolist(), strict=True))
 
     def _solved(self, turn: Turn) -> BayesSolution:
         if self._seat0 is None:
@@ -191,9 +191,9 @@ class BlindPolicy:
         """Return probability 1 for the one action."""
         return self._policy(turn).distribution(turn)
 
-    def name_opponent(self) -> str:
-        """Return the opponent with the largest prior probability."""
-        return str(self._pool.entries[int(np.argmax(self._pool.weights))])
+    def report_belief(self) -> dict[str, float]:
+        """Return the prior probability of each opponent, because the policy remembers nothing."""
+        return dict(zip(map(str, self._pool.entries), self._pool.weights, strict=True))
 
     def _policy(self, turn: Turn) -> ExactPolicy:
         key = seat, episode = turn.player, turn.episode if self._changes else 0
@@ -203,13 +203,11 @@ class BlindPolicy:
         return self._policies[key]
 
 
-def bayes(
-    game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = ""
-) -> BayesPolicy:
+def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "sum", seat: str = "") -> BayesPolicy:
     """Return the optimal learner for a registered pool.
 
-    `bayes:kuhn/demo,3,3` maximises the last of 3 episodes of 3 hands. `bayes:kuhn/demo,3,3,sum` maximises the sum over
-    all episodes, `bayes:kuhn/demo,3,3,mage` their differential credit.
+    `bayes:kuhn/demo,3,3` maximises the sum over 3 episodes of 3 hands. `bayes:kuhn/demo,3,3,last` maximises the last
+    episode, `bayes:kuhn/demo,3,3,mage` the differential credit of all.
 
     Args:
         game: Game that is played.

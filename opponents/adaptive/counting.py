@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Turn
+from mage_envs.tree import Node, roots_of
 from opponents.exact import best_response
-from opponents.exact.tree import Node, roots_of
 from opponents.tabular import RulePolicy
 
 Counts = Mapping[str, Mapping[str, float]]

@@ -18,6 +18,9 @@ class KnownPolicy:
     def __init__(self, game: Game, pool: OpponentPool) -> None:
         self._game = game
         self._names = [str(entry) for entry in pool.entries]
+        self._prior = dict(zip(self._names, pool.weights, strict=True))
+        self._met: str | None = None
+        """Opponent that the policy expected in its last turn."""
         self._responses: dict[tuple[str, int], ExactPolicy] = {}
         """Best responses by the opponent's name and the own seat."""
         # Raises NotEnumerable now instead of at the first turn.
@@ -32,7 +35,12 @@ class KnownPolicy:
                 f"This policy reads the opponent from Turn.opponent, got {turn.opponent!r}. Use reveal_opponent=True "
                 f"and one of: {', '.join(self._names)}."
             )
-        return self._response(self._expected(turn.opponent), turn.player).act(turn)
+        self._met = self._expected(turn.opponent)
+        return self._response(self._met, turn.player).act(turn)
+
+    def report_belief(self) -> dict[str, float]:
+        """Return certainty of the opponent that the policy expects, before its first turn the prior."""
+        return self._prior if self._met is None else {name: float(name == self._met) for name in self._names}
 
     def _expected(self, name: str) -> str:
         """Return the opponent that the policy expects if it plays against `name`."""

@@ -16,18 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy
-from opponents.exact.tree import (
-    Node,
-    Objective,
-    Payoff,
-    check_seat,
-    exact_policy,
-    in_episode,
-    order_of,
-    payoff_of,
-    roots_of,
-    uncollected,
-)
+from mage_envs.tree import Node, tree_of, uncollected
+from opponents.exact.tree import Objective, Payoff, check_seat, exact_policy, in_episode, payoff_of
 from opponents.pools import PoolSpec, as_pool
 from opponents.tabular import TabularPolicy
 
@@ -107,14 +97,13 @@ def respond(
     """
     check_seat(game, seat)
     payoff = payoff_of(objective)
-    roots = roots_of(game)
-    order, shared = order_of(roots)
+    roots, order, is_shared = tree_of(game)
     # Several orders of moves lead to a shared position. The order is evidence if information is hidden or if there are
     # several opponents. With one opponent and perfect information it is not.
-    if shared:
+    if is_shared:
         if not game.spec.perfect_information:
             raise ValueError(
-                f"{game.spec.name} shares positions although it has hidden information; exact values require a tree."
+                f"{game.title} shares positions although it has hidden information; exact values require a tree."
             )
         if len(opponents) > 1:
             # Imported here, because games with hidden information never need it.

@@ -1,16 +1,26 @@
-"""Regret of a meta-episode in parts that add up: inference, decision and exploration.
+"""Regret of a meta-episode in parts that add up: inference, exploration and decision.
 
-All values are those of the exact posterior over the pool. At each decision:
+The player states its belief between two episodes: the probability of each opponent, or the name of one. Bayes' rule
+updates the stated belief by the hands and moves of the next episode, about which no question is asked. At each
+decision, four actions follow each other:
 
-* regret: loss of the played action against the optimal play of the rest of the meta-episode;
-* exploration: this regret less the regret by the rest of the hand alone;
-* inference: loss, by the rest of the hand, of the best action if the opponent is the one that the player named;
-* decision: the rest, that is, the loss of the played action against that best action. It is negative if the player
-  played better than its own belief.
+* the best one: by the rest of the meta-episode under the exact posterior over the pool;
+* the planned one: by the rest of the meta-episode under the player's own belief;
+* the prudent one: by the rest of the hand under its own belief, among the actions that leave at least as much value
+  for later hands as the played one;
+* the played one.
 
-The player names one opponent between two episodes, and the answer counts for the whole next episode. Before its first
-answer, and after moves in the same hand that the named opponent never makes, the posterior itself counts as its belief.
-A named opponent says less than a posterior. `least` is the inference of the most likely opponent.
+All of them are priced by the rest of the meta-episode under the exact posterior. Inference is what the planned action
+loses to the best one, exploration what the prudent one loses to the planned one, and decision what the played one loses
+to the prudent one. So exploration and decision are 0 if the player plays best under its own belief, decision is also 0
+if it weighs information wrongly and plays well otherwise, and inference is 0 if its belief is the posterior. With an
+own belief that differs from the posterior, exploration and decision may be negative: the player then played better than
+its belief. The gap between reported belief and acts is priced under the own belief itself, so it is at least 0.
+
+Before the first answer, and after evidence that the own belief excludes, the posterior counts as the own belief. The
+same holds for the name of the most likely opponent. The name of another one counts as certainty. As one name says less
+than a posterior, the least loss of inference that a name can have, with the name of the most likely opponent, then
+counts as decision.
 """
 
 from __future__ import annotations
@@ -21,17 +31,21 @@ from typing import NamedTuple
 import numpy as np
 
 from opponents.exact.learner_hands import Floats
-from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand
+from opponents.exact.regret import DecisionValues, PlayedHand
 
 _TIE = 1e-9
-"""Difference below which two actions are equally good under the player's belief."""
+"""Relative difference below which two actions are equally good under the player's belief."""
+
+ActionValues = Mapping[str, float]
 
 
 class OwnBelief(NamedTuple):
-    """The player's belief in the hands of an episode."""
+    """The player's answer before an episode."""
 
-    opponent: int | None = None
-    """Index in the pool, or None if no answer names an opponent."""
+    probabilities: Sequence[float] | None = None
+    """Probability of each opponent of the pool, or None if the answer states none."""
+    is_name: bool = False
+    """True if the answer is the name of one opponent."""
     asked: bool = True
     """False if the player has not been asked: then the posterior counts as its belief."""
 
@@ -42,85 +56,186 @@ class DecisionParts(NamedTuple):
     regret: float
     exploration: float
     inference: float | None
-    """None if the player was asked and named no opponent, as `decision` and `least`."""
+    """None if the player was asked and stated no belief, as `decision` and `gap`."""
     decision: float | None
-    least: float | None
-    """Inference of the opponent that was most likely before the episode."""
+    gap: float | None
+    """Loss of the played action against the planned one under the own belief: the gap between belief and acts."""
+
+
+class HandParts(NamedTuple):
+    """The parts of a hand's decisions. A hand that ended outside of the rules has one more entry."""
+
+    posterior: tuple[float, ...]
+    """Probability of each opponent before the hand."""
+    decisions: Sequence[DecisionParts]
+
+
+class _ActionParts(NamedTuple):
+    """Losses of one action, as in `DecisionParts`."""
+
+    inference: float
+    exploration: float
+    decision: float
+    gap: float
 
 
 def decompose(
-    hand: DecisionValues, meta: DecisionValues, played: Sequence[PlayedHand], named: Sequence[OwnBelief]
-) -> list[list[DecisionParts]]:
-    """Return the parts of each decision of a finished meta-episode, one list per hand.
-
-    A hand that ended outside of the rules has one more entry.
+    hand: DecisionValues, meta: DecisionValues, played: Sequence[PlayedHand], answers: Sequence[OwnBelief]
+) -> list[HandParts]:
+    """Return the parts of each decision of a finished meta-episode, one entry per hand.
 
     Args:
         hand: Values of decisions by the rest of the hand, of the game and the pool of `meta`.
         meta: Values of decisions by the rest of the meta-episode, with the credit `sum`.
         played: Hands in the order of play.
-        named: Belief in each hand.
+        answers: The player's answer before the episode of each hand.
 
     Raises ValueError and TooManyStates as `DecisionValues.judge`.
     """
-    found, episode, likely = list[list[DecisionParts]](), -1, 0
-    for one, alone, whole, own in zip(played, hand.judge(played), meta.judge(played), named, strict=True):
-        before = np.array(alone.before)
-        if one.episode != episode:
-            # A series has several entries per opponent, one for each order of its tasks.
-            episode, likely = one.episode, int(before.reshape(meta.opponents, -1).sum(axis=1).argmax())
-        own_values, likely_values = (
-            [None] * len(one.choices) if index is None else _values(hand, one, before, index, meta.opponents)
-            for index in (own.opponent, likely)
-        )
-        unknown = own.asked and own.opponent is None
-        parts = list[DecisionParts]()
-        for place, (near, far) in enumerate(zip(alone.regrets, whole.regrets, strict=True)):
-            inference = least = 0.0
-            # An ending outside of the rules has no choice, and is no error of inference.
-            if own.opponent is not None and place < len(one.choices):
-                inference = _lost(alone, place, one.choices[place], own_values[place])
-                least = _lost(alone, place, one.choices[place], likely_values[place])
-            parts.append(
+    rows, beliefs, episode = list[HandParts](), _EpisodeBeliefs(meta), -1
+    for turn, near, far, answer in zip(played, hand.judge(played), meta.judge(played), answers, strict=True):
+        before = np.array(near.before)
+        if turn.episode != episode:
+            episode = turn.episode
+            beliefs.begin(before, answer)
+        own = _own_values(hand, meta, turn, beliefs.own)
+        likely = _own_values(hand, meta, turn, beliefs.likely)
+        exact = [_OwnValues(*values) for values in zip(near.values, far.values, strict=True)]
+        unknown = answer.asked and answer.probabilities is None
+        decisions = list[DecisionParts]()
+        for index, regret in enumerate(far.regrets):
+            if index == len(turn.choices):
+                # An ending outside of the rules has no choice, so it is neither an error of inference nor one of
+                # exploration.
+                parts = _ActionParts(0.0, 0.0, regret, 0.0)
+            else:
+                choice = turn.choices[index]
+                parts = _mean_parts(
+                    choice.probabilities or {choice.action: 1.0}, far.values[index], own[index] or exact[index]
+                )
+                if beliefs.likely is not None:
+                    least = _mean_parts(
+                        choice.probabilities or {choice.action: 1.0}, far.values[index], likely[index] or exact[index]
+                    ).inference
+                    parts = parts._replace(inference=parts.inference - least, decision=parts.decision + least)
+            decisions.append(
                 DecisionParts(
-                    regret=far,
-                    exploration=far - near,
-                    inference=None if unknown else inference,
-                    decision=None if unknown else near - inference,
-                    least=None if unknown else least,
+                    regret=regret,
+                    exploration=parts.exploration,
+                    inference=None if unknown else parts.inference,
+                    # The rest, so that the parts add up to the last bit.
+                    decision=None if unknown else regret - parts.inference - parts.exploration,
+                    gap=None if unknown else parts.gap,
                 )
             )
-        found.append(parts)
-    return found
+        rows.append(HandParts(tuple(beliefs.marginal(before).tolist()), decisions))
+        beliefs.update(np.array(near.evidence))
+    return rows
 
 
-def _values(
-    values: DecisionValues, played: PlayedHand, before: Floats, opponent: int, opponents: int
-) -> Sequence[Mapping[str, float] | None]:
-    """Return the value of each action at each choice against one opponent, as `DecisionValues.action_values`.
+class _EpisodeBeliefs:
+    """The beliefs of the player in an episode. None stands for the exact posterior."""
+
+    def __init__(self, values: DecisionValues) -> None:
+        self._values = values
+        self.own: Floats | None = None
+        """The player's own belief before the next hand."""
+        self.likely: Floats | None = None
+        """Certainty of the most likely opponent, if the player named another one."""
+
+    def begin(self, posterior: Floats, answer: OwnBelief) -> None:
+        """Start an episode with the player's answer."""
+        self.own = self.likely = None
+        if not answer.asked or answer.probabilities is None:
+            return
+        stated, marginal = np.array(answer.probabilities, float), self.marginal(posterior)
+        if not answer.is_name:
+            self.own = self._spread(posterior, stated)
+        elif marginal[stated.argmax()] < marginal.max() - _TIE:
+            self.own = self._spread(posterior, stated)
+            self.likely = self._spread(posterior, np.eye(len(marginal))[marginal.argmax()])
+
+    def update(self, evidence: Floats) -> None:
+        """Update the beliefs by a hand's likelihood under each opponent."""
+        self.own, self.likely = (
+            None if belief is None or not (belief * evidence).any() else belief * evidence / (belief @ evidence)
+            for belief in (self.own, self.likely)
+        )
+
+    def marginal(self, belief: Floats) -> Floats:
+        """Return the probability of each opponent. A series has several entries per opponent, one for each order."""
+        total: Floats = belief.reshape(self._values.opponents, -1).sum(axis=1)
+        return total
+
+    def _spread(self, posterior: Floats, stated: Floats) -> Floats:
+        """Return the belief with these probabilities of the opponents, and the posterior's of the orders of tasks."""
+        rows = posterior.reshape(self._values.opponents, -1)
+        prior = self._values.prior.reshape(self._values.opponents, -1)
+        # Earlier hands may exclude an opponent. The belief in it is then wrong, but it is the player's belief.
+        rows = np.where(rows.any(axis=1, keepdims=True), rows, prior)
+        spread = stated[:, None] * rows / rows.sum(axis=1, keepdims=True)
+        total: Floats = (spread / spread.sum()).ravel()
+        return total
+
+
+class _OwnValues(NamedTuple):
+    """The value of each action at one decision under a belief."""
+
+    hand: ActionValues
+    """By the rest of the hand."""
+    meta: ActionValues
+    """By the rest of the meta-episode."""
+
+
+def _own_values(
+    hand: DecisionValues, meta: DecisionValues, played: PlayedHand, belief: Floats | None
+) -> list[_OwnValues | None]:
+    """Return the values at each decision of a hand under a belief; None for a decision that the belief excludes.
 
     Args:
-        values: Values of decisions.
+        hand: Values by the rest of the hand.
+        meta: Values by the rest of the meta-episode.
         played: The hand.
-        before: Posterior before the hand, with the same number of entries for each opponent.
-        opponent: Index of the opponent.
-        opponents: Number of opponents.
+        belief: Belief before the hand. If it is None, no decision has values of its own.
     """
-    size = len(before) // opponents
-    known = slice(opponent * size, (opponent + 1) * size)
-    belief = np.zeros_like(before)
-    # The opponent may be excluded by the hands so far. The player's belief is then wrong, but it is its belief.
-    belief[known] = before[known] if before[known].any() else values.prior[known]
-    return values.action_values(played, belief / belief.sum())
+    if belief is None:
+        return [None] * len(played.choices)
+    pairs = zip(hand.action_values(played, belief), meta.action_values(played, belief), strict=True)
+    return [None if near is None or far is None else _OwnValues(near, far) for near, far in pairs]
 
 
-def _lost(judged: HandRegret, place: int, choice: OwnChoice, own: Mapping[str, float] | None) -> float:
-    """Return the loss of the best action under a belief, or 0 if the belief excludes the decision."""
-    if own is None:
-        return 0.0
-    values, row = judged.values[place], choice.probabilities or {choice.action: 1.0}
-    best = max(own.values())
-    equal = [action for action, value in own.items() if value >= best - _TIE * max(1.0, abs(best))]
-    # If several actions are equally good under the belief, the player's own choice among them is no error of inference.
-    taken = max(equal, key=lambda action: (row.get(action, 0.0), values[action]))
-    return max(values.values()) - values[taken]
+def _mean_parts(row: Mapping[str, float], price: ActionValues, own: _OwnValues) -> _ActionParts:
+    """Return the mean parts of the actions of a row of probabilities."""
+    losses = np.zeros(len(_ActionParts._fields))
+    for action, chance in row.items():
+        losses += chance * np.array(_action_parts(action, price, own))
+    return _ActionParts(*losses.tolist())
+
+
+def _action_parts(action: str, price: ActionValues, own: _OwnValues) -> _ActionParts:
+    """Return the parts of one action.
+
+    Args:
+        action: The played action.
+        price: Value of each action by the rest of the meta-episode under the posterior.
+        own: Values under the player's own belief.
+    """
+    planned = prudent = _best(own.meta, action, price)
+    if planned != action:
+        later = {other: value - own.hand[other] for other, value in own.meta.items()}
+        enough = later[action] - _TIE * max(1.0, abs(later[action]))
+        prudent = _best({other: own.hand[other] for other in later if later[other] >= enough}, action, price)
+    return _ActionParts(
+        inference=max(price.values()) - price[planned],
+        exploration=price[planned] - price[prudent],
+        decision=price[prudent] - price[action],
+        gap=own.meta[planned] - own.meta[action],
+    )
+
+
+def _best(values: ActionValues, action: str, price: ActionValues) -> str:
+    """Return the best action by `values`: among equally good ones `action` itself, else that of the highest price."""
+    best = max(values.values())
+    equal = [other for other, value in values.items() if value >= best - _TIE * max(1.0, abs(best))]
+    # If several actions are equally good under a belief, the player's own choice among them is no error of it.
+    return action if action in equal else max(equal, key=price.__getitem__)

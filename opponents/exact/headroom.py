@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mage_envs.core import Game
 from mage_envs.loading.imports import load_entry
 from mage_envs.related import Related
+from mage_envs.tree import is_enumerable
 from opponents.exact.bayes import (
     GT,
     BayesSolution,
     BayesValue,
     Credit,
     CreditName,
+    Meeting,
     check_lengths,
     credit_weights,
     first_seats,
@@ -29,11 +31,11 @@ from opponents.exact.bayes import (
 )
 from opponents.exact.beliefs import STATES, TellsStates
 from opponents.exact.learner_hands import Floats, TooManyStates
-from opponents.exact.tree import Objective, is_enumerable
+from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool
 
 if TYPE_CHECKING:
-    from opponents.exact.single_hands import Bounds
+    from opponents.exact.single_hands import Bounds, SingleHands
 
 CREDITS: tuple[CreditName, ...] = ("myopic", "sum", "mage", "last")
 
@@ -43,7 +45,11 @@ class Headroom:
     """The values of six optimal learners against one opponent of a pool, in the game's unit per hand."""
 
     blind_per_episode: tuple[float, ...]
-    """Value without memory of earlier episodes; the same in every episode unless an opponent changes."""
+    """Value without memory of earlier hands (memoryless within the episode, too); the same in every episode unless an
+    opponent changes."""
+    no_memory_per_episode: tuple[float, ...]
+    """Value without memory of earlier episodes: the optimum of each episode by itself, which uses the episode's earlier
+    hands. Empty if there are too many states."""
     known_per_episode: tuple[float, ...]
     """Value if the learner knows the opponent."""
     per_episode: Mapping[str, tuple[float, ...]]
@@ -67,6 +73,11 @@ class Headroom:
         return self.blind_per_episode[-1]
 
     @property
+    def no_memory(self) -> float | None:
+        """Value of the last episode without memory of earlier episodes, or None if it was not solved."""
+        return self.no_memory_per_episode[-1] if self.no_memory_per_episode else None
+
+    @property
     def known(self) -> float:
         """Value of the last episode if the learner knows the opponent."""
         return self.known_per_episode[-1]
@@ -78,11 +89,13 @@ class Headroom:
 
     @property
     def reachable(self) -> float | None:
-        """Reachable headroom: a learner's maximum gain by memory in the last episode.
+        """Reachable headroom: a learner's maximum gain by memory of earlier episodes in the last episode.
 
         None if it was not solved or moves were sampled. In that case the adaptation headroom is an upper bound.
         """
-        return self.per_episode["last"][-1] - self.blind if self.exact else None
+        if not self.exact or self.no_memory is None:
+            return None
+        return self.per_episode["last"][-1] - self.no_memory
 
     @property
     def exploration(self) -> float | None:
@@ -99,7 +112,7 @@ class Headroom:
 
     def to_json(self) -> dict[str, Any]:
         """Return all values, with those of the properties, as JSON values."""
-        names = ("blind", "known", "adaptation", "reachable", "exploration")
+        names = ("blind", "no_memory", "known", "adaptation", "reachable", "exploration")
         return {**asdict(self), **{name: getattr(self, name) for name in names}}
 
 
@@ -148,6 +161,8 @@ def _own_solution(
     }
     return Headroom(
         blind_per_episode=(found.blind,) * episodes,
+        # These games have one hand per episode, so an episode has no earlier hands.
+        no_memory_per_episode=(found.blind,) * episodes,
         known_per_episode=(found.known,) * episodes,
         per_episode=per_episode,
         gt=gt,
@@ -155,6 +170,50 @@ def _own_solution(
         seconds=time.process_time() - started,
         note=found.note,
     )
+
+
+def _single_episodes(
+    single: SingleHands, game: Game, episodes: int, hands: int, seat: str, limit: int
+) -> tuple[float, ...]:
+    """Return the optimum of each episode by itself per hand, or an empty tuple if it has too many states.
+
+    Args:
+        single: Pool, with its hands.
+        game: Game that is played.
+        episodes: Number of episodes.
+        hands: Hands per episode.
+        seat: Seat rule.
+        limit: Maximum number of states for one first seat.
+    """
+    found: dict[int, float] = {}
+    for episode in range(episodes):
+        # Opponents that do not change between episodes play all episodes alike.
+        first = episode if single.changes else 0
+        if first in found:
+            continue
+        try:
+            values = [
+                # The credit counts this episode alone, and nothing before it was seen.
+                BayesSolution(
+                    Meeting(
+                        game,
+                        single.pool,
+                        seat0,
+                        episodes=first + 1,
+                        hands=hands,
+                        alternate=seat == "alternate",
+                        limit=limit,
+                        lived=single.lived,
+                        start=first * hands,
+                    ),
+                    "last",
+                ).value.total
+                for seat0 in first_seats(game, seat)
+            ]
+        except TooManyStates:
+            return ()
+        found[first] = sum(values) / len(values) / hands
+    return tuple(found[episode if single.changes else 0] for episode in range(episodes))
 
 
 def headroom(
@@ -231,8 +290,10 @@ def headroom(
     per_episode = {
         name: tuple(value / hands for value in mean_value(values).per_episode) for name, values in solved.items()
     }
+    blind = tuple(one.blind for one in hand_values)
     return Headroom(
-        blind_per_episode=tuple(one.blind for one in hand_values),
+        blind_per_episode=blind,
+        no_memory_per_episode=blind if hands == 1 else _single_episodes(single, game, episodes, hands, seat, limit),
         known_per_episode=tuple(one.known for one in hand_values),
         per_episode=per_episode,
         gt=gt,

@@ -31,12 +31,17 @@ from opponents.exact.bayes import (
     credit_weights,
     lived_hands,
 )
+from opponents.exact.beliefs import STATES
 from opponents.exact.learner_hands import Branch, Floats
 from opponents.exact.series import without_repetition
 from opponents.pools import PoolSpec, as_pool
 
+_SOLUTIONS = 64
+"""Maximum number of solutions that are kept for each seat of the first hand."""
 _SAME = 1e-8
 """Largest difference of probabilities in two beliefs that count as equal."""
+_ROUNDING = 1e-6
+"""Largest amount by which rounding may make a regret negative, in the game's unit."""
 
 
 class OwnChoice(NamedTuple):
@@ -79,7 +84,7 @@ class HandRegret(NamedTuple):
     available: float
     """V(b): value of optimal play of this hand, or of the rest of the meta-episode, under the belief b before it."""
     regrets: tuple[float, ...]
-    """Regret of each choice, and of an ending outside of the rules, which alone may be negative beyond rounding."""
+    """Regret of each choice, and of an ending outside of the rules; none is negative beyond rounding."""
     beliefs: tuple[tuple[float, ...], ...] = ()
     """Posterior probability of each opponent of the pool at each choice, before it was made."""
     bests: tuple[str, ...] = ()
@@ -88,6 +93,8 @@ class HandRegret(NamedTuple):
     """Value of each action at each choice, with optimal play of the rest."""
     before: tuple[float, ...] = ()
     """Posterior probability of each opponent before the hand. A series has one entry for each order of its tasks."""
+    evidence: tuple[float, ...] = ()
+    """Likelihood of the hand under each opponent, with the same entries as `before`."""
 
     @property
     def adjusted(self) -> float:
@@ -108,6 +115,7 @@ class Rest:
         credit: CreditName | Sequence[float] = "sum",
         gt: float = GT,
         alternate: bool = True,
+        limit: int = STATES,
     ) -> None:
         """Prepare the values; problems are solved on first use.
 
@@ -119,6 +127,7 @@ class Rest:
             credit: Objective of the learner, a name or one weight per episode.
             gt: Discount across episodes of the credit `mage`.
             alternate: True if the seat changes from hand to hand.
+            limit: Maximum number of states of belief. `TooManyStates` beyond it comes on first use.
 
         Raises:
             ValueError: If a setting is invalid, or the credit is `myopic`, whose weights depend on the decision.
@@ -149,7 +158,7 @@ class Rest:
         self.orders = len(self.pool) // opponents
         """Number of orders of the tasks that the posterior distinguishes; 1 if the game is no series."""
         self._credit, self._gt = credit, gt
-        self._episodes, self._hands, self._alternate = episodes, hands, alternate
+        self._episodes, self._hands, self._alternate, self._limit = episodes, hands, alternate, limit
         self.lived = lived_hands(self.game, self.pool)
         self._solved: dict[int, list[tuple[int, BayesSolution]]] = {}
         """Map from the seat of the first hand to solutions, each with the index of its first hand."""
@@ -199,24 +208,40 @@ class Rest:
             episodes=self._episodes,
             hands=self._hands,
             alternate=self._alternate,
+            limit=self._limit,
             lived=self.lived,
             start=place,
             prior=belief.tolist(),
         )
         solved.append((place, BayesSolution(meeting, self._credit, self._gt)))
+        # Each belief that a player states is a problem of its own. The first solution, from the prior, is used most.
+        if len(solved) > _SOLUTIONS:
+            del solved[1]
         return solved[-1][1], 0, 0
+
+
+def _check_regret(cost: float, where: str) -> None:
+    """Raise ValueError if a regret is negative beyond rounding."""
+    if cost < -_ROUNDING:
+        raise ValueError(
+            f"The regret at {where!r} is {cost:.4g}, but no play is better than the best. Check that the player's "
+            "probabilities sum to 1, and that a timeout pays the game's worst return."
+        )
 
 
 class DecisionValues:
     """The values of all decisions in the hands of a game against a pool, for the regrets of played hands."""
 
-    def __init__(self, game: Game, pool: PoolSpec, rest: Rest | None = None) -> None:
+    def __init__(
+        self, game: Game, pool: PoolSpec, rest: Rest | None = None, names: Sequence[str] | None = None
+    ) -> None:
         """Prepare the values.
 
         Args:
             game: Game with an enumerable tree.
             pool: Opponents and their prior probabilities.
             rest: Value of the rest of the meta-episode; None evaluates each hand by itself.
+            names: Opponent of each entry of the pool (default: the entries), for `Rest.pool` of a series.
 
         Raises:
             NotExact: If an opponent has no `distribution`.
@@ -230,18 +255,37 @@ class DecisionValues:
         self.prior = np.array((as_pool(pool) if rest is None else rest.pool).weights)
         self.opponents = len(self.prior) // self._orders
         """Number of opponents."""
+        self._names = list(names or map(str, as_pool(pool).entries))
 
-    def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
+    def judge(self, hands: Sequence[PlayedHand], opponent: str | None = None) -> list[HandRegret]:
         """Return the regrets of each hand of a meta-episode, in the order of play.
 
-        Raises ValueError if a hand is impossible against this pool, TooManyStates if a problem is too large.
+        Args:
+            hands: The hands.
+            opponent: Name of the opponent that was met, for regrets against the best play that knows it. Then
+                `HandRegret.adjusted` is an unbiased estimate of the return against this opponent, whatever the player
+                believes. None: the posterior over the pool.
+
+        Raises:
+            ValueError: If a hand is impossible against this pool, or the opponent is not in it.
+            TooManyStates: If a problem is too large.
         """
-        belief = self.prior
+        belief = self.prior if opponent is None else self._certain(opponent)
         judged = []
         for hand in hands:
             regret, belief = self._hand(hand, belief)
             judged.append(regret)
         return judged
+
+    def _certain(self, opponent: str) -> Floats:
+        """Return the prior of a judge that knows the opponent; the order of a series' tasks stays unknown."""
+        if opponent not in self._names:
+            raise ValueError(f"{opponent!r} is not in this pool: {', '.join(self._names)}.")
+        # The orders of the tasks of one opponent are neighbours.
+        repeats = len(self.prior) // len(self._names)
+        mask = np.repeat([name == opponent for name in self._names], repeats)
+        belief: Floats = self.prior * mask / (self.prior @ mask)
+        return belief
 
     def action_values(self, played: PlayedHand, belief: Floats) -> list[Mapping[str, float] | None]:
         """Return the value of each action at each choice of a hand, if `belief` is true before the hand.
@@ -301,6 +345,7 @@ class DecisionValues:
             bests.append(max(values, key=values.__getitem__))
             left = values[choice.action]
             regrets.append(best - sum(chance * values[action] for action, chance in row.items()))
+            _check_regret(regrets[-1], choice.information_state)
             branch = options[choice.action]
         if played.by_rules and played.ending is not None:
             outcome = branch.outcomes.get(played.ending)
@@ -319,6 +364,7 @@ class DecisionValues:
                 paid *= self._rest.weight(played.place)
                 paid += self._rest.after(played, after)
             regrets.append(left - paid)
+            _check_regret(regrets[-1], "the end of the hand, which is outside of the rules")
         regret = HandRegret(
             value=played.value,
             available=available,
@@ -327,6 +373,7 @@ class DecisionValues:
             bests=tuple(bests),
             values=tuple(each),
             before=tuple(belief.tolist()),
+            evidence=tuple(likelihood.tolist()),
         )
         return regret, after
 

@@ -17,8 +17,9 @@ from typing import Protocol
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy, Turn
+from mage_envs.tree import Node, roots_of
 from opponents.adaptive.switching import Switching, switching
-from opponents.exact.tree import Node, is_exact, roots_of
+from opponents.exact.tree import is_exact
 from opponents.tabular import TabularPolicy
 
 GROUPS = 5

@@ -72,10 +72,12 @@ class SingleHands:
         self.lived = lived_hands(game, self.pool, objective)
         self._values: dict[int, HandValues] = {}
         """Values by episode; only episode 0 if no opponent changes between episodes."""
+        self.changes = not all(map(is_state_policy, policies))
+        """True if an opponent changes between episodes."""
 
     def values(self, episode: int = 0) -> HandValues:
         """Return the values of a hand of an episode, as means over the seats."""
-        if all(map(is_state_policy, self._policies)):
+        if not self.changes:
             episode = 0
         if episode not in self._values:
             self._values[episode] = self._estimated(episode) if self._sampled else self._exact(episode)

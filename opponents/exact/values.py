@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
+from mage_envs.tree import Node, positions, roots_of
 from opponents.exact.best_response import best_response, respond
-from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
+from opponents.exact.tree import BySeat, NotExact, Objective, exact_policy, payoff_of
 
 
 def policy_value(game: Game, policies: Sequence[str | Policy], objective: Objective = "returns") -> tuple[float, ...]:
@@ -116,5 +117,5 @@ def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective 
 
 def _seated(game: Game, policies: Sequence[str | Policy]) -> BySeat:
     if len(policies) != game.spec.players:
-        raise ValueError(f"{game.spec.name} has {game.spec.players} seats, got {len(policies)} policies.")
+        raise ValueError(f"{game.title} has {game.spec.players} seats, got {len(policies)} policies.")
     return BySeat([exact_policy(policy, game) for policy in policies])

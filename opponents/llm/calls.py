@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from http.cookiejar import CookieJar
 from ipaddress import ip_address
 from threading import Thread, current_thread
@@ -124,9 +125,29 @@ class Connection(Generic[Answer]):
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
         self._thread.start()
 
-    def start(self, body: bytes, key: str) -> Future[Answer]:
-        """Start a call and return its future, which may raise CallFailed; `key` seeds the waits between attempts."""
-        return asyncio.run_coroutine_threadsafe(self._answer(body, key), self._loop)
+    def start(self, call: Future[Answer], body: bytes, key: str) -> None:
+        """Start a call, whose answer or CallFailed `call` receives. To cancel `call` at any time ends the call.
+
+        Args:
+            call: New future, which the caller stores first. If this function returned one, Ctrl-C could come before
+                the caller has it, and nothing could cancel the call.
+            body: Body of the request.
+            key: Seed of the waits between attempts, hexadecimal.
+        """
+        self._loop.call_soon_threadsafe(self._begin, call, body, key)
+
+    def _begin(self, call: Future[Answer], body: bytes, key: str) -> None:
+        """Begin a call in the thread of the loop, unless it was cancelled before."""
+        if call.cancelled():
+            return
+        task = self._loop.create_task(self._answer(body, key))
+        task.add_done_callback(partial(_deliver, call))
+        call.add_done_callback(partial(self._stop, task))
+
+    def _stop(self, task: asyncio.Task[Answer], call: Future[Answer]) -> None:
+        """Cancel the task of a cancelled call, from any thread."""
+        if call.cancelled() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(task.cancel)
 
     def get(self, path: str) -> Future[bytes]:
         """Start one GET request below the base URL and return the future of its body, which may raise CallFailed.
@@ -202,7 +223,9 @@ class Connection(Generic[Answer]):
         again = failed.passing and attempt < self._attempts
         if again and clock() + wait < min(end, self._unreached_since + DOWN_SECONDS):
             await asyncio.sleep(wait)
-            return
+            # A busy machine may sleep longer, and no attempt starts after the end.
+            if clock() < end:
+                return
         if again:
             detail = f"{failed.detail} (another attempt after {round(wait, 2):g} s would be too late)"
             failed = type(failed)(failed.kind, detail, address=failed.address)
@@ -314,6 +337,21 @@ def proxy_variable(url: str) -> str | None:
     if is_loopback(url) or proxy_bypass(parts.hostname or ""):
         return None
     return next((f"{kind.upper()}_PROXY" for kind in (parts.scheme, "all") if proxies.get(kind)), None)
+
+
+def _deliver(call: Future[Answer], task: asyncio.Task[Answer]) -> None:
+    """Hand the result of a finished task to its call."""
+    # Retrieved in any case, because asyncio logs exceptions that nobody retrieves.
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled():
+        call.cancel()
+    # False if the call is cancelled. Otherwise it cannot be cancelled any more.
+    if not call.set_running_or_notify_cancel():
+        return
+    if error is None:
+        call.set_result(task.result())
+    else:
+        call.set_exception(error)
 
 
 def back_off(key: str, attempt: int) -> float:

@@ -189,8 +189,10 @@ class EndpointGenerator:
             underway.answered(slot, self._failed(CallFailed(PROMPT, unsendable)))
         else:
             sent = json.dumps(request.body, ensure_ascii=False, allow_nan=False).encode()
-            call = self._connected().start(sent, request.key)
-            underway.begun(slot, call, partial(self._finish, call, request.key), id(self))
+            connection, call = self._connected(), Future[ServerAnswer]()
+            # Stored before it starts, so that Ctrl-C at any moment finds and cancels every call that has begun.
+            underway.add(slot, call, partial(self._finish, call, request.key), id(self))
+            connection.start(call, sent, request.key)
 
     def listed_model(self) -> str | None:
         """Return the id of the model behind the name, as `GET /models` lists it; None if the server lists none."""

@@ -22,8 +22,8 @@ class Underway:
         """Add an answer that required no call."""
         self._ready.append((slot, completion))
 
-    def begun(self, slot: int, call: Future[Any], finish: Callable[[], Completion], server: Hashable = None) -> None:
-        """Add a running call.
+    def add(self, slot: int, call: Future[Any], finish: Callable[[], Completion], server: Hashable = None) -> None:
+        """Add a call that is about to start.
 
         Args:
             slot: Slot of the prompt.

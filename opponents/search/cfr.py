@@ -10,9 +10,14 @@ from functools import partial
 from typing import Any
 
 from mage_envs.core import Game, Turn
-from opponents.search.average_policy import average_policy
-from opponents.search.openspiel import SpielForm, form_of
+from opponents.search.average_policy import average_policy, solver_steps
+from opponents.search.openspiel import DoesNotSuit, SpielForm, form_of
 from opponents.tabular import RulePolicy
+
+ITERATIONS = 1000
+"""Iterations unless the specification names their number."""
+MAX_STEPS = 100_000_000
+"""Maximum histories times iterations without such a number: some minutes of work."""
 
 
 def average(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[str, float]:
@@ -27,9 +32,18 @@ def argmax(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[st
     return {max(row, key=lambda action: row[action]): 1.0}
 
 
-def _solution(game: Game, opponent: str, iterations: int) -> tuple[SpielForm, int, str]:
+def _solution(game: Game, opponent: str, iterations: int | None) -> tuple[SpielForm, int, str]:
     """Return form, number of iterations and name of the solver, after solving the game."""
     form = form_of(game, opponent)
+    if iterations is None:
+        iterations = ITERATIONS
+        if (steps := solver_steps(form.game, iterations)) > MAX_STEPS:
+            affordable = ITERATIONS * MAX_STEPS // steps
+            raise DoesNotSuit(
+                f"Opponent {opponent!r} would solve {game.title} for {ITERATIONS:,} iterations of "
+                f"{steps // ITERATIONS:,} histories, which takes too long. Name the iterations, as in "
+                f"'{opponent}:{affordable}'."
+            )
     if iterations < 1:
         raise ValueError(f"Opponent {opponent!r}: iterations must be at least 1, got {iterations}.")
     # CFR+ converges in two-player zero-sum games. Kuhn Poker keeps plain CFR, so that its policy equals that of the
@@ -47,12 +61,12 @@ def _is_zero_sum(game: Any) -> bool:
     return game.num_players() == 2 and game.get_type().utility in (utility.ZERO_SUM, utility.CONSTANT_SUM)
 
 
-def cfr(game: Game, iterations: int = 1000) -> RulePolicy:
+def cfr(game: Game, iterations: int | None = None) -> RulePolicy:
     """Return the policy that samples from the average policy of CFR or CFR+."""
     return RulePolicy(partial(average, *_solution(game, "cfr", iterations)))
 
 
-def cfr_argmax(game: Game, iterations: int = 1000) -> RulePolicy:
+def cfr_argmax(game: Game, iterations: int | None = None) -> RulePolicy:
     """Return the policy that plays the likeliest action of CFR's average policy, as in the MAGE paper's code.
 
     Such a policy is not an equilibrium.

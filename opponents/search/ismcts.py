@@ -31,7 +31,7 @@ class ISMCTS:
 
     def __init__(self, game: Game, simulations: int = 100) -> None:
         if game.spec.perfect_information:
-            raise DoesNotSuit(f"Opponent 'ismcts' requires hidden information; {game.spec.name} has none. Use 'mcts'.")
+            raise DoesNotSuit(f"Opponent 'ismcts' requires hidden information; {game.title} has none. Use 'mcts'.")
         if simulations < 1:
             raise ValueError(f"Opponent 'ismcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations

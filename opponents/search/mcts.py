@@ -26,9 +26,7 @@ class MCTS:
 
     def __init__(self, game: Game, simulations: int = 100) -> None:
         if not game.spec.perfect_information:
-            raise DoesNotSuit(
-                f"Opponent 'mcts' cannot play {game.spec.name}, which has hidden information. Use 'ismcts'."
-            )
+            raise DoesNotSuit(f"Opponent 'mcts' cannot play {game.title}, which has hidden information. Use 'ismcts'.")
         if simulations < 1:
             raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations

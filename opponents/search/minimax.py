@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from mage_envs.core import Game
-from opponents.exact.tree import Node, positions, roots_of
+from mage_envs.tree import Node, positions, roots_of
 from opponents.tabular import RulePolicy, look_up
 
 

@@ -30,9 +30,15 @@ class KeyPrices:
         """Prepare the prices. A learner of one episode judges each hand by itself."""
         self._learner = learner
 
-    def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
-        """Return the regrets of each hand of a meta-episode, in the order of play."""
-        wirings, judged = ALL, []
+    def judge(self, hands: Sequence[PlayedHand], opponent: str | None = None) -> list[HandRegret]:
+        """Return the regrets of each hand of a meta-episode, in the order of play.
+
+        Args:
+            hands: The hands.
+            opponent: Name of the wiring, such as `controls:udlr`, for a judge that knows it; None: all wirings.
+        """
+        wirings = ALL if opponent is None else 1 << WIRINGS.index(opponent.partition(":")[2])
+        judged = []
         for hand in hands:
             regret, wirings = self._hand(hand, wirings)
             judged.append(regret)

@@ -172,7 +172,7 @@ def checks_in_words(request):
 
 def test_the_rows_of_headroom_are_the_same():
     rows = [Setup(game="KuhnPoker", pool="kuhn/paper"), Setup(game="Sokoban", pool="")]
-    alone, spread = (solved_rows(lambda *_: None, rows, executor) for executor in (None, Backwards()))
+    alone, spread = (list(solved_rows(lambda *_: None, rows, executor)) for executor in (None, Backwards()))
     assert [replace(row.found, seconds=0.0) for row in alone if row.found] == [
         replace(row.found, seconds=0.0) for row in spread if row.found
     ]

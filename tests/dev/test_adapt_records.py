@@ -24,32 +24,36 @@ def test_the_archive_has_the_records_of_every_row():
 
 def test_the_records_of_a_row_are_valid_and_give_its_scores(tmp_path, capsys):
     # `python -m dev.adapt_records` does the same for all rows.
-    unpack(tmp_path, ["words"])
-    assert main(["validate", str(tmp_path / "words")]) == 0
-    assert main(["replay", "--verify", str(tmp_path / "words")]) == 0
+    unpack(tmp_path, ["myopic"])
+    assert main(["validate", str(tmp_path / "myopic")]) == 0
+    assert main(["replay", "--verify", str(tmp_path / "myopic")]) == 0
     capsys.readouterr()
-    [row] = [line for line in as_text(table_of(tmp_path, ["words"])).splitlines() if line.startswith("words ")]
-    [stored] = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("words ")]
+    [row] = [line for line in as_text(table_of(tmp_path, ["myopic"])).splitlines() if line.startswith("myopic ")]
+    [stored] = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("myopic ")]
     assert row.split() == stored.split()
 
 
 def test_the_records_of_the_whole_suite_have_all_cells_and_give_the_stored_scores(tmp_path):
     assert FULL_ARCHIVE.stat().st_size < 2_000_000
     with tarfile.open(FULL_ARCHIVE) as archive:
-        runs = {tuple(one.name.split("/")[:2]) for one in archive.getmembers() if one.name.count("/") > 1}
+        members = archive.getmembers()
+    runs = {tuple(one.name.split("/")[:2]) for one in members if one.name.count("/") > 1}
     expected = {(name, cell) for name in REFERENCES for cell in CELLS if CELLS[cell].agent(name)}
+    controls = {(name, cell) for name, cell in expected if not CELLS[cell].control}
     assert runs == expected
-    unpack(tmp_path, ["nash", "blind"], FULL_ARCHIVE)
-    for name in ("nash", "blind"):
+    folders = {tuple(one.name.split("/")[:3]) for one in members if one.name.count("/") > 2}
+    assert folders >= {(name, cell, control) for name, cell in controls for control in ("none", "other")}
+    unpack(tmp_path, ["nash", "no-memory"], FULL_ARCHIVE)
+    for name in ("nash", "no-memory"):
         plan = read_suite(tmp_path / name)
         assert plan is not None
         # All cells take minutes: `python -m dev.adapt_records --suite adapt`.
         few = [run for run in plan["runs"] if run["folder"].split("/")[0] in ("ultimatum", "success")]
         (tmp_path / name / SUITE).write_text(json.dumps(plan | {"runs": few}))
-    check_references(tmp_path, ["nash", "blind"])
+    check_references(tmp_path, ["nash", "no-memory"])
     # Records of another player do not pass for these.
     shutil.rmtree(tmp_path / "nash")
-    shutil.copytree(tmp_path / "blind", tmp_path / "nash")
+    shutil.copytree(tmp_path / "no-memory", tmp_path / "nash")
     with pytest.raises(ValueError, match="nash, ultimatum"):
         check_references(tmp_path, ["nash"])
 

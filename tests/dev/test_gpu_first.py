@@ -37,7 +37,7 @@ def test_a_part_that_fails_costs_only_itself(tmp_path, monkeypatch, capsys):
     def fail(session):
         raise RuntimeError("out of\nmemory")
 
-    monkeypatch.setitem(first.PARTS, "gradient", first.Part(fail, 5))
+    monkeypatch.setitem(first.PARTS, "gradient", first.MeasuredPart(fail, 5))
     arguments = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--parts", "gradient", "versions"]
     assert first.main(arguments) == 1
     failed, versions = read_log(tmp_path / "first.jsonl")
@@ -51,7 +51,7 @@ def test_a_part_ends_at_its_deadline(tmp_path, monkeypatch):
         while True:
             pass
 
-    monkeypatch.setitem(first.PARTS, "gradient", first.Part(hang, 1))
+    monkeypatch.setitem(first.PARTS, "gradient", first.MeasuredPart(hang, 1))
     assert first.main(["--out", str(tmp_path), "--device", "cpu", "--tiny", "--parts", "gradient"]) == 1
     (row,) = read_log(tmp_path / "first.jsonl")
     assert row["failed"] == "TimeoutError: the part exceeded its deadline"

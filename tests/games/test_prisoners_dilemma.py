@@ -12,7 +12,7 @@ import pytest
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import IllegalAction, State
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
-from opponents.exact.tree import positions, roots_of
+from mage_envs.tree import positions, roots_of
 from tests.mage_envs.test_words import played
 
 RNG = np.random.default_rng(0)

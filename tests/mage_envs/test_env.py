@@ -67,12 +67,12 @@ def test_hands_alternate_seats_and_carry_the_last_result():
     assert total == sum(hand.value for hand in env.unwrapped.hands)
 
 
-def test_invalid_action_pays_nothing_spends_a_turn_and_ends_as_a_timeout():
+def test_invalid_action_spends_a_turn_and_ends_as_a_timeout_with_the_worst_return():
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash", max_turns=3)
     first, _ = env.reset(seed=0)
     for turn in range(3):
         observation, reward, terminated, truncated, info = env.step("raise")
-        assert (reward, truncated, info["invalid_reason"]) == (0.0, False, "invalid")
+        assert (reward, truncated, info["invalid_reason"]) == (-2.0 if turn == 2 else 0.0, False, "invalid")
         assert terminated is (turn == 2)
         assert turn == 2 or observation == first
     assert info["timeout"] is True

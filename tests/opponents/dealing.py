@@ -11,7 +11,7 @@ import numpy as np
 from mage_envs.core import Game, Policy, SeesResults, Turn
 from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import Streams
-from opponents.exact.tree import positions, roots_of
+from mage_envs.tree import positions, roots_of
 
 
 def dealt(game: Game, seed: int = 0, *actions: str) -> Hand:

@@ -37,7 +37,7 @@ NUMBERS = st.one_of(st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.none
         )
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_infos_are_batched_as_gymnasium_does(told):
     """Types of first values, conversions of later ones, nesting, rows told twice."""
     plain = gym.vector.VectorEnv()

@@ -6,7 +6,8 @@ import gymnasium as gym
 import pytest
 
 NAMES = ["pd/all-c", "pd/tit-for-tat", "pd/all-d"]
-ANSWER = "<type>2</type>"
+ANSWER = '<type>{"1": 0.25, "2": 0.75}</type>'
+BELIEF = {"pd/all-c": 0.25, "pd/tit-for-tat": 0.75, "pd/all-d": 0.0}
 
 
 def played(answer=ANSWER, game="PrisonersDilemma", **options):
@@ -16,7 +17,7 @@ def played(answer=ANSWER, game="PrisonersDilemma", **options):
     _, info = env.reset(seed=5)
     chats, questions, events, over = [], [], [], False
     while not over:
-        if info["kind"] == "belief":
+        if info["kind"] in ("belief", "guess"):
             questions.append(info)
             reply = answer
         elif info["phase"] == "reflect":
@@ -26,7 +27,7 @@ def played(answer=ANSWER, game="PrisonersDilemma", **options):
             chats.append(info["messages"])
             reply = f"<action>{info['legal_actions'][len(chats) % 2]}</action>"
         _, _, over, _, info = env.step(reply)
-        events += [one for one in info.get("memory_events", ()) if one["event"] == "belief"]
+        events += [one for one in info.get("memory_events", ()) if one["event"] in ("belief", "guess")]
     return chats, questions, events
 
 
@@ -38,7 +39,7 @@ def test_the_prompts_of_play_and_memory_are_those_of_a_run_without_questions(mem
     assert not none
     assert asked == plain
     assert [one["episode_index"] for one in questions] == [1, 2]
-    assert [one["named"] for one in events] == ["pd/tit-for-tat"] * 2
+    assert [one["probabilities"] for one in events] == [BELIEF] * 2
     assert {one["answer_tag"] for one in questions} == {"type"}
 
 
@@ -66,16 +67,82 @@ def test_the_question_shows_the_memory_of_the_next_episode():
         ("<type></type>", None),
     ],
 )
-def test_an_answer_is_a_number_or_a_name_in_the_tag(answer, named):
-    _, _, events = played(answer, elicit=NAMES)
-    assert [one["named"] for one in events] == [named] * 2
+def test_a_guess_is_a_number_or_a_name_in_the_tag(answer, named):
+    _, questions, events = played(answer, elicit=NAMES, elicit_form="name")
+    assert {question["kind"] for question in questions} == {"guess"}
+    assert "like this: <type>1</type>" in questions[0]["messages"][-1]["content"]
+    assert [one["name"] for one in events] == [named] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ('{"1": 0.25, "2": 0.75}', [0.25, 0.75, 0]),
+        ('{"PD/all-c": 1}', [1, 0, 0]),
+        ('  {"1. pd/all-c": 0.5,\n "3": 0.5}', [0.5, 0, 0.5]),
+        ('{"1": 0.33, "2": 0.33, "3": 0.33}', [1 / 3] * 3),
+        ('{"1": 5e-1, "2": 0.54}', [0.5 / 1.04, 0.54 / 1.04, 0]),
+        ('{"1": 0, "2": 1, "3": 0}', [0, 1, 0]),
+    ],
+)
+def test_probabilities_are_a_json_object(text, row):
+    _, _, events = played(f"Let me see. <type>{text}</type>", elicit=NAMES)
+    assert [one["probabilities"] for one in events] == [pytest.approx(dict(zip(NAMES, row, strict=True)))] * 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2",
+        "null",
+        "{}",
+        "[]",
+        '[["1", 1]]',
+        '{"1": 0.5}',
+        '{"1": 0.5, "2": 0.6}',
+        '{"1": 50, "2": 50}',
+        '{"1": "0.5", "2": 0.5}',
+        '{"1": "50%", "2": "50%"}',
+        '{"1": true}',
+        '{"1": null, "2": 1}',
+        '{"1": NaN, "2": 1}',
+        '{"1": Infinity}',
+        '{"1": 1e999}',
+        '{"1": -0.5, "2": 1.5}',
+        '{"1": -0.01, "2": 1.01}',
+        '{"1": [1]}',
+        '{"1": {"2": 1}}',
+        '{"1": 0.5, "1": 0.5}',
+        '{"1": 0.5, "pd/all-c": 0.5}',
+        '{"4": 1}',
+        '{"pd/grim": 0.5, "1": 0.5}',
+        '{"": 1}',
+        '{"1": 1} so it is',
+        '{"1": 1',
+        "{'1': 1}",
+        '```json\n{"1": 1}\n```',
+        '{"1": ' + "9" * 1500 + "}",
+        "[" * 1900,
+        '{"1":' * 380,
+    ],
+)
+def test_other_answers_are_invalid(text):
+    _, _, events = played(f"<type>{text}</type>", elicit=NAMES)
+    assert [one["probabilities"] for one in events] == [None] * 2
+
+
+def test_probabilities_need_the_tag():
+    _, _, events = played('{"1": 1}', elicit=NAMES)
+    assert [one["probabilities"] for one in events] == [None] * 2
 
 
 def test_related_tasks_describe_their_opponents():
     names = ["encounters:kind", "encounters:greedy"]
     _, questions, events = played(game="Encounters", opponent=names[0], elicit=names)
-    assert "Which of these is true in all episodes?\n1. The other player" in questions[0]["messages"][-1]["content"]
-    assert events[0]["named"] == names[1]
+    text = questions[0]["messages"][-1]["content"]
+    assert "How likely is it that each of these is true in all episodes?\n1. The other player" in text
+    assert events[0]["probabilities"] == {names[0]: 0.25, names[1]: 0.75}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +151,7 @@ def test_related_tasks_describe_their_opponents():
         ({"elicit": ["pd/all-c"]}, "two or more different opponents"),
         ({"elicit": ["pd/all-c", "pd/all-c"]}, "two or more different opponents"),
         ({"elicit": NAMES, "style": "words"}, "Words has no words for the question"),
+        ({"elicit": NAMES, "elicit_form": "number"}, "elicit_form"),
     ],
 )
 def test_bad_options_are_refused(options, message):

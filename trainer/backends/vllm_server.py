@@ -82,8 +82,10 @@ class StreamingServerGenerator:
             **self.sampling.parameters(prompt, self.tokens),
             "return_token_ids": True,
         }
-        call = self._connection.start(json.dumps(body).encode(), "0")
-        self._underway.begun(prompt.slot, call, partial(self._completion, call, prompt, ids))
+        call = Future[_Reply]()
+        # Stored before it starts, so that Ctrl-C at any moment finds and cancels it.
+        self._underway.add(prompt.slot, call, partial(self._completion, call, prompt, ids))
+        self._connection.start(call, json.dumps(body).encode(), "0")
 
     def poll(self, timeout: float | None = None) -> list[SlotReply]:
         """Wait until at least one reply is ready or late, if requests are under way, and return all that are ready."""

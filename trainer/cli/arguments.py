@@ -17,7 +17,7 @@ from trl.trainer.model_config import ModelConfig
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
 from trainer.config.hardware import Hardware, hardware
-from trainer.config.presets import WORDS, preset
+from trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
 from trainer.config.run_settings import RunSettings
 
 SWITCHES = ("--dry-run", "--resume", "--resume-if-any")
@@ -63,11 +63,15 @@ class ParsedArguments:
     """Fields that flags and the file set, as lower-case text."""
     config: str | None = None
     """Path of the config file; None without one."""
+    is_foreign: bool = False
+    """True if the environment is of another project, which has none of the options of our games."""
 
     @property
     def model_defaults(self) -> Mapping[str, Any]:
         """Return the fields that `--model words` sets; an empty mapping for any other model."""
-        return WORDS if ("--model_name_or_path", "words") in pairwise(self.words) else {}
+        if ("--model_name_or_path", "words") not in pairwise(self.words):
+            return {}
+        return {name: value for name, value in WORDS.items() if not (self.is_foreign and name in WORDS_OF_GAMES)}
 
     @property
     def needs_trl(self) -> bool:

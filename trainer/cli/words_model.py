@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium as gym
+
 from mage_envs.core import Game
+from mage_envs.random.streams import Stream, fold
 from mage_envs.text.words.vocabulary import vocabulary
 from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.cli.warm_start import warm_start
@@ -13,6 +16,8 @@ from trainer.trl.setup import env_maker
 
 NAME = "words"
 """Name of the model, and of the prompt style that it reads."""
+SAMPLED = 200
+"""Episodes of random play that give the words of another project's environment."""
 LEARNING_RATE, BATCH = 3e-3, 32
 """Learning rate of the warm start from random weights, and meta-episodes per step."""
 
@@ -27,14 +32,47 @@ def words_model(folder: Path, config: RunSettings, warm_steps: int) -> str:
             none).
 
     Raises:
-        ValueError: If the run's prompts are not of the style `words`.
+        ValueError: If the run's prompts are not of the style `words`, or if an environment of another project does not
+            list legal actions, or expects them in tags.
     """
-    if config.prompt_style != NAME:
-        raise ValueError(f"The model 'words' reads prompts of prompt_style=words, not {config.prompt_style!r} ones.")
     env = env_maker(config)()
-    game: Game = env.get_wrapper_attr("game")
-    tokenizer = tiny_tokenizer(vocabulary(game))
+    if not env.has_wrapper_attr("game"):
+        words = _words_of_play(env, config)
+    elif config.prompt_style != NAME:
+        raise ValueError(f"The model 'words' reads prompts of prompt_style=words, not {config.prompt_style!r} ones.")
+    else:
+        game: Game = env.get_wrapper_attr("game")
+        words = vocabulary(game)
+    tokenizer = tiny_tokenizer(words)
     model = tiny_model(len(tokenizer), max_positions=8192, seed=config.seed)
     if warm_steps:
         warm_start(model, tokenizer, config, warm_steps, LEARNING_RATE, BATCH)
     return save_tiny(folder, model, tokenizer)
+
+
+def _words_of_play(env: gym.Env[str, str], config: RunSettings) -> tuple[str, ...]:
+    """Return the legal actions and the words of the observations in random play of another project's environment."""
+    rng = Stream(fold(config.seed)).generator()
+    actions: dict[str, None] = {}
+    words: set[str] = set()
+    for number in range(SAMPLED):
+        observation, info = env.reset(seed=number)
+        over = False
+        while not over:
+            legal = info.get("legal_actions")
+            if not legal:
+                raise ValueError(
+                    f"--model words needs info['legal_actions'] with every observation of {config.env_id}. List them "
+                    f"there, or use --model tiny, which writes any text."
+                )
+            if info.get("answer_tag") is not None:
+                raise ValueError(
+                    f"--model words writes bare actions, and {config.env_id} expects them in <{info['answer_tag']}> "
+                    f"tags. Train on the environment without MetaEpisode, or use --model tiny, which writes any text."
+                )
+            actions |= dict.fromkeys(legal)
+            words.update(observation.split())
+            observation, _, terminated, truncated, info = env.step(legal[int(rng.integers(len(legal)))])
+            over = terminated or truncated
+        words.update(observation.split())
+    return tuple(dict.fromkeys([*actions, *sorted(words)]))

@@ -6,7 +6,9 @@ fields of `trl.GRPOConfig`. If an option of the environment is None, the environ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeVar
 
 from mage_envs.processes import CALL_TIMEOUT_S
@@ -365,3 +367,15 @@ class RunFields(ChangedFields, InheritedFields, UpdateFields, CreditFields, Eval
     `delta` is the dual clip: a negative advantage never counts more than `delta` times. TRL clamps the ratio before it
     computes the minimum. For delta > 1 + epsilon that equals the classic max(min(rA, clip(r)A), delta A).
     """
+
+
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("gamma_step", "gamma_episode", "failure_threshold", "vllm_gpu_memory_utilization"), (0, 1)),
+    **dict.fromkeys(("step_weight", "learning_rate", "max_grad_norm", "beta", "epsilon", "epsilon_high"), (0, inf)),
+    **dict.fromkeys(("entropy_coef", "uniform_legal_coef", "uniform_legal_coef_end", "reuse_mismatch"), (0, inf)),
+    **dict.fromkeys(("seed", "max_tokens_per_generation", "dynamic_sampling"), (0, inf)),
+    **dict.fromkeys(("num_episodes", "max_skipped_updates", "max_rollouts", "groups_per_rollout"), (1, inf)),
+    **dict.fromkeys(("minibatch_size", "max_tokens_per_microbatch", "max_prompt_length"), (1, inf)),
+    "max_completion_length": (1, inf),
+}
+"""Least and greatest value of each field that has bounds of its own. None is not compared."""

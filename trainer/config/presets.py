@@ -216,9 +216,11 @@ WORDS: Fields = {
     "uniform_legal_coef": 0.06,
     "uniform_legal_coef_end": 0.006,
     "entropy_coef": 0.0,
-    "save_strategy": "no",
+    "save_total_limit": 2,
 }
 """Fields that `--model words` sets unless a flag or a file does. They are applied before a preset."""
+WORDS_OF_GAMES = ("prompt_style", "memory", "context", "env_kwargs")
+"""Those of these fields that only an environment of this package has."""
 
 
 def reply_limit(game_name: str) -> int:

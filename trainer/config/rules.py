@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from math import inf, isfinite
 
 from opponents import CURVES
-from trainer.config.fields import RunFields
+from trainer.config.fields import BOUNDS, RunFields
 from trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
 
 BACKEND_NAMES = ("trl", "cached", "vllm_stream")
@@ -25,6 +26,12 @@ def broken(c: RunFields) -> Iterator[str]:
     for name, known in CHOICES.items():
         if (value := vars(c)[name]) not in known:
             yield f"{name}={value!r} is unknown; choose one of: {', '.join(known)}."
+    for name, (least, greatest) in BOUNDS.items():
+        value = vars(c)[name]
+        # This form also refuses NaN, for which every comparison is False.
+        if value is not None and not (least <= value <= greatest and isfinite(value)):
+            limits = f"at least {least}" if greatest == inf else f"between {least} and {greatest}"
+            yield f"{name}={value} must be {limits}."
     for registry in (POLICY_LOSSES, KL_ESTIMATORS):
         try:
             registry.check(vars(c)[registry.option])
@@ -51,19 +58,11 @@ def _method_rules(c: RunFields) -> Iterator[str]:
         yield f"league_every={c.league_every}, league_share={c.league_share}: use at least 1, and a share from 0 to 1."
     if c.context not in (None, "rebuilt", "conversation"):
         yield f"context={c.context!r} is unknown; choose one of: rebuilt, conversation."
-    if c.num_episodes is not None and c.num_episodes < 1:
-        yield f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1."
     if min(c.eval_every, c.early_stop, c.log_transcripts) < 0 or (c.early_stop > 0 and not c.eval_panel):
         yield (
             f"eval_every={c.eval_every}, early_stop={c.early_stop}, log_transcripts={c.log_transcripts}: none may "
             "be negative, and early_stop needs an eval_panel."
         )
-    if c.max_tokens_per_generation < 0:
-        yield f"max_tokens_per_generation={c.max_tokens_per_generation}; 0 is no limit."
-    if c.max_skipped_updates < 1:
-        yield f"max_skipped_updates={c.max_skipped_updates}; use at least 1."
-    if not 0 <= c.failure_threshold <= 1:
-        yield f"failure_threshold={c.failure_threshold} is a share; use 0 to 1."
     if min(c.env_workers, c.env_memory_gb, c.env_timeout, c.model_timeout) < 0:
         yield (
             f"env_workers={c.env_workers}, env_memory_gb={c.env_memory_gb:g}, env_timeout={c.env_timeout:g}, "
@@ -77,14 +76,6 @@ def _update_rules(c: RunFields) -> Iterator[str]:
     updates = c.updates_per_rollout
     if updates != "auto" and int(updates) < 1:
         yield f"updates_per_rollout={updates}; use auto or at least 1."
-    if c.minibatch_size < 1:
-        yield f"minibatch_size={c.minibatch_size}; use at least 1."
-    if c.max_tokens_per_microbatch < 1:
-        yield f"max_tokens_per_microbatch={c.max_tokens_per_microbatch}; use more."
-    if c.max_rollouts is not None and c.max_rollouts < 1:
-        yield f"max_rollouts={c.max_rollouts}; use at least 1."
-    if c.groups_per_rollout is not None and c.groups_per_rollout < 1:
-        yield f"groups_per_rollout={c.groups_per_rollout} plays nothing; use at least 1."
     if c.num_generations is not None and c.num_generations < 2:
         yield f"num_generations={c.num_generations} leaves a group without a comparison; use at least 2."
     if updates == "auto" and not str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower().startswith("const"):
@@ -121,12 +112,8 @@ def _backend_rules(c: RunFields) -> Iterator[str]:
             "rollout_ahead=1 needs a sampler with weights of its own, awake while the model is trained: use "
             'backend="vllm_stream" without vllm_enable_sleep_mode, or backend="cached", which copies the model.'
         )
-    if c.reuse_mismatch < 0:
-        yield f"reuse_mismatch={c.reuse_mismatch:g} is a mean |log p - log q|; use at least 0."
     if c.dynamic_sampling > 0 and c.advantage == "exact":
         yield "advantage='exact' learns from groups without variance, too; set dynamic_sampling=0."
-    if c.dynamic_sampling < 0:
-        yield f"dynamic_sampling={c.dynamic_sampling}; use 0 (off) or how often groups may be redrawn."
 
 
 def _sampling_rules(c: RunFields) -> Iterator[str]:

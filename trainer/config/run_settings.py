@@ -11,6 +11,7 @@ from typing import Any
 
 from mage_envs.cli.json_options import EXAMPLE, read_object
 from mage_envs.loading.imports import check_path
+from mage_envs.registry import find_env
 from mage_envs.settings import EpisodeReward, reward_name
 from trainer.config.fields import RunFields
 from trainer.config.rules import broken
@@ -43,7 +44,9 @@ class RunSettings(RunFields):
         self.output_dir = self.output_dir or "trainer_output"
         self.system_prompt = _from_file("system_prompt", self.system_prompt)
         self.opponents = _from_json("opponents", self.opponents, names=True)
-        self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}
+        # The id may be the name of a game, and that of a game of OpenSpiel stands for an option, too.
+        self.env_id, own = find_env(self.env_id)
+        self.env_kwargs = {**own, **(_from_json("env_kwargs", self.env_kwargs) or {})}
         self.updates_per_rollout = str(self.updates_per_rollout)
         if self.updates_per_rollout != "auto":
             try:

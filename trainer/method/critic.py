@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from mage_envs.core import BY_FORFEIT, Game, HandResult, is_state_policy
-from opponents.exact.tree import Node, exact_policy, positions, roots_of
+from mage_envs.tree import Node, positions, roots_of
+from opponents.exact.tree import exact_policy
 from trainer.method.trajectory import Step, Trajectory
 
 Payoff = Callable[[HandResult], float]

@@ -7,16 +7,32 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
+from mage_envs.loading.imports import OPTION, imported
 from trainer.backends.play_settings import PlaySettings
+from trainer.runs.run_folder import checkpoints
 from trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
 
 FIGURE = "training.png"
 _SHARE = 5
 """Part of the rollouts that is compared: the first and the last fifth."""
+RESUMES = ("--resume", "--resume-if-any")
+"""Switches that resume a run."""
 _KEY = re.compile(r"(success|value)/episode_(\d+)(?:/(.+))?")
+
+
+class RunLength(NamedTuple):
+    """Length of a run."""
+
+    rollouts: int | None
+    """Planned rollouts; None if the number of updates ended the run."""
+    updates: int
+    """Finished updates."""
+    interrupted: bool = False
+    """True if the run ended before its planned length."""
 
 
 def table(folder: str | Path) -> str:
@@ -92,22 +108,23 @@ def figure(folder: str | Path) -> Path | None:
 
 
 def commands(
-    folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], rollouts: int | None, opponents: bool
+    folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], length: RunLength, opponents: bool
 ) -> str:
-    """Return the next commands: evaluate the model, play against it, read transcripts, double its rollouts.
+    """Return the next commands: evaluate the model, play against it, read transcripts, and resume the run.
 
     Args:
         folder: Folder of the run.
         played: Play settings of the model, or None.
         arguments: Arguments of the command that started the run.
-        rollouts: Rollouts of the run; None if its length is counted in updates.
+        length: Planned and finished length of the run.
         opponents: True if other players take part in the game.
     """
     name = shlex.quote(str(folder))
     lines = []
+    # The commands load no module that only mage.json names. The memory or the style of a run may name one, too.
+    imports = dict.fromkeys((*(played.imports if played is not None else ()), *imported()))
+    modules = "".join(f" {OPTION} {module}" for module in imports)
     if played is not None and played.env_id.endswith("-Meta-v0"):
-        # The commands load no module that only mage.json names.
-        modules = "".join(f" --import {module}" for module in played.imports)
         lines.append(f"Evaluate it:      mage eval {name}{modules}")
         if opponents:
             base = played.env_id.replace("-Meta-v0", "-v0")
@@ -116,14 +133,32 @@ def commands(
     if (Path(folder) / TRANSCRIPTS).exists():
         page = shlex.quote(str(Path(folder) / "report.html"))
         lines.append(f"Read transcripts: mage report {name} --out {page}")
-    # `--max_rollouts` and `--resume` are added below with new values.
-    words = [word for word in arguments if word not in ("--resume", "--resume-if-any")]
-    if rollouts is not None and "--max_rollouts" in words:
-        place = words.index("--max_rollouts")
-        del words[place : place + 2]
-    more = [] if rollouts is None else ["--max_rollouts", str(2 * rollouts)]
-    lines.append(f"Train it further: mage train {shlex.join([*words, *more])} --resume")
+    if not checkpoints(Path(folder)):
+        lines.append(
+            "It cannot be resumed, because it has no checkpoint. --save_strategy steps --save_steps N writes some."
+        )
+    elif length.interrupted:
+        words = [*_without(arguments, OPTION), *shlex.split(modules)]
+        lines.append(f"Continue it:      mage train {shlex.join(words)} --resume")
+    else:
+        if length.rollouts is None:
+            limits, longer = ["--max_steps"], ["--max_steps", str(2 * length.updates)]
+        else:
+            limits, longer = ["--max_steps", "--max_rollouts"], ["--max_rollouts", str(2 * length.rollouts)]
+        words = [*_without(arguments, OPTION, *limits), *longer, *shlex.split(modules)]
+        lines.append(f"Train it further: mage train {shlex.join(words)} --resume")
     return "\n".join(lines) + "\n"
+
+
+def _without(arguments: Sequence[str], *options: str) -> list[str]:
+    """Return the arguments without these options and their values, and without the switches that resume."""
+    words, values = [], iter(arguments)
+    for word in values:
+        if word in options:
+            next(values, None)
+        elif word not in RESUMES and word.partition("=")[0] not in options:
+            words.append(word)
+    return words
 
 
 def summarise_run(folder: str | Path) -> list[Block]:

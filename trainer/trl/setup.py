@@ -11,8 +11,9 @@ import gymnasium as gym
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import NotEnumerable
 from mage_envs.loading.imports import load_modules
+from mage_envs.registry import ENV, META_ENV
+from mage_envs.tree import positions, roots_of
 from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
-from opponents.exact.tree import positions, roots_of
 from trainer.backends.play_settings import PlaySettings
 from trainer.config.run_settings import RunSettings
 from trainer.method.advantages import CreditConfig
@@ -50,6 +51,11 @@ def env_maker(config: RunSettings) -> Callable[[], gym.Env[Any, Any]]:
     kwargs = env_kwargs(config)
     # A partial, not a lambda: it is sent to worker processes.
     return partial(gym.make, config.env_id, disable_env_checker=True, **kwargs)
+
+
+def is_own(env_id: str) -> bool:
+    """Return True if an id is of a registered game, and not of an environment of another project."""
+    return gym.spec(env_id).entry_point in (ENV, META_ENV)
 
 
 def pool_weights(config: RunSettings) -> Mapping[str, float] | None:
@@ -109,6 +115,8 @@ def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[s
 def prefer_exact(config: RunSettings) -> bool:
     """Choose the exact critic for a small game against exact opponents; return True if it was chosen."""
     env = env_maker(config)()
+    if not env.has_wrapper_attr("game"):
+        return False
     before = config.advantage, config.statistics
     try:
         small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC

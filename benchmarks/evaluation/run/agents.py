@@ -5,6 +5,7 @@ An agent imports inside its methods what it alone needs: a policy needs neither 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,12 +25,14 @@ from mage_envs.core import (
     hand_results,
 )
 from mage_envs.exceptions import reason_of, stops
+from mage_envs.info import private_info
 from mage_envs.loading.arguments import nearest_name, parse
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
 from opponents.registry import portable_spec
-from wrappers.memory import BELIEF, NamesOpponent
+from wrappers.controls import source_turns
+from wrappers.memory import BELIEF, GUESS, ReportsBelief
 
 if TYPE_CHECKING:
     from opponents.llm import AnswerStream, EndpointGenerator
@@ -39,6 +42,10 @@ REPLY_DEADLINE_S = 600
 """Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
 REMARK = "No remark."
 """Reply of a policy to a request for a reflection."""
+NO_MODEL = ("policy", "scripted")
+"""Kinds of agents that read no prompts."""
+NONE, OTHER = "none", "other"
+"""Controls of a policy's memory."""
 AGENT = 2
 """Role of an agent's own random streams, next to the environment's `GAME`, `POOL` and `SEATS`."""
 FORMS: Mapping[str, str] = {
@@ -221,8 +228,16 @@ class PolicyAgent:
         self.name = name
         self._make_policy = make_policy
 
-    def generator(self, game: Game) -> Generator:
-        return _PolicyGenerator(partial(self._make_policy, game))
+    def generator(self, game: Game, memory: object = None) -> Generator:
+        """Return a generator of the policy's actions.
+
+        Args:
+            game: Game that is played.
+            memory: Memory of the environment. Under `none` a new policy plays each episode. Under the control `other` a
+                new policy first relives the earlier episodes of the source that the environment names.
+        """
+        control = memory.partition("@")[0] if isinstance(memory, str) and memory.startswith(f"{OTHER}@") else memory
+        return _PolicyGenerator(partial(self._make_policy, game), control if control in (NONE, OTHER) else None)
 
     def policy(self, game: Game) -> Policy:
         """Return a new policy for the game."""
@@ -237,10 +252,12 @@ class _SeatedPolicy:
     hand: tuple[int, ...] = ()
     """Key of the current hand; empty before the first hand."""
     episode: int = 0
+    begun: int = 0
+    """Number of episodes that the policy has begun, if its memory is under a control."""
 
     def begin(self) -> None:
         """Start a meta-episode."""
-        self.hand = ()
+        self.hand, self.begun = (), 1
         if isinstance(self.policy, RemembersMetaEpisode):
             self.policy.on_meta_episode_start()
 
@@ -261,26 +278,57 @@ class _SeatedPolicy:
                     )
                 )
 
-    def act(self, prompt: Prompt) -> str:
-        """Return the policy's action, and reset the policy if a new hand has begun."""
-        info, (seed, member, _, retry) = prompt.info, prompt.seed
-        turn = Turn.from_info(info, prompt.messages[-1].content)
+    def act(self, info: Mapping[str, Any], seed: Sequence[int], text: str) -> str:
+        """Return the policy's action, and reset the policy if a new hand has begun.
+
+        Args:
+            info: `info` of the environment before the action.
+            seed: Seed of the prompt: task, member, number of the call, retry.
+            text: Newest message to the agent.
+        """
+        turn = Turn.from_info(info, text)
         number = info.get("hand", 0)
-        key = (seed, member, retry, turn.episode, number)
+        task, member, _, retry = seed
+        key = (task, member, retry, turn.episode, number)
         if key != self.hand:
             self.hand, self.episode = key, turn.episode
             # The stream depends only on task, member, retry, episode and hand, so actions do not depend on the batch or
             # the order of play.
-            self.policy.reset(Streams(seed, member, retry).at(AGENT, turn.episode, number).generator())
+            self.policy.reset(Streams(task, member, retry).at(AGENT, turn.episode, number).generator())
         return self.policy.act(turn)
+
+    def answer_question(self, kind: str) -> str:
+        """Return the answer to a question for the opponent; an empty one if the policy has no belief."""
+        if not isinstance(self.policy, ReportsBelief):
+            return ""
+        belief = self.policy.report_belief()
+        # The first of several equally likely opponents; rounding errors make no difference between them.
+        return json.dumps(dict(belief)) if kind == BELIEF else max(belief, key=lambda name: round(belief[name], 9))
+
+    def relive(self, episodes: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        """Play recorded episodes again, so that the policy has their memory.
+
+        Args:
+            episodes: For each episode, its prompts as stored by `controls.memories_of`.
+        """
+        for prompts in episodes:
+            for prompt in prompts:
+                self.on_hand_results(prompt["info"])
+                if prompt["acts"]:
+                    self.act(prompt["info"], prompt["seed"], "")
 
 
 class _PolicyGenerator:
     """A generator with one policy per slot."""
 
-    def __init__(self, make_policy: Callable[[], Policy]) -> None:
-        """Make the first policy, so that an error in its construction is raised before anything is played."""
-        self._make_policy = make_policy
+    def __init__(self, make_policy: Callable[[], Policy], control: object = None) -> None:
+        """Make the first policy, so that an error in its construction is raised before anything is played.
+
+        Args:
+            make_policy: Function that makes a policy.
+            control: Control of its memory: `none`, `other`, or None.
+        """
+        self._make_policy, self._control = make_policy, control
         self._spare = [make_policy()]
         self._policies: dict[int, _SeatedPolicy] = {}
 
@@ -297,11 +345,16 @@ class _PolicyGenerator:
             # The third part of the seed numbers the calls of a meta-episode.
             if prompt.seed[2] == 0:
                 seated.begin()
-            seated.on_hand_results(prompt.info)
-            if prompt.info.get("kind") == BELIEF:
-                text = seated.policy.name_opponent() if isinstance(seated.policy, NamesOpponent) else ""
+            if self._control is not None and prompt.info.get("episode_index", 0) >= seated.begun:
+                self._exchange_memory(seated, prompt)
             else:
-                text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
+                seated.on_hand_results(prompt.info)
+            if prompt.info.get("kind") in (BELIEF, GUESS):
+                text = seated.answer_question(prompt.info["kind"])
+            elif prompt.phase == "reflect":
+                text = REMARK
+            else:
+                text = seated.act(prompt.info, prompt.seed, prompt.messages[-1].content)
         # A policy may be a user's code. Its failure is counted and masked, and must not end the evaluation.
         except BaseException as error:
             if stops(error):
@@ -309,6 +362,18 @@ class _PolicyGenerator:
             return Completion("", error=reason_of(error))
         tag = prompt.info.get("answer_tag")
         return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")
+
+    def _exchange_memory(self, seated: _SeatedPolicy, prompt: Prompt) -> None:
+        """Seat a new policy before an episode, under `other` with the memory of the source's earlier episodes.
+
+        The results of the agent's own last hand came with this prompt, and are not passed on.
+        """
+        episode = prompt.info["episode_index"]
+        seated.policy = self._make_policy()
+        seated.begin()
+        if self._control == OTHER:
+            seated.relive(source_turns(private_info(prompt.info)["memory_source"], episode))
+        seated.begun = episode + 1
 
 
 class _Placed:

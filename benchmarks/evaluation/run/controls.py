@@ -9,17 +9,31 @@ from typing import Any
 
 import gymnasium as gym
 
+from benchmarks.evaluation.run.agents import NO_MODEL
 from benchmarks.evaluation.run.environments import make_envs
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
+from mage_envs.info import private_info
+from mage_envs.loading.arguments import parse
 from mage_envs.text.generation import Completion, Generator, Prompt
 from wrappers.controls import SOURCED, keep_source, record_json, split_control
 from wrappers.model_calls import Control
 
 BATCH = 256
 """Maximum number of meta-episodes of the source run that are executed concurrently."""
+_READ_BY_POLICIES = (
+    "episode_index",
+    "hand",
+    "seat",
+    "legal_actions",
+    "anchor",
+    "information_state",
+    "history",
+    "hand_results",
+)
+"""Entries of `info` that a policy's turn is made of."""
 _SHARED = ("memory", "context", "style", "env_id")
 """Options in which the source run must agree."""
 
@@ -54,7 +68,8 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
         entries = memories_of(Path(source), setting)
         if control == "other":
             # The digest of a stored source must not change, and `other` needs no more than this.
-            entries = [{name: one[name] for name in ("task", "episodes")} for one in entries]
+            keys = ("task", "episodes", "turns")
+            entries = [{name: entry[name] for name in keys if name in entry} for entry in entries]
         control = f"{control}@{keep_source(entries)}"
     return setting.changed(memory=f"{control}/{memory}")
 
@@ -85,7 +100,10 @@ def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
     # The listener reads the memory out of these environments, so they are made here and not by `executed`.
     envs = make_envs(there.panel.env_id, there.options, min(len(lines), BATCH))
     taken: list[list[dict[str, Any]]] = [[] for _ in lines]
-    _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken), envs=envs)
+    # The memory of a policy is no text. A new one gets it by the same turns.
+    by_policy = parse(records.about["agent"]["name"]).name in NO_MODEL
+    turns: list[list[list[dict[str, Any]]]] = [[] for _ in lines]
+    _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken, turns), envs=envs)
     if found:
         raise ValueError(f"--from {folder} has another outcome when it is executed again: {found[0].lines()[0]}")
     return [
@@ -94,8 +112,9 @@ def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
             "seed": line["task"]["seed"],
             "seat": line["task"]["seat"],
             "episodes": episodes,
+            **({"turns": played} if by_policy else {}),
         }
-        for line, episodes in zip(lines, taken, strict=True)
+        for line, episodes, played in zip(lines, taken, turns, strict=True)
     ]
 
 
@@ -103,9 +122,13 @@ class _Listener:
     """A generator of the recorded replies that stores the memory at the first play prompt of each episode."""
 
     def __init__(
-        self, generator: Generator, envs: Sequence[gym.Env[Any, Any]], taken: Sequence[list[dict[str, Any]]]
+        self,
+        generator: Generator,
+        envs: Sequence[gym.Env[Any, Any]],
+        taken: Sequence[list[dict[str, Any]]],
+        turns: Sequence[list[list[dict[str, Any]]]],
     ) -> None:
-        self._generator, self._envs, self._taken = generator, envs, taken
+        self._generator, self._envs, self._taken, self._turns = generator, envs, taken, turns
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         for prompt in prompts:
@@ -113,8 +136,9 @@ class _Listener:
         return self._generator.generate(prompts)
 
     def _listen(self, prompt: Prompt) -> None:
+        """Store the prompt's turn, and the memory if the prompt is the first play prompt of an episode."""
         # `executed` numbers the lines by `member`, the second part of the seed.
-        """Store the memory if the prompt is the first play prompt of an episode."""
+        self._store_turn(self._turns[prompt.seed[1]], prompt)
         found = self._taken[prompt.seed[1]]
         if prompt.phase != "play" or prompt.info["episode_index"] < len(found):
             return
@@ -128,3 +152,17 @@ class _Listener:
                 "previous": record_json(view.records[-1]) if view.records else None,
             }
         )
+
+    @staticmethod
+    def _store_turn(turns: list[list[dict[str, Any]]], prompt: Prompt) -> None:
+        """Store what a policy reads of a prompt. The results of an episode's last hand belong to this episode."""
+        info = {key: prompt.info[key] for key in _READ_BY_POLICIES if key in prompt.info}
+        private = private_info(prompt.info)
+        info["private"] = {key: private[key] for key in ("legal_actions", "task") if key in private}
+        episode, seed = info["episode_index"], [prompt.seed[0], 0, prompt.seed[2], 0]
+        if episode == len(turns):
+            results = info.pop("hand_results", ())
+            if turns:
+                turns[-1].append({"info": {**info, "hand_results": results}, "seed": seed, "acts": False})
+            turns.append([])
+        turns[episode].append({"info": info, "seed": seed, "acts": prompt.phase == "play"})

@@ -1,18 +1,24 @@
-"""`--elicit` of `mage eval`: between episodes, the agent names the opponent that it thinks it faces."""
+"""`--elicit` of `mage eval` and `mage adapt`: between episodes, the agent states its belief about the opponent."""
 
 from __future__ import annotations
 
 from benchmarks.evaluation.run.agents import Agent, PolicyAgent
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.suites.setting import Setting
-from wrappers.memory import NamesOpponent
+from wrappers.belief_question import ElicitForm
+from wrappers.memory import ReportsBelief
 
 
-def eliciting(setting: Setting, agent: Agent) -> Setting:
+def add_question(setting: Setting, agent: Agent, form: ElicitForm = "probabilities") -> Setting:
     """Return the setting with the question, which offers the opponents of its panel.
 
+    Args:
+        setting: Setting of the run.
+        agent: Agent that is asked.
+        form: Form of the answer.
+
     Raises:
-        ValueError: If the panel has fewer than two opponents, or if the agent is a policy that names none.
+        ValueError: If the panel has fewer than two opponents, or if the agent is a policy without a belief.
     """
     names = list(setting.panel.weights())
     if len(names) < 2:
@@ -21,6 +27,7 @@ def eliciting(setting: Setting, agent: Agent) -> Setting:
         raise ValueError("--elicit asks between episodes. Use num_episodes of at least 2.")
     if isinstance(agent, PolicyAgent):
         policy = agent.policy(game_of(setting.panel.env_id, setting.options))
-        if not isinstance(policy, NamesOpponent):
-            raise ValueError(f"{agent.name} names no opponent: it has no method name_opponent. Remove --elicit.")
-    return setting.changed(elicit=names)
+        if not isinstance(policy, ReportsBelief):
+            raise ValueError(f"{agent.name} states no belief: it has no method report_belief. Remove --elicit.")
+    # Absent unless set, so that the default adds no option to a record.
+    return setting.changed(elicit=names, **({} if form == "probabilities" else {"elicit_form": form}))

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent
 from benchmarks.evaluation.run.budget import SPENT, Limits, guarded
 from benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
 from benchmarks.evaluation.run.options import EvalOptions
@@ -51,7 +51,10 @@ class PanelPlayer:
         """
         env_id = tasks[0].env_id
         game = game_of(env_id, env_kwargs)
-        self._generator = guarded(agent.generator(game), limits)
+        # A policy reads no text, so the control of its memory is its own affair.
+        memory = (env_kwargs or {}).get("memory")
+        made = agent.generator(game, memory) if isinstance(agent, PolicyAgent) else agent.generator(game)
+        self._generator = guarded(made, limits)
         check_opponents(tasks, game)
         self._envs = RolloutEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
         self._slots = agent.slots if isinstance(agent, EndpointAgent) else None
@@ -112,6 +115,7 @@ def evaluate(
     reduce: Callable[[Trajectory], Trajectory] | None = None,
     limits: Limits | None = None,
     failure_log: FailureLog | None = None,
+    resumed: bool = False,
 ) -> list[Trajectory]:
     """Play every task of `panel` once, with all wrappers of its id, and return the trajectories in the panel's order.
 
@@ -131,6 +135,7 @@ def evaluate(
         reduce: Function that returns a smaller trajectory to keep, which saves memory.
         limits: Budget of the model calls. A meta-episode beyond it has a `failure` of the kind `generator: budget`.
         failure_log: Failure log for tracebacks, including that of an error that ends the evaluation.
+        resumed: True if other meta-episodes of the run were finished before. Then those of `panel` may all fail.
 
     Raises:
         RuntimeError: If every meta-episode failed. The message contains the first reason.
@@ -150,7 +155,7 @@ def evaluate(
     kept = nullcontext() if failure_log is None else failure_log.kept("eval", 0)
     with closing(player), kept:
         trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
-    account(trajectories, agent.name, failure_log)
+    account(trajectories, agent.name, failure_log, resumed)
     return trajectories
 
 
@@ -172,13 +177,16 @@ def depth_first(count: int, batch: int, slots: int | None) -> tuple[int, int]:
     return at_once, min(batch, at_once + last)
 
 
-def account(trajectories: Sequence[Trajectory], agent: str, failure_log: FailureLog | None) -> None:
+def account(
+    trajectories: Sequence[Trajectory], agent: str, failure_log: FailureLog | None, resumed: bool = False
+) -> None:
     """Record failures in the failure log.
 
     Args:
         trajectories: Meta-episodes that were played.
         agent: Name of the agent, for the message.
         failure_log: Failure log of the run, if there is one.
+        resumed: True if other meta-episodes of the run were finished before.
 
     Raises:
         RuntimeError: If every meta-episode failed, and none of them because of the budget.
@@ -186,7 +194,7 @@ def account(trajectories: Sequence[Trajectory], agent: str, failure_log: Failure
     if failure_log is not None:
         failure_log.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
     failures = [t.failure for t in trajectories if t.failure is not None]
-    if len(failures) == len(trajectories) and not any(lacked_budget(t) for t in trajectories):
+    if len(failures) == len(trajectories) and not resumed and not any(lacked_budget(t) for t in trajectories):
         error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} failed; the first: {failures[0]}")
         if failure_log is not None:
             error.add_note(f"{TRACEBACK} {failure_log.path}")

@@ -25,7 +25,7 @@ class HuggingFaceOptions:
     model: str
     """Folder, or name on the hub, without commas."""
     max_tokens: int | None = None
-    """Reply limit in tokens; None is the limit of the game's presets."""
+    """Reply limit in tokens; None is that of the model's generation_config.json, else that of the game's presets."""
     thinking: bool | None = None
     """Value of the template's variable `enable_thinking`; None is the template's default."""
     date: str | None = None
@@ -104,7 +104,7 @@ class HuggingFaceAgent:
         from trainer.config.presets import COMMON, prompt_limit, reply_limit
 
         chosen = self.options
-        reply = reply_limit(game_name) if chosen.max_tokens is None else chosen.max_tokens
+        reply = chosen.max_tokens or self._own_limit() or reply_limit(game_name)
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
         positions = positions_of(self.folder)
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
@@ -119,6 +119,13 @@ class HuggingFaceAgent:
             temperature=COMMON["temperature"],
             prompt_format=self._prompt_format(prompt),
         )
+
+    def _own_limit(self) -> int | None:
+        """Return the reply limit that the model's folder states, or None."""
+        from trainer.backends.weights import generation_config
+
+        limit = getattr(generation_config(self.folder), "max_new_tokens", None)
+        return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def local_generator(

@@ -81,7 +81,11 @@ class PanelOptions:
         typer.Option("--from", metavar="RUN", help="Run to take memories from, with --control other or same"),
     ] = None
     elicit: Annotated[
-        bool, typer.Option(help="Between episodes, ask which opponent of the panel the agent faces: one extra call")
+        bool,
+        typer.Option("--elicit", help="Between episodes, ask how likely each opponent of the panel is: one extra call"),
+    ] = False
+    elicit_name: Annotated[
+        bool, typer.Option("--elicit-name", help="Like --elicit, but ask for the name of one opponent")
     ] = False
     sampling: Annotated[
         Mapping[str, float] | None,
@@ -149,6 +153,15 @@ class PlayOptions:
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(PlayOptions, PanelOptions):
     """Options of an evaluation."""
+
+    controls: Annotated[
+        bool | None,
+        typer.Option(
+            "--controls/--no-controls",
+            help="Play the same tasks without memory and with another opponent's, which the verdict needs "
+            "(default: yes for a policy, no for a model, whose calls they triple)",
+        ),
+    ] = None
 
     out: Annotated[
         Path | None,

@@ -21,7 +21,9 @@ def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory])
     """
     game = game_of(setting.panel.env_id, setting.options)
     count = len(setting.tasks)
-    hashed = f"{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
+    # An id that stands for many games does not name this one.
+    named = "" if game.title == game.spec.name else f"{game.title}, "
+    hashed = f"{named}{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
     weights = setting.panel.weights()
     met = {trajectory.opponent for trajectory in trajectories}
     # The weighted mean needs every opponent of the pool. In a partial run, those that were met count equally.

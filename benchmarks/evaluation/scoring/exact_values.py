@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.tree import is_enumerable
 from opponents import TabularPolicy, UnknownOpponent, make_opponent
 from opponents.exact import NotExact, Objective, bayes_value, best_nonadaptive, ceiling, policy_value
 from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.tree import in_episode, is_enumerable, is_exact
+from opponents.exact.tree import in_episode, is_exact
 from trainer.method.trajectory import Trajectory
 
 STATES = 100_000

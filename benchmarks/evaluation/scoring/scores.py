@@ -205,12 +205,15 @@ def headline(game: Game) -> Objective:
     """Return the headline measure of a game.
 
     It is success if the task is to win or to solve something. It is the game's own unit if the size of the return
-    counts, or if the game is not registered.
+    counts, as in a general-sum game, or if the game is not registered.
     """
     name = game.spec.name
     if name not in list_games():
         return "returns"
-    wins = game.spec.players == 1 or settings_of(name).rewards.get("task") in (outcome_reward, success_reward)
+    wins = game.spec.players == 1 or settings_of(name, game.spec).rewards.get("task") in (
+        outcome_reward,
+        success_reward,
+    )
     return "success" if wins else "returns"
 
 

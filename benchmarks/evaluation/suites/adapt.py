@@ -22,12 +22,16 @@ EPISODES = 3
 ADAPT = "adapt-"
 """Beginning of the names of the suite's panels."""
 MINI_ADAPT = f"{ADAPT}mini-"
-REFERENCES = ("random", "nash", "blind", "myopic", "bayes", "counting")
+REFERENCES = ("random", "nash", "no-memory", "myopic", "bayes", "counting")
 """Policies that `policy:NAME` plays in every cell with the arguments of its pool.
 
 Of these, `random`, `nash` and `counting` know the rules alone; the others know the pool, too. `counting` is a learner
 with a Dirichlet prior over the play of its opponent.
 """
+
+
+DISPLAY = ("memory", "context", "style")
+"""Options that an agent may choose in a cell. They change what it reads, and neither the game nor a payoff."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,8 @@ class AdaptCell:
     game: str
     pool: str
     """Name of a registered pool, or of one opponent."""
+    family: str = ""
+    """Cells of one family share one weight in the mean, so that variants of a game do not count more than another."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the game."""
     hands: int = 1
@@ -77,7 +83,10 @@ class AdaptCell:
         return f"{make_game(self.game, **self.options).spec.rules} {description_of(self.pool)}"
 
     def agent(self, reference: str) -> str | None:
-        """Return the specification of one of `REFERENCES` in this cell, or None if the suite ships none."""
+        """Return the specification of a reference in this cell, or None if the suite ships none.
+
+        Besides `REFERENCES` there is `blind`, which forgets even the earlier hands of its episode.
+        """
         if reference == "random":
             return "scripted:random"
         if self.players:
@@ -91,15 +100,24 @@ class AdaptCell:
             return f"policy:best-response-to:{self.pool}"
         if reference == "blind":
             return f"policy:blind:{self.pool}"
+        if reference == "no-memory":
+            # The best learner of a single episode begins anew in each one.
+            return f"policy:bayes:{self.pool},1,{self.hands},sum"
         return f"policy:{reference}:{self.pool},{EPISODES},{self.hands}" + (",sum" if reference == "bayes" else "")
 
 
 CELLS: Mapping[str, AdaptCell] = {
     "dilemma": AdaptCell(
-        game="PrisonersDilemma", pool="pd/classic", seed=101, nash="pd/all-d", about="prisoner's dilemma of 5 rounds"
+        game="PrisonersDilemma",
+        family="dilemma",
+        pool="pd/classic",
+        seed=101,
+        nash="pd/all-d",
+        about="prisoner's dilemma of 5 rounds",
     ),
     "dilemma3": AdaptCell(
         game="PrisonersDilemma",
+        family="dilemma",
         pool="pd/classic",
         options={"rounds": 3},
         seed=102,
@@ -108,6 +126,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "noisy": AdaptCell(
         game="PrisonersDilemma",
+        family="dilemma",
         pool="pd/classic",
         options={"rounds": 2, "noise": 0.1},
         seed=103,
@@ -116,6 +135,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "ultimatum": AdaptCell(
         game="Ultimatum",
+        family="ultimatum",
         pool="ultimatum/reserves",
         seed=104,
         nash="ultimatum/reserve:1",
@@ -123,6 +143,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "offers": AdaptCell(
         game="Ultimatum",
+        family="ultimatum",
         pool="ultimatum/reserves",
         options={"offers": 2},
         seed=105,
@@ -131,6 +152,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "soft": AdaptCell(
         game="Ultimatum",
+        family="ultimatum",
         pool="ultimatum/soft-reserves",
         seed=106,
         nash="ultimatum/reserve:1",
@@ -138,6 +160,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "inspection": AdaptCell(
         game="Inspection",
+        family="inspection",
         pool="inspect/habits",
         seed=107,
         nash="inspect/nash",
@@ -145,6 +168,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "rps": AdaptCell(
         game="RockPaperScissors",
+        family="rps",
         pool="rps/soft-reactive",
         seed=108,
         nash="uniform",
@@ -152,6 +176,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "bargaining": AdaptCell(
         game="Bargaining",
+        family="bargaining",
         pool="bargain/mixed",
         options={"offers": 3},
         hands=2,
@@ -161,6 +186,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "kuhn": AdaptCell(
         game="KuhnPoker",
+        family="poker",
         pool="kuhn/paper",
         hands=3,
         seed=110,
@@ -169,6 +195,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "leduc": AdaptCell(
         game="LeducPoker",
+        family="poker",
         pool="leduc/four",
         hands=2,
         seed=118,
@@ -177,6 +204,7 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "encounters": AdaptCell(
         game="Encounters",
+        family="encounters",
         pool="encounters/all",
         options={"games": ("chicken", "offer", "throw")},
         seed=119,
@@ -184,11 +212,17 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
     "keys": AdaptCell(
         game="SokobanControls",
+        family="keys",
         pool="controls/all",
         options={"slack": 0, "split": "eval"},
         seed=116,
         about="Sokoban with unknown keys, one wiring in three rooms",
-        players={"blind": "controls/blind", "myopic": "controls/memory", "bayes": "controls/bayes"},
+        players={
+            "no-memory": "controls/blind",
+            "blind": "controls/blind",
+            "myopic": "controls/memory",
+            "bayes": "controls/bayes",
+        },
     ),
     "success": AdaptCell(
         game="KuhnPoker",

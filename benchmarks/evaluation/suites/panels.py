@@ -22,7 +22,7 @@ from benchmarks.evaluation.suites.released import RELEASED
 from mage_envs.core import Task
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import seed_of
-from mage_envs.registry import list_games, load_game
+from mage_envs.registry import explain_unavailable, list_games, load_game
 from opponents import as_pool
 from opponents.related import TaskSeries, find_series, list_series
 from opponents.splits import Split, find_split, list_splits
@@ -138,6 +138,11 @@ class Panel:
     def missing(self) -> str | None:
         """Return the reason why the data are not on this machine, or None."""
         return f"{self.variable} is not set" if self.variable and not os.environ.get(self.variable) else None
+
+    def obstacle(self) -> str:
+        """Return the reason why the game cannot be made here, such as a missing engine, or an empty text."""
+        game: str = gym.spec(self.env_id).kwargs.get("game_name", "")
+        return explain_unavailable(game) if game in list_games() else ""
 
     def default_options(self) -> dict[str, Any]:
         """Return the options that apply if the user sets none of these names, with the folder of the data."""

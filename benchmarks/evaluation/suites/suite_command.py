@@ -21,10 +21,11 @@ from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
-from benchmarks.evaluation.run.eval_command import ending, measure
+from benchmarks.evaluation.run.in_training import score_of
+from benchmarks.evaluation.run.measuring import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
 from benchmarks.evaluation.run.preflight import Price
-from benchmarks.evaluation.suites.adapt import cell_of
+from benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
 from benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
 from benchmarks.evaluation.suites.paper import (
     EPISODES,
@@ -159,8 +160,16 @@ def planned(
 
 def _present(suite: Suite, quick: bool) -> dict[str, str]:
     """Return the panels that can be played here, each with the reason for a stand-in, or an empty text."""
-    reasons = {panel: named_panel(panel).missing() or "" for panel in suite.panels}
-    return {panel: reason for panel, reason in reasons.items() if quick or not reason}
+    absent = absent_panels(suite, quick)
+    return {panel: named_panel(panel).missing() or "" for panel in suite.panels if panel not in absent}
+
+
+def absent_panels(suite: Suite, quick: bool) -> dict[str, str]:
+    """Return the panels that cannot be played here, each with the reason: absent data, or a missing engine."""
+    reasons = {
+        panel: (not quick and named_panel(panel).missing()) or named_panel(panel).obstacle() for panel in suite.panels
+    }
+    return {panel: reason for panel, reason in reasons.items() if reason}
 
 
 def _sized(panel: str, note: str, size: int | None) -> str:
@@ -183,9 +192,8 @@ def _planned(
             return
         own = named.kept_of(agent.settings.env_kwargs)
         if cell_of(panel) is not None:
-            # The ends of a cell's scale are those of its own game, whatever the model was trained on.
-            of_game = Setting(named, panel, own).resolved["game"]
-            own = {key: value for key, value in own.items() if key not in of_game}
+            # The lines of a cell are those of its own game and rules, whatever the model was trained on.
+            own = {key: value for key, value in own.items() if key in DISPLAY}
     options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
     if row.pool is not None:
         cell = cell_of(panel)
@@ -274,9 +282,8 @@ def command(
             [num_episodes] if num_episodes else found.lengths[: 1 if quick else None],
             quick,
         )
-        absent = [f"{shorts[panel]}: {reason}" for panel in found.panels if (reason := named_panel(panel).missing())]
-        if absent and not quick:
-            sys.stderr.write(f"Not played, because the original data are absent: {'; '.join(absent)}\n")
+        for panel, reason in absent_panels(found, quick).items():
+            sys.stderr.write(f"{shorts[panel]}: n/a, {reason}\n")
         if not cells:
             raise ValueError(f"{rows}: no row plays any panel of {suite}.")
         if dry_run:
@@ -364,6 +371,9 @@ def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> t
         measured = measure(replace(options, out=folder), cell.agent, setting, cell.spec)
         summary_table.save(folder, measured.summary, figure=False)
         statuses.append(ending(setting, measured))
+        if measured.summary.overall.meta_episodes:
+            score = summary_table.number(score_of(measured.summary))
+            sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}: {score}\n")
         done.append(
             SuiteCell(
                 panel=cell.panel,

@@ -19,6 +19,7 @@ from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs,
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
+from benchmarks.exact.suite_comparison import compare_suites, is_adapt_suite
 from benchmarks.records.about import COMPARED, identity_fields, setting_of
 from benchmarks.records.identity import differences
 from benchmarks.records.record_store import Records, reading
@@ -282,7 +283,7 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Folders of runs; the first is compared with each other one"),
+        typer.Argument(metavar="RUN", help="Folders of runs or suites; the first is compared with each other one"),
     ],
     wide: Annotated[
         bool, typer.Option(help="Show every episode (default: 1, 2, 3, 5 and the last if there are more than 5)")
@@ -298,6 +299,16 @@ def command(
     """
     if len(runs) < 2:
         raise ValueError("mage compare requires two runs or more: mage compare runs/a runs/b.")
+    if any(map(is_adapt_suite, runs)):
+        if not all(map(is_adapt_suite, runs)):
+            raise ValueError("mage compare compares runs with runs, or suites of mage adapt with suites.")
+        suites = [compare_suites(runs[0], other) for other in runs[1:]]
+        if as_json:
+            print_json([suite.to_json() for suite in suites])
+        else:
+            for number, suite in enumerate(suites):
+                print_report([*([""] if number else []), *suite.blocks()])
+        return
     found = compare(runs, wide)
     if as_json:
         print_json([asdict(one) for one in found])

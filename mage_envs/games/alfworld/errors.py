@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
+UNSUPPORTED_PYTHON = (3, 13)
+"""First version of Python that the engine does not support, as the extra `alfworld` states it."""
+
 
 class GameFileError(ValueError):
     """Error for a game file that cannot be played."""
@@ -25,6 +30,13 @@ def described(error: BaseException) -> str:
 
 def engine_missing(package: str) -> ImportError:
     """Return the error for an engine that is not installed."""
+    if sys.version_info >= UNSUPPORTED_PYTHON:
+        # The extra installs nothing here, so its command would not help.
+        return ImportError(
+            f"ALFWorld requires {package}, which supports Python 3.11 and 3.12, and this is Python "
+            f"{sys.version_info.major}.{sys.version_info.minor}. Make an environment with one of them, and install "
+            'with: pip install "mage-envs[alfworld]"'
+        )
     return ImportError(
         f'ALFWorld requires {package}. Install it with: pip install "mage-envs[alfworld]". '
         "The installation compiles the engine. "

@@ -16,6 +16,7 @@ from mage_envs.games.alfworld.data import GameFiles, GameSource, MadeGames, NoGa
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.errors import GameFileError
 from mage_envs.games.alfworld.maker import SPLITS
+from mage_envs.games.alfworld.packages import check_engine
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.stock import StockEngine
 from mage_envs.loading.imports import check_path
@@ -223,6 +224,8 @@ class ALFWorld(Game):
         self.split = _split(split)
         self.source = source_of(data, self.split, _task_types(task_types), size)
         """Games to draw from."""
+        # Raises ImportError here, before anything is played, if a package of the engine is missing.
+        check_engine()
         self.new_engine = ENGINES[engine]
         self.banner = banner
 

@@ -56,6 +56,14 @@ def library_path() -> Path:
     raise engine_missing("fast-downward-textworld")
 
 
+def check_engine() -> None:
+    """Raise ImportError that names the extra if a package of the engine is missing. Imports none of them."""
+    for package in ("textworld", "fast_downward"):
+        if find_spec(package) is None:
+            raise engine_missing(package)
+    library_path()
+
+
 def import_engine(name: str) -> ModuleType:
     """Return a module of textworld, fast_downward or alfworld. Raise ImportError that names the extra."""
     with lock:

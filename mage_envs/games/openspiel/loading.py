@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mage_envs.loading.imports import check_path
 
 MOST_LEGAL = 2000
 """Maximum number of legal actions at one decision, because prompts list them as text."""
+_SHORT_NAME = re.compile(r"[a-z0-9_]+")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -24,6 +26,17 @@ class UnsuitableGame(ValueError):
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(f"OpenSpiel's {text} cannot be played as text: {reason}.")
+
+
+def options_of(name: str) -> dict[str, Any] | None:
+    """Return the options of `OpenSpiel` for a name or a game string of OpenSpiel, or None if it is neither."""
+    short_name = name.partition("(")[0].strip()
+    # OpenSpiel's names are in lower case. No other name makes this import OpenSpiel.
+    if not _SHORT_NAME.fullmatch(short_name) or find_spec("pyspiel") is None:
+        return None
+    import pyspiel
+
+    return {"game": name} if short_name in pyspiel.registered_names() else None
 
 
 @lru_cache(maxsize=64)

@@ -171,12 +171,17 @@ class OpenSpiel(Game):
             min_return=spiel.min_utility(),
             max_return=spiel.max_utility(),
             perfect_information=not texts.hidden,
+            general_sum=not texts.zero_sum,
             # A subclass states its own limit; a game by its string has only OpenSpiel's maximum length.
             max_turns=length if own is OpenSpiel.spec else own.max_turns,
             actions=texts.actions(),
             words=texts.words(),
             neutral=texts.neutral(),
         )
+
+    @property
+    def title(self) -> str:
+        return self.spiel_game if self.spec.name == OpenSpiel.spec.name else self.spec.name
 
     def initial_state(self, rng: np.random.Generator) -> SpielState:
         """Return the first state. Draws one number from `rng`, the seed of all chance in the hand."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from hashlib import sha256
 from itertools import product
+from math import ceil
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +17,7 @@ import numpy as np
 from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.drawing import Picture
 from mage_envs.drawing import sokoban as drawing
-from mage_envs.games.sokoban.boxoban import FileRooms
+from mage_envs.games.sokoban.boxoban import MAX_SOLUTION, FileRooms
 from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
 from mage_envs.games.sokoban.level import MOVES, Drawing, offsets, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room, RoomSource
@@ -22,6 +25,10 @@ from mage_envs.settings import GameSettings, success_reward, total_reward
 from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
 
 MOVES_PER_TURN = 3
+MIN_TURNS = 7
+"""Minimum limit of answers; it suffices for the longest solution under the default options."""
+SLACK = 1.5
+"""Factor of the moves that a level from a file allows, relative to its shortest solution."""
 SIZES = range(5, 21)
 BOXES = range(1, 5)
 DEFAULTS = {"boxes": 2, "size": 6, "min_moves": 5, "max_moves": 21}
@@ -86,7 +93,7 @@ class _Positions:
 class SokobanState(State):
     """A point of an episode: a position in a room and the number of executed moves."""
 
-    def __init__(self, positions: _Positions, position: _Position, executed: int) -> None:
+    def __init__(self, positions: _Positions, position: _Position, executed: int, max_turns: int | None = None) -> None:
         solved = position.placed == positions.targets
         self.executed = executed
         """Moves executed in this hand."""
@@ -94,6 +101,7 @@ class SokobanState(State):
         self.legal_actions: tuple[str, ...] = () if solved else MOVES
         """The four single moves. Two or three of them, separated by commas, are legal too."""
         self.category = positions.category
+        self.max_turns = max_turns
         self._positions = positions
         self._position = position
 
@@ -124,7 +132,7 @@ class SokobanState(State):
             executed += 1
             if position.placed == positions.targets:
                 break
-        return SokobanState(positions, position, executed)
+        return SokobanState(positions, position, executed, self.max_turns)
 
     def canonical(self, action: str) -> str:
         # The longest canonical action is much shorter than 100 characters. Longer texts are not worth normalizing.
@@ -160,12 +168,17 @@ class SokobanState(State):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the position without the cache of visited positions."""
-        return _state_at, (self.room, self._position.boxes, self._position.player, self.executed)
+        return _state_at, (self.room, self._position.boxes, self._position.player, self.executed, self.max_turns)
 
 
-def _state_at(room: Room, boxes: int, player: int, executed: int) -> SokobanState:
+def _state_at(room: Room, boxes: int, player: int, executed: int, max_turns: int | None) -> SokobanState:
     positions = _Positions(room)
-    return SokobanState(positions, positions.at(boxes, player), executed)
+    return SokobanState(positions, positions.at(boxes, player), executed, max_turns)
+
+
+def turns_for(moves: float) -> int:
+    """Return a limit of answers that suffices for that many moves."""
+    return max(MIN_TURNS, ceil(moves / MOVES_PER_TURN))
 
 
 def nearest_moves(answer: str, legal_actions: Sequence[str]) -> str:
@@ -175,7 +188,7 @@ def nearest_moves(answer: str, legal_actions: Sequence[str]) -> str:
 
 
 class Sokoban(Game):
-    """Sokoban rooms with an exact length of the solution, or Boxoban levels.
+    """Sokoban rooms with an exact length of the solution, or the levels of a file.
 
     Rules: the player moves up, down, left and right on floor. It pushes a box by a move against it if the cell behind
     the box is free. The level is solved when every box is on a target. A move against a wall, or against a box that
@@ -192,11 +205,14 @@ class Sokoban(Game):
 
     Success: the level is solved.
 
+    Limit: every level can be solved within its limit of answers. The default is 7, or as many as `max_moves` requires.
+    A level from a file allows half as many moves again as its shortest solution.
+
     Versions: v0.
 
     Args:
-        generator: `"retrograde"` (default), `"gym-sokoban"`, or the path of a level file in Boxoban's format or of a
-            folder of such files. Level files allow none of the other options.
+        generator: `"retrograde"` (default), `"gym-sokoban"`, or the path of a level file or of a folder of such files,
+            in the text forms of Boxoban and of other collections (XSB). Level files allow none of the other options.
         boxes: Number of boxes, 1 to 4 (default: 2).
         size: Cells per side of the square room, walls included, 5 to 20 (default: 6).
         min_moves: Minimum moves of the shortest solution (default: 5).
@@ -223,7 +239,7 @@ class Sokoban(Game):
         min_return=-2.1,
         max_return=14.0,
         # 7 turns of 3 moves are 21 moves, the default `max_moves`.
-        max_turns=7,
+        max_turns=MIN_TURNS,
         has_intermediate_rewards=True,
         has_pictures=True,
         legal_note="one to three of these moves, separated by commas",
@@ -244,10 +260,37 @@ class Sokoban(Game):
         chosen = {name: value for name, value in options.items() if value is not None}
         self._rooms = _room_source(generator, chosen)
         self._resolved = [str(generator), *{**DEFAULTS, **chosen}.values()]
+        self._is_file = isinstance(self._rooms, FileRooms)
+        # A level of a file has a limit of its own, and the spec has the largest.
+        turns = turns_for(SLACK * MAX_SOLUTION if self._is_file else {**DEFAULTS, **chosen}["max_moves"])
+        self.spec = self._spec_for(turns)
+
+    def _spec_for(self, turns: int) -> GameSpec:
+        """Return the facts for a limit of answers, with returns that no play within it exceeds."""
+        placed, unplaced = 0, BOXES[-1]
+        if isinstance(self._rooms, FileRooms):
+            counts = [((level.boxes & level.targets).bit_count(), level.boxes) for level in self._rooms.levels]
+            placed = max(count for count, _ in counts)
+            unplaced = max(boxes.bit_count() - count for count, boxes in counts)
+        worst = -MOVES_PER_TURN * turns / 10 - placed
+        return replace(type(self).spec, max_turns=turns, min_return=worst, max_return=10.0 + unplaced)
+
+    def with_limit(self, max_turns: int) -> Self:
+        if max_turns <= self.spec.max_turns:
+            return self
+        # More moves may cost more than the spec's least return.
+        game = copy(self)
+        game.spec = replace(self._spec_for(max_turns), max_turns=self.spec.max_turns)
+        return game
 
     def initial_state(self, rng: np.random.Generator) -> SokobanState:
-        positions = _Positions(self._rooms.draw(rng))
-        return SokobanState(positions, positions.start, 0)
+        room = self._rooms.draw(rng)
+        positions, limit = _Positions(room), None
+        if self._is_file:
+            shortest = room.search.distance(room.level.boxes, room.level.player)
+            assert shortest is not None, "levels without a solution are not drawn"
+            limit = turns_for(SLACK * shortest)
+        return SokobanState(positions, positions.start, 0, limit)
 
     def data_hash(self) -> str:
         """Return a hash of the level files' content, or of the generator's options."""

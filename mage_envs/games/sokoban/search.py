@@ -51,7 +51,8 @@ class Retrograde:
         """Index: moves needed. Value: boxes to the player cells of all positions that need exactly that many moves."""
         self.complete = False
         """True if every solvable position is in the table."""
-        self._entries = 0
+        self.entries = 0
+        """Entries of the table."""
         self._placements = {targets: solved}
         self._known: dict[tuple[int, int], int] = {}
         # All player cells of the solved board are level 0, so none of them may be found again.
@@ -95,7 +96,7 @@ class Retrograde:
             self.complete = True
             return False
         self.levels.append(level)
-        self._entries += len(level)
+        self.entries += len(level)
         return True
 
     def at(self, moves: int) -> dict[int, int]:
@@ -121,7 +122,7 @@ class Retrograde:
         placements = self._placements
         # A position is in the table once its placement is known and its player cell is no longer unseen.
         while (placement := placements.get(boxes)) is None or placement.unseen & player:
-            if self.complete or self._entries >= limit or not self.deepen():
+            if self.complete or self.entries >= limit or not self.deepen():
                 return None
         for moves, level in enumerate(self.levels):
             if level.get(boxes, 0) & player:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import glob
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mage_envs.files.atomic import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree
 from mage_envs.files.cache import VARIABLE, cache_root
+from mage_envs.files.locking import file_lock
 
 MANIFEST = "manifest.json"
 
@@ -38,7 +38,7 @@ def cached(key: str, build: Callable[[Path], dict[str, Any]], root: Path | None 
         return final
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with _locked(home / f"{key}.lock"):
+        with file_lock(home / f"{key}.lock"):
             # Another process may have built the folder while this one waited for the lock.
             if not (final / MANIFEST).is_file():
                 _build(home, final, build)
@@ -114,14 +114,3 @@ def verify(folder: Path) -> None:
 
 def _damaged(folder: Path, reason: str) -> DamagedCache:
     return DamagedCache(f"{folder} is damaged: {reason}. Delete the folder; the next use builds it again.")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file. The system releases it if the process dies."""
-    # Imported here, because Windows has no fcntl and the package must still import there.
-    import fcntl
-
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -53,7 +53,7 @@ def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     status, out = chaos(capsys, "--quick", *arguments)
     rows = [line.split() for line in out.splitlines()[3:]]
-    assert " ".join(row[0] for row in rows) == "play fuzz order interleaving copies batch memory processes"
+    assert " ".join(row[0] for row in rows) == "play fuzz order interleaving copies recall batch memory processes"
     assert {row[-1] for row in rows} == {"ok"}, out
     assert status == 0
 
@@ -129,7 +129,7 @@ def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.Captur
     status, out = chaos(capsys, "--quick", *against(opponent), "--seed", "5", "--deadline", "2")
     assert status == 1
     rows = [line for line in out.splitlines() if re.match(r"\w+ +\d+ +\d", line)]
-    assert len(rows) == 8, out
+    assert len(rows) == 9, out
     if opponent == "Hashes":
         assert [row.split()[0] for row in rows if "FAILED" in row] == ["processes"]
     else:

@@ -16,7 +16,7 @@ from benchmarks.evaluation.scoring.exact_values import optimal_learner
 from benchmarks.evaluation.scoring.scores import read_scores
 from benchmarks.evaluation.suites import Setting
 from benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
-from benchmarks.evaluation.tables.layout import narrow
+from benchmarks.evaluation.tables.layout import kinds, means
 from benchmarks.evaluation.tables.summary_table import csv_text, table
 from mage_envs.cli.tables import as_text
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -55,7 +55,7 @@ def test_answers_are_told_apart_by_what_was_asked():
     assert (row.costs.calls, row.costs.tokens_in, row.costs.tokens_out, row.costs.seconds) == (3, 45, 9, 1.5)
     assert row.failed_by == {"hang": 1}
     assert row.first_success == 1.5
-    lines = as_text(narrow(summary)).splitlines()
+    lines = as_text(kinds(summary)).splitlines()
     assert ["play", "3", "33.3%", "0.0%", "33.3%", "0.0%"] in [line.split() for line in lines]
     assert "Share of calls without a text in answer" not in lines
     assert "Meta-episodes that failed, by what broke: hang 1" in lines
@@ -69,11 +69,8 @@ def test_answers_without_text_are_counted_apart_in_every_table():
     row = summary.overall
     assert (row.invalid, row.no_text) == (2 / 8, 3 / 8)
     assert row.calls == {"play": CallShares(8, invalid=1 / 8, cut=1 / 8, overflow=0, no_text=3 / 8)}
-    lines = [line.split() for line in as_text(narrow(summary)).splitlines()]
+    lines = [line.split() for line in as_text(kinds(summary)).splitlines()]
     assert ["play", "8", "12.5%", "12.5%", "0.0%", "37.5%"] in lines
-    block = lines.index(["Shares", "of", "replies", "that", "could", "not", "be", "used"])
-    assert lines[block + 1] == ["opponent", "invalid", "cut", "overflow", "no", "text"]
-    assert lines[block + 3][-4:] == ["12.5%", "12.5%", "0.0%", "37.5%"]
     wide = table(summary).splitlines()
     assert any(line.split()[-5:] == ["12.5%", "12.5%", "0.0%", "37.5%", "0"] for line in wide)
     warnings = [line for line in wide if line.startswith("Warning: ")]
@@ -82,7 +79,6 @@ def test_answers_without_text_are_counted_apart_in_every_table():
         "Warning: 12% of the replies were cut at the token limit; raise max_tokens.",
         "Warning: 38% of the replies came back without a text (refusals, tool calls or empty).",
     ]
-    assert [line for line in as_text(narrow(summary)).splitlines() if line.startswith("Warning: ")] == warnings
     assert 'all,,"replies, no text",0.375,,,8,,,' in csv_text(summary)
     cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, row="c", summary=summary)
     [line] = csv.DictReader(tsv([cell]).splitlines(), delimiter="\t")
@@ -106,7 +102,7 @@ def test_failures_above_one_in_a_hundred_are_also_counted_as_losses():
     assert (summary.overall.meta_episodes, summary.overall.failures, lost.meta_episodes) == (3, 1, 4)
     assert [e.returns.estimate.mean for e in lost.episodes] == [1, 1]  # (2 + 2 + 2 - 2) / 4
     assert [e.mean for e in lost.pass_at] == [0.75, 0.75]
-    assert any(line.startswith("failures as losses") for line in as_text(narrow(summary)).splitlines())
+    assert any(line.startswith("failures as losses") for line in as_text(means(summary)).splitlines())
     few = [played([2], seed=i) for i in range(100)] + [replace(played([], seed=100), failure="x", num_episodes=1)]
     assert summarise(few, KUHN).with_losses is None
 
@@ -171,16 +167,12 @@ def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
 def test_a_row_without_results_is_not_known():
     broken = replace(played([], opponent="cfr"), failure="opponent: x", num_episodes=2)
     summary = summarise([broken, played([1, 1], opponent="kuhn/rock", seed=3)], KUHN)
-    lines = as_text(narrow(summary)).splitlines()
-    exact = next(i for i, line in enumerate(lines) if line.startswith("Gain, and episode 2"))
-    assert lines[exact + 3].split() == ["cfr", *["n/a"] * 5]
-    ways = next(i for i, line in enumerate(lines) if line.startswith("The way from blind to ceiling and to optimal"))
-    assert lines[ways + 3].split() == ["cfr", "n/a", "n/a"]
+    assert ["cfr", "n/a", "n/a"] in [line.split() for line in as_text(means(summary)).splitlines()]
 
 
 def test_a_stopped_meta_episode_has_no_gain_in_its_table():
     rows = [played([1], planned=3), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
-    text = as_text(narrow(summarise(rows, KUHN, agent="a")))
+    text = as_text(means(summarise(rows, KUHN, agent="a")))
     assert "Solved by episode k" in text
     assert "gain" not in text
     assert "33 [" in text

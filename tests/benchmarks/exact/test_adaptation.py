@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import measure
 from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.scoring.estimates import Estimate, stratified
+from benchmarks.evaluation.scoring.estimates import stratified
 from benchmarks.evaluation.suites.adapt import CELLS, MINI
 from benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from benchmarks.evaluation.suites.paper import named_suite, setting_for
@@ -23,7 +23,6 @@ from benchmarks.evaluation.suites.pool_texts import has_description
 from benchmarks.evaluation.suites.rows import SuiteRow
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_command import planned
-from benchmarks.evaluation.tables.sentence import verdict
 from benchmarks.exact.adapt_table import reference_rows
 from benchmarks.exact.adaptation import exact_values
 from benchmarks.exact.decisions import decisions_of
@@ -55,7 +54,8 @@ def test_the_seeds_of_both_suites_differ():
 
 def test_the_stored_rows_have_every_cell_that_a_reference_plays():
     for reference, row in reference_rows().items():
-        assert set(row) == {name for name, cell in CELLS.items() if cell.agent(reference)} | {"mean"}, reference
+        played = {name for name, cell in CELLS.items() if cell.agent(reference)}
+        assert set(row) == played | {"mean", "own", "other"}, reference
 
 
 def test_every_cell_with_a_score_describes_its_pool():
@@ -72,19 +72,20 @@ def test_the_stored_rows_of_the_references_are_where_the_exact_values_are():
     # The other cells need more seconds for the same.
     for name in ("dilemma", "dilemma3", "noisy", "ultimatum", "offers", "soft", "kuhn", "leduc", "encounters"):
         found = exact_values(CELLS[name])
-        blind, best = sum(found.blind_per_episode), sum(found.per_episode["sum"])
-        exact = {"blind": 0.0, "myopic": (sum(found.per_episode["myopic"]) - blind) / (best - blind), "bayes": 1.0}
+        zero, best = sum(found.no_memory_per_episode), sum(found.per_episode["sum"])
+        exact = {"no-memory": 0.0, "myopic": (sum(found.per_episode["myopic"]) - zero) / (best - zero), "bayes": 1.0}
         for reference, value in exact.items():
             row = rows[reference][name]
-            # 27 intervals of 95%: a few may miss the exact value, but none by as much as its own width. A player that
-            # is not optimal only in rare cases has an interval of width 0 if none of them occurred.
+            # 27 intervals of 95%: a few may miss the exact value, but none by as much as its own width.
             width = max(row["high"] - row["low"], 0.01)
             assert row["low"] - width <= value <= row["high"] + width, (name, reference)
-    assert rows["blind"]["mean"]["low"] <= 0 <= rows["blind"]["mean"]["high"]
-    assert rows["blind"]["mean"]["high"] - rows["blind"]["mean"]["low"] <= 0.1
-    assert rows["myopic"]["mean"]["high"] < 1
+    assert rows["no-memory"]["mean"]["low"] <= 0 <= rows["no-memory"]["mean"]["high"]
     assert rows["bayes"]["mean"]["mean"] == pytest.approx(1)
-    assert rows["random"]["mean"]["high"] < rows["nash"]["mean"]["low"] < 0
+    assert rows["random"]["mean"]["high"] < rows["nash"]["mean"]["mean"] < 0
+    for learner in ("myopic", "bayes", "counting"):
+        assert min(rows[learner][name]["low"] for name in ("own", "other")) > 0, learner
+    for player in ("random", "nash", "no-memory"):
+        assert min(rows[player][name]["low"] for name in ("own", "other")) <= 0, player
 
 
 def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
@@ -102,23 +103,33 @@ def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
         stratified([])
 
 
-def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys):
+def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys, monkeypatch):
     arguments = ["adapt", "policy:myopic", "--suite", "adapt-mini", "--out", str(tmp_path / "run"), "--json"]
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
-    [condition] = found["conditions"].values()
-    scores = {cell["cell"]: cell["score"]["mean"] for cell in condition["cells"]}
-    assert list(scores) == list(MINI)
-    assert condition["score"]["mean"] == pytest.approx(np.mean(list(scores.values())))
-    # No card and no die decides the myopic learner's score in the ultimatum game: (1.1125 - .9375) / (1.15 - .9375).
-    assert scores["ultimatum"] == pytest.approx((1.1125 - 0.9375) / (1.15 - 0.9375))
+    assert list(found["conditions"]) == ["hidden", "none", "other"]
+    levels = {cell["cell"]: cell["level"]["mean"] for cell in found["conditions"]["hidden"]["cells"]}
+    assert list(levels) == list(MINI)
+    # Three families: noisy, both ultimatum games, kuhn.
+    mean = (levels["noisy"] + (levels["ultimatum"] + levels["soft"]) / 2 + levels["kuhn"]) / 3
+    assert found["level"]["mean"] == pytest.approx(mean)
+    # No card and no die decides the myopic learner's level in the ultimatum game: (1.1125 - .9375) / (1.15 - .9375).
+    assert levels["ultimatum"] == pytest.approx((1.1125 - 0.9375) / (1.15 - 0.9375))
+    # Without memory it repeats its first episode, which earns as much as no memory.
+    [less] = [cell["less"] for cell in found["conditions"]["none"]["cells"] if cell["cell"] == "ultimatum"]
+    assert less["mean"] == pytest.approx((1.1125 - 0.9375) / (1.15 - 0.9375))
+    assert found["verdict"] == "adapts"
     assert found["sentence"].startswith("policy:myopic adapts: ")
     assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == found
     assert main(["replay", str(tmp_path / "run" / "ultimatum" / "hidden"), "--verify"]) == 0
-    # The page of the leaderboard computes the same score from the records.
+    # The page of the leaderboard computes the same level from the records, also where the memories that the runs copied
+    # are not in the cache.
+    monkeypatch.setenv("MAGE_CACHE", str(tmp_path / "cache"))
     page = tmp_path / "board.html"
     assert main(["leaderboard", str(tmp_path / "run"), "--sample", "1", "--page", str(page)]) == 0
-    assert found["sentence"].removeprefix("policy:myopic ") in page.read_text("utf-8")
+    text = page.read_text("utf-8")
+    assert "<td>policy:myopic</td>" in text
+    assert "<td>adapts</td>" in text
     capsys.readouterr()
     assert main(arguments) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
@@ -157,7 +168,8 @@ def test_a_model_states_its_size_before_it_starts(tmp_path, capsys):
     assert "kuhn/described" in told
     assert "kuhn/hidden" in told
     assert "ultimatum" not in told
-    stated = r"48 meta-episodes, about [\d,]+ calls, [\d,]+ prompt tokens, at most [\d,]+ reply tokens, no price"
+    # The main run, both runs of the verdict, and the other pool description.
+    stated = r"96 meta-episodes, about [\d,]+ calls, [\d,]+ prompt tokens, at most [\d,]+ reply tokens, no price"
     assert re.search(stated, told)
 
 
@@ -179,10 +191,3 @@ def test_the_small_suite_has_at_most_600_calls():
         played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
         calls += sum(len(one.steps) for one in played)
     assert 400 < calls <= 600
-
-
-def test_the_verdict_needs_an_interval_above_zero() -> None:
-    assert verdict(Estimate(0.43, 0.39, 0.47, 50)) == "adapts: .43 ± .04 of what is possible"
-    assert verdict(Estimate(-0.55, -8.32, 7.22, 18)) == "does not measurably adapt: -.55 ± 7.77 of what is possible"
-    assert verdict(Estimate(0.04, 0.0, 0.08, 50)).startswith("does not measurably adapt: ")
-    assert verdict(Estimate(1.0, None, None, 1)) == "does not measurably adapt: 1.00 of what is possible"

@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.scoring.estimates import Estimate, stratified
+from benchmarks.evaluation.run.agents import PolicyAgent, make_agent
+from benchmarks.evaluation.run.controls import controlled
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.measuring import measure
+from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.suites.adapt import CELLS
+from benchmarks.evaluation.suites.panels import Panel, named_panel
 from benchmarks.evaluation.suites.pool_texts import description_of, has_description
 from benchmarks.evaluation.suites.rows import SuiteRow
+from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adapt_command import controls_of
-from benchmarks.exact.adapt_table import PAIRED, AdaptResult
-from benchmarks.exact.adaptation import CellScore, suite_difference
+from benchmarks.exact.adapt_table import PAIRED
+from benchmarks.exact.adaptation import PlayedValue, ScaledRun
+from benchmarks.exact.scale import Scale
+from benchmarks.records.about import setting_of
+from benchmarks.records.record_store import Records
+from mage_envs.core import Task, Turn
 from mage_envs.registry import make_game
 from mage_envs.text.neutral import NeutralWords
+from opponents import register_pool
 from tests.wrappers.test_neutral import LORE
+from trainer.method.trajectory import Trajectory
 
 MAIN = SuiteRow("described", "scripted:random", memory="history", pool="described")
-
-
-def score(name: str, *strata: tuple[float, ...], failed: int = 0) -> CellScore:
-    shares = tuple((1 / len(strata), values) for values in strata)
-    found = stratified(shares)
-    last = Estimate(0.0, None, None, 1)
-    return CellScore(
-        cell=name, unit="chips", score=found, memory=0.0, last=last, blind=0.0, best=1.0, failed=failed, shares=shares
-    )
 
 
 def test_a_control_plays_the_cells_that_have_it_with_the_options_of_the_main_run():
     columns = {column.name: column for column in controls_of(MAIN, tuple(PAIRED), tuple(CELLS))}
     assert list(columns) == list(PAIRED)
     left = {name: set(CELLS) - set(column.agent) for name, column in columns.items()}
-    assert left == {"neutral": {"patterns"}, "none": set(), "other": {"alone"}, "same": set()}
+    # Negative controls have no scale.
+    controls = {name for name, cell in CELLS.items() if cell.control}
+    assert left == dict.fromkeys(PAIRED, controls)
     assert {name: column.source for name, column in columns.items()} == {
         "neutral": None,
         "none": None,
@@ -57,22 +63,140 @@ def test_neutral_words_cover_the_descriptions_of_the_pools():
             assert not re.search(r"\ban [^aeiou]", text), text
 
 
+def run_of(totals: dict[int, float], episodes: dict[int, tuple[float, ...]], tasks: int = 4) -> ScaledRun:
+    """Return a run of one opponent with these values."""
+    scale = Scale(
+        no_memory=(0.0,) * 3,
+        best_learner=(0.0, 1.0, 1.0),
+        knows_opponent=(1.0,) * 3,
+        most_in_last=1.0,
+        hands=1,
+        least=-1.0,
+        most=1.0,
+    )
+    planned = [Task(env_id="mage/KuhnPoker-Meta-v0", seed=seed, opponent="kuhn/nash", seat=0) for seed in range(tasks)]
+    played = {i: PlayedValue(total=totals[i], episodes=episodes[i], paid=episodes[i]) for i in totals}
+    return ScaledRun(unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, played=played)
+
+
 def test_the_difference_is_that_of_the_same_tasks():
-    main_run = [score("kuhn", (0.0, 1.0, 2.0), (4.0, 6.0)), score("noisy", (1.0, 2.0))]
-    other = [score("kuhn", (0.5, 1.5, 2.5), (4.5, 6.5)), score("noisy", (9.0, 9.0), failed=1)]
-    found = suite_difference(other, main_run)
-    # Half a point in every task: no luck is left, although the scores of the tasks differ a lot.
+    values = {i: (9.0 * i, float(i), 2.0 * i) for i in range(4)}
+    own = run_of(dict.fromkeys(values, 1.0), values)
+    other = run_of(dict.fromkeys(values, 0.0), {i: (0.0, one - 0.5, two - 0.5) for i, (_, one, two) in values.items()})
+    found = own.difference(other)
+    # Half a point in both later episodes of every task, on a scale of length 2: no luck is left, although the values
+    # of the tasks differ a lot. In the first episode no memory exists yet.
     assert found is not None
     assert (found.mean, found.half) == pytest.approx((0.5, 0.0), abs=1e-12)
-    assert suite_difference([replace(one, failed=1) for one in other], main_run) is None
-    result = AdaptResult("adapt", "a", 2, {"described": main_run, "none": other})
-    assert "; without memory " in result.sentence()
-    told = result.to_json()["conditions"]
-    assert told["none"]["difference"]["mean"] == pytest.approx(0.5)
-    assert np.isclose(told["described"]["difference"]["mean"], 0)
+    level = own.level_difference(other)
+    assert level is not None
+    assert level.mean == pytest.approx(0.5)
+
+
+def test_a_task_that_failed_in_one_of_the_runs_has_no_partner():
+    values = dict.fromkeys(range(4), (0.0, 0.5, 0.5))
+    own = run_of(dict.fromkeys(values, 1.0), values)
+    part = run_of({0: 0.0, 1: 0.0, 2: 0.0}, dict.fromkeys(range(3), (0.0, 0.0, 0.0)))
+    found = own.difference(part)
+    assert found is not None
+    assert (found.failed, found.planned) == (1, 4)
+    # A difference is at most two episodes of -1 against 1, on a scale of length 2.
+    assert (found.worst, found.best) == pytest.approx(((3 * 0.5 - 2) / 4, (3 * 0.5 + 2) / 4))
+    assert part.episode_value(0) is None
+
+
+# -- a policy without memory, and with another opponent's -------------------------------------------------------
+
+
+def play(spec: str, memory: str, folder=None, seed: int = 3) -> list[Trajectory]:
+    """Return the meta-episodes of a policy in Kuhn Poker with two opponents."""
+    panel = Panel(
+        env_id="mage/KuhnPoker-Meta-v0",
+        about="",
+        seed=seed,
+        rows_per_cell=2,
+        opponents={"kuhn/rock": 0.5, "kuhn/maniac": 0.5},
+        seats=(0, 1),
+        size=0,
+    )
+    setting = Setting(panel, f"seed {seed}", {"memory": memory, "num_episodes": 3})
+    if folder is not None:
+        measure(replace(PlayOptions(), out=folder, baselines=False), make_agent(spec), setting, spec)
+    return evaluate(make_agent(spec), setting.tasks, setting.options)
+
+
+def first_actions(trajectory: Trajectory) -> list[str | None]:
+    """Return the actions of the first episode."""
+    return [step.action for step in trajectory.steps if step.episode == 0 and step.phase == "play"]
+
+
+class Counter:
+    """A policy that reports at each decision how many hands it remembers."""
+
+    log: ClassVar[list[tuple[int, int]]] = []
+
+    def __init__(self) -> None:
+        self.hands = 0
+
+    def reset(self, rng: np.random.Generator) -> None: ...
+
+    def act(self, turn: Turn) -> str:
+        type(self).log.append((turn.episode, self.hands))
+        return turn.legal_actions[0]
+
+    def on_hand_end(self, turn: Turn) -> None:
+        self.hands += 1
+
+
+def test_a_policy_without_memory_is_new_in_each_episode(monkeypatch):
+    monkeypatch.setattr(Counter, "log", [])
+    agent = PolicyAgent(lambda game: Counter(), "counter")
+    tasks = named_panel("kuhn-paper-16").tasks()[:4]
+    evaluate(agent, tasks, {"memory": "history", "num_episodes": 3, "hands_per_episode": 2})
+    assert {(episode, hands) for episode, hands in Counter.log} == {(k, 2 * k + j) for k in range(3) for j in range(2)}
+    Counter.log.clear()
+    evaluate(agent, tasks, {"memory": "none", "num_episodes": 3, "hands_per_episode": 2})
+    assert {(episode, hands) for episode, hands in Counter.log} == {(k, j) for k in range(3) for j in range(2)}
+
+
+def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp_path):
+    """A Bayes player tells a rock from a maniac after one hand, and plays the other one's best response."""
+    spec = "policy:bayes:kuhn/two,3,1,sum"
+    register_pool("kuhn/two", {"kuhn/rock": 0.5, "kuhn/maniac": 0.5})
+    own = play(spec, "history", tmp_path / "own")
+    setting = setting_of(Records(tmp_path / "own").about)
+    changed = controlled(setting, "other", str(tmp_path / "own"))
+    misled = evaluate(make_agent(spec), changed.tasks, changed.options)
+    forgets = play(spec, "none")
+    for mine, other, none in zip(own, misled, forgets, strict=True):
+        # No memory exists yet in the first episode.
+        first = [
+            [step.action for step in one.steps if step.episode == 0 and step.phase == "play"]
+            for one in (mine, other, none)
+        ]
+        assert first[0] == first[1] == first[2]
+    totals = [sum(sum(e.value for e in one.episodes[1:]) for one in runs) for runs in (own, misled, forgets)]
+    assert totals[0] > totals[2] > totals[1]
+    # Each member of a source has other turns than the meta-episode that is judged with its memory.
+    told = {one.opponent: one for one in misled}
+    assert set(told) == {"kuhn/rock", "kuhn/maniac"}
+
+
+def test_equal_controls_have_equal_bytes(tmp_path):
+    spec = "policy:counting"
+    play(spec, "history", tmp_path / "own")
+    setting = setting_of(Records(tmp_path / "own").about)
+    changed = [controlled(setting, "other", str(tmp_path / "own")) for _ in range(2)]
+    assert changed[0].options["memory"] == changed[1].options["memory"]
+    runs = [
+        evaluate(make_agent(spec), one.tasks, one.options, batch=batch)
+        for one, batch in zip(changed, (1, 8), strict=True)
+    ]
+    actions = [[[step.action for step in one.steps] for one in run] for run in runs]
+    assert actions[0] == actions[1]
 
 
 def test_bad_controls_are_refused(capsys):
     for names in ("frozen", "none,none", "none,"):
         assert main(["adapt", "scripted:random", "--suite", "adapt-mini", "--controls", names]) == 2
-        assert "--controls expects different names of neutral, none, other, same" in capsys.readouterr().err
+        assert "--controls expects different names of none, other, neutral, same" in capsys.readouterr().err

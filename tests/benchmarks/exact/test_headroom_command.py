@@ -35,13 +35,13 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert rows["mage"][2] == "0.192"
     assert rows["last"][2] == "0.200"
     assert lines[10] == "adaptation headroom 0.152 (known - blind)"
-    assert lines[11] == "reachable headroom 0.079 (last - blind, in the last episode)"
+    assert lines[11] == "reachable headroom 0.079 (last - no memory, in the last episode)"
     assert lines[12] == "exploration headroom 0.012 (last - myopic, in the last episode)"
     data = json.loads("\n".join(printed(capsys, *options, "--json")))
     assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
     assert len(data["per_episode"]["own"]) == 3
     assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])
-    assert data["reachable"] == pytest.approx(data["per_episode"]["last"][-1] - data["blind"])
+    assert data["reachable"] == pytest.approx(data["per_episode"]["last"][-1] - data["no_memory"])
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
@@ -144,7 +144,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
         assert {row.episodes for row in rows if row.game == game} == {3, 5}
     few = {"KuhnPoker", "Ultimatum", "ConnectFour", "Encounters"}
     quick = [row for row in rows if row.game in few and row.hands == 1]
-    solved = solved_rows(lambda *_: None, quick)
+    solved = list(solved_rows(lambda *_: None, quick))
     paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None
     assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
@@ -169,7 +169,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
 def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that `mage eval` prints."""
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
-    row, *_ = rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
+    row, *_ = rows = list(solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
     assert [floor.opponent for floor in row.floors] == list(settings_of("Sokoban").references)
     kept = row.to_json()["floors"]
     assert [floor["name"] for floor in kept] == list(settings_of("Sokoban").references)
@@ -186,7 +186,7 @@ def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(headroom_table, "evaluate", evaluate)
-    rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
+    rows = list(solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
     text = as_text(blocks(rows)).splitlines()
     assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
     (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))

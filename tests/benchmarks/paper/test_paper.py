@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import measure
 from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites.paper import setting_for

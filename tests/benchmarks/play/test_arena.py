@@ -19,7 +19,8 @@ from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.exact.regret import regret
 from benchmarks.play import arena
 from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.sitting import HANDS, Sitting
+from benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.web.visits import Visits
@@ -41,12 +42,15 @@ def test_a_meta_episode_against_a_hidden_opponent() -> None:
     assert "It bets\nwith anything" in visitor.pages[-3]
 
     seed = int(np.random.default_rng(0).integers(2**31))
-    sitting = Sitting(gym.make(META, disable_env_checker=True, opponent="pool:kuhn/paper"), Task(META, seed=seed))
+    env = gym.make(META, disable_env_checker=True, opponent="pool:kuhn/paper", hands_per_episode=HANDS)
+    sitting = Sitting(env, Task(META, seed=seed))
     while not sitting.over:
         sitting.play("It bets\nwith anything" if sitting.reflects else sitting.prompt.legal_actions[0])
     table = end_table(ExactSetting(KuhnPoker(), names), [sitting])
     assert f"The opponent was {sitting.trajectory.opponent} ." in visitor.text
-    assert f"Share of the way from blind to Bayes-optimal in episode 3: {table.share} " in visitor.text
+    assert "Share of the way" not in visitor.text
+    assert table.remarks
+    assert all(remark in visitor.text for remark in table.remarks)
     cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", visitor.page)
     assert cells == [cell for row in (table.columns, *table.rows) for cell in row]
 
@@ -61,8 +65,7 @@ def test_a_chosen_opponent_typed_answers_and_another_round() -> None:
     while "again" not in visitor.page:
         visitor.answer("1")
     assert "The opponent was kuhn/rock ." in visitor.text
-    # One opponent is known from the start, so no memory can help.
-    assert "Bayes-optimal in episode 1: n/a" in visitor.text
+    assert "Too few hands for a percentage: 3. It is printed from 20 on." in visitor.text
     visitor.post("/sittings")
     assert "Episode 1 of 1" in visitor.text
 
@@ -77,7 +80,7 @@ def test_a_board_is_a_grid_of_buttons() -> None:
     assert re.search(rf'value="{re.escape(cell)}" disabled aria-label="{re.escape(cell)}, [XO]"', visitor.page)
     visitor.to_the_end()
     assert "The opponent was first ." in visitor.text
-    assert "Bayes-optimal in episode 1: n/a" in visitor.text
+    assert "It is printed from 20 on." in visitor.text
 
 
 @pytest.mark.parametrize(
@@ -144,16 +147,32 @@ def test_a_watched_agent_has_the_regret_of_mage_regret() -> None:
     assert seen.advance("end")
     scene = seen.scene
     task = Task(META, opponent=scene.opponent, seed=int(np.random.default_rng(0).integers(2**31)))
-    report = regret(agent, [task], weights, {"opponent": "pool:kuhn/demo"}, scored=False)
+    report = regret(agent, [task], weights, {"opponent": "pool:kuhn/demo", "hands_per_episode": HANDS}, scored=False)
     plays = [one for one in scene.decisions if one.phase == "play"]
     for number, episode in enumerate(report.episodes, start=1):
-        mine = [one.regret for one in plays if one.heading == f"Episode {number} of 3"]
-        assert sum(mine) == pytest.approx(episode.regret.mean)
+        mine = [one.regret for one in plays if one.heading.startswith(f"Episode {number} of 3, hand ")]
+        assert sum(mine) / HANDS == pytest.approx(episode.regret.mean)
     assert all(sum(chance for _, chance in one.posterior) == pytest.approx(1) for one in plays)
     # The first decision in the first seat knows the pool alone; any later one knows more.
     assert {name for name, _ in plays[0].posterior} == set(weights)
     assert scene.table is not None
     assert scene.table.rows[0][0] == "scripted:first"
+
+
+def test_the_watch_page_says_where_a_loss_pays() -> None:
+    """The learner for the sum offers less than the best single offer, to learn the price for the last episode."""
+    options = {"opponent": "pool:ultimatum/reserves", "hands_per_episode": 1}
+    agent = make_agent("policy:bayes:ultimatum/reserves,3,1,sum")
+    seen = WatchedAgent(agent, "mage/Ultimatum-Meta-v0", options, np.random.default_rng(1))
+    visitor = ArenaVisitor(watched=seen).get("/watch").post("/watch", do="end")
+    learns = [one for one in seen.scene.decisions if one.learns]
+    assert learns
+    assert all(one.regret is not None and one.regret > 0 for one in learns)
+    assert visitor.text.count("but it pays now to learn for later hands") == len(learns)
+    blind = WatchedAgent(make_agent("scripted:first"), "mage/Ultimatum-Meta-v0", options, np.random.default_rng(1))
+    assert blind.advance("end")
+    # The last episode has no later hand.
+    assert not blind.scene.decisions[0].learns
 
 
 def test_the_watch_page_goes_step_by_step() -> None:
@@ -237,7 +256,10 @@ def test_no_text_is_markup() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--env", META], "--env, --opponent and --episodes apply to --watch. Add --watch AGENT."),
+        (
+            ["--env", META],
+            "--env, --env-kwargs, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.",
+        ),
         (["--watch", "policy:kuhn/nobody"], "kuhn/nobody"),
         (["--watch", "scripted:first", "--env", "mage/Sokoban-Meta-v0"], "has no opponent"),
         (["--host", "0.0.0.0"], "can be reached from other machines"),

@@ -73,10 +73,10 @@ def test_a_meta_episode_by_mouse(person: Person) -> None:
     person.go("/")
     person.press(".games a[href$=KuhnPoker]")
     person.press("#start")
-    assert person.one("h1").text == "Episode 1 of 3"
+    assert person.one("h1").text == "Episode 1 of 3, hand 1 of 3"
     to_the_end(person, "a note")
     assert person.one("#opponent").text.startswith("kuhn/")
-    assert person.one("#share").text.endswith("%")
+    assert person.one("#remarks").text.endswith("It is printed from 20 on.")
     assert [head.text for head in person.all("tbody th")] == ["you", "luck-adjusted", "blind", "Bayes-optimal", "known"]
     asked = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
     addresses = {event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"}
@@ -102,7 +102,7 @@ def test_a_meta_episode_by_keyboard_alone(person: Person) -> None:
             person.wait_for("return document.activeElement.id === 'answer'")
             person.enter("1")
     person.enter()  # play again
-    assert person.one("h1").text == "Episode 1 of 3"
+    assert person.one("h1").text == "Episode 1 of 3, hand 1 of 3"
 
 
 def test_a_board_by_mouse_and_by_keyboard(person: Person) -> None:

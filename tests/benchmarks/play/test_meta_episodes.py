@@ -15,9 +15,10 @@ from benchmarks.evaluation.suites.panels import weights_of
 from benchmarks.evaluation.tables.summary_table import way_text
 from benchmarks.exact.regret import regret
 from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import Sitting
+from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.view import PersonView
 from mage_envs.cli.keyboard import wrapped
+from mage_envs.cli.tables import as_text
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
@@ -37,7 +38,7 @@ def played(seed: int, env_id: str = META, **options) -> Sitting:
 
 
 def test_notes_the_hidden_opponent_and_the_table(open_terminal) -> None:
-    person = open_terminal("play", META, "--seed", "3", "--opponent", POOL)
+    person = open_terminal("play", META, "--seed", "3", "--opponent", POOL, "--hands", "1")
     start = person.until("> ")
     assert "--- Episode 1 of 3 -" in start
     assert "kuhn/" not in start.replace("kuhn/demo", "")
@@ -60,18 +61,18 @@ def test_notes_the_hidden_opponent_and_the_table(open_terminal) -> None:
 
 def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
     person = open_terminal("play", META, "--seed", "3", "--opponent", POOL, "--episodes", "1")
-    expected = played(3, opponent=POOL, num_episodes=1)
+    expected = played(3, opponent=POOL, num_episodes=1, hands_per_episode=HANDS)
     while not re.search("The opponent was", shown := person.until("> |Enter plays another")):
         person.type("1\n")
     assert f"The opponent was {expected.trajectory.opponent}.\n" in shown
     table = end_table(ExactSetting(KuhnPoker(), weights_of(POOL)), [expected])
     # Without escapes and line breaks: rich draws titles in bold, and the width of the terminal decides about lines.
     words = " ".join(re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", shown).split())
-    for line in [*(" ".join(row) for row in (table.columns, *table.rows)), table.share_name, *table.notes]:
+    for line in [*(" ".join(row) for row in (table.columns, *table.rows)), *table.remarks, *table.notes]:
         assert " ".join(line.split()) in words
     person.until("'quit' leaves: ")
     person.type("\n")
-    person.until("Episode 1 of 1 -(.*\n)*> ")
+    person.until("Episode 1 of 1, hand 1 of 3 -(.*\n)*> ")
     assert person.press("\x03", "Bye.").count("Traceback") == 0
     assert person.exit_code() == 130
 
@@ -79,7 +80,7 @@ def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
 def test_the_numbers_are_those_of_agents() -> None:
     """The same actions as an agent's give its trajectory, its regret and its luck-adjusted values."""
     weights = weights_of(POOL)
-    sittings = [played(seed, opponent=POOL) for seed in range(4)]
+    sittings = [played(seed, opponent=POOL) for seed in range(7)]
     tasks = [Task(META, opponent=one.trajectory.opponent, seed=seed) for seed, one in enumerate(sittings)]
     agent = make_agent("scripted:first")
     theirs = evaluate(agent, tasks, {"opponent": POOL})
@@ -97,6 +98,36 @@ def test_the_numbers_are_those_of_agents() -> None:
     exact = [ExactSetting(KuhnPoker(), weights).references(one) for one in seats]
     blind, optimal = (float(np.mean([getattr(one, name)[-1] for one in exact])) for name in ("blind", "optimal"))
     assert table.share == way_text(way(report.episodes[-1].adjusted, blind, optimal))
+
+
+def test_a_few_hands_get_sentences_and_no_percentage() -> None:
+    """Folding a king to the bet of a maniac costs 2 + 1 chips less the pot that is lost anyway, whoever bets."""
+    env = gym.make(META, disable_env_checker=True, opponent="kuhn/maniac", seat="second", num_episodes=1)
+    pool = {"kuhn/maniac": 0.5, "kuhn/rock": 0.5}
+    for seed in range(20):
+        sitting = Sitting(env, Task(META, seed=seed))
+        if sitting.prompt.info["information_state"][0] == "K":
+            break
+    while not sitting.over:
+        sitting.play("" if sitting.reflects else "fold")
+    table = end_table(ExactSetting(KuhnPoker(), pool), [sitting])
+    [remark, few] = table.remarks
+    # A call of the bet with the king wins 2 chips, and a fold loses 1. Both opponents bet, the rock with a king alone.
+    assert remark.startswith("Episode 1 of 1: You played fold (Your card: K. ")
+    assert remark.endswith("That cost 3.00 chips here; the opponent was probably kuhn/maniac, 100%.")
+    assert few == "Too few hands for a percentage: 1. It is printed from 20 on."
+    assert table.share == ""
+    assert "%" not in table.share_name
+    lines = as_text(table.blocks())
+    assert remark in lines
+    assert "Share of the way" not in lines
+
+
+def test_a_percentage_is_printed_from_twenty_hands_on() -> None:
+    setting = ExactSetting(KuhnPoker(), weights_of(POOL))
+    sittings = [played(seed, opponent=POOL, num_episodes=2) for seed in range(10)]
+    assert end_table(setting, sittings[:9]).share == ""
+    assert "%" in end_table(setting, sittings).share
 
 
 def test_the_exact_values_average_to_the_headroom() -> None:

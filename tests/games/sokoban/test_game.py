@@ -31,8 +31,10 @@ TWO = """; 7
 """
 STARTED = """; 0
 #######
+#     #
 #+ $*.#
 #$    #
+#     #
 #######
 """
 
@@ -54,9 +56,11 @@ def started(path):
 def test_board_and_symbols(level_file):
     state = started(level_file(STARTED))
     assert (
-        state.observation(0) == "Row 1: # # # # # # #\nRow 2: # S _ X √ O #\nRow 3: # X _ _ _ _ #\nRow 4: # # # # # # #"
+        state.observation(0)
+        == "Row 1: # # # # # # #\nRow 2: # _ _ _ _ _ #\nRow 3: # S _ X √ O #\nRow 4: # X _ _ _ _ #\n"
+        "Row 5: # _ _ _ _ _ #\nRow 6: # # # # # # #"
     )
-    assert "Row 2: # O P X √ O #" in state.after("right").observation(0)
+    assert "Row 3: # O P X √ O #" in state.after("right").observation(0)
 
 
 def test_rows_of_large_boards_are_numbered_in_line():

@@ -228,7 +228,9 @@ def test_the_order_of_moves_tells_opponents_apart() -> None:
 
 
 def test_shared_positions_need_perfect_information() -> None:
-    with pytest.raises(ValueError, match=r"^Signals shares positions although it has hidden information"):
+    with pytest.raises(
+        ValueError, match=r"^Signals: the information state 'tails' of seat 0 forgets what the seat knew"
+    ):
         best_response(Signals(perfect_information=False), signaller("a", "heads"), 1)
 
 

@@ -12,6 +12,7 @@ import pytest
 from mage_envs import make_game
 from mage_envs.core import Game, NotEnumerable
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.tree import Node, roots_of
 from opponents import OpponentPool, PoolSpec, as_pool
 from opponents.exact import (
     BayesSolution,
@@ -26,7 +27,6 @@ from opponents.exact import (
 from opponents.exact.bayes import differential_weights, lived_hands
 from opponents.exact.beliefs import most_states
 from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.tree import Node, roots_of
 from tests.opponents import small_games as small
 
 

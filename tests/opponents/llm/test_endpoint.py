@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 from dataclasses import replace
 from email.utils import formatdate
@@ -159,7 +160,7 @@ def failure(endpoint: EndpointGenerator, prompt: Prompt | None = None) -> str:
 def test_a_slow_server_is_a_timeout(server: Server, connect: Connect, trouble) -> None:
     server.troubles = [trouble] * 10
     endpoint = connect(deadline=0.5, attempts=2)
-    assert failure(endpoint).startswith("timeout: no answer within 0")
+    assert failure(endpoint).startswith("timeout: no answer within ")
     assert endpoint.budget.calls <= 2
     assert endpoint.failures == {"timeout": 1}
     server.troubles = []
@@ -389,3 +390,29 @@ def test_nothing_goes_on_after_an_interrupt(server: Server, connect: Connect) ->
     server.troubles = []
     assert endpoint.generate([ask("y")])[0].error is None, "no call holds the only place"
     assert endpoint.budget.calls == len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["Underway.add", "BaseEventLoop.call_soon_threadsafe", "Connection.start", "EndpointGenerator.start"],
+)
+def test_an_interrupt_while_a_call_starts_cancels_it(server: Server, connect: Connect, function: str) -> None:
+    endpoint = connect(concurrency=1)
+
+    def interrupt(frame, event, argument):
+        if event == "return" and frame.f_code.co_qualname == function:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    def answer_second(handler, body):
+        trouble = silence if body["messages"][0]["content"] == "x" else says({"content": "answer"})
+        trouble(handler, body)
+
+    server.troubles = [answer_second] * 2
+    sys.setprofile(interrupt)  # as Ctrl-C at the end of this function
+    with pytest.raises(KeyboardInterrupt):
+        endpoint.generate([ask("x")])
+    endpoint.submit(ask("y"))
+    # A call that goes on would hold the only slot for 60 s.
+    assert [completion.text for _, completion in endpoint.poll(30)] == ["answer"]
+    assert endpoint.budget.calls <= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
@@ -199,7 +200,9 @@ def test_what_no_reader_foresaw_is_a_typed_failure(server: Server) -> None:
         server.url + bounds.CHAT, read, budget=Budget(), deadline=30, attempts=1, concurrency=1
     )
     server.troubles = [says({"content": "bet"})]
-    failed = connection.start(b"{}", "0").exception(30)
+    call = Future[ServerAnswer]()
+    connection.start(call, b"{}", "0")
+    failed = call.exception(30)
     connection.close()
     assert isinstance(failed, CallFailed)
     assert str(failed).startswith("garbage: the server's answer could not be read (ZeroDivisionError: ")

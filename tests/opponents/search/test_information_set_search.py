@@ -112,9 +112,9 @@ def test_it_takes_a_sure_win() -> None:
 
 
 def test_what_it_does_not_play() -> None:
-    with pytest.raises(DoesNotSuit, match=r"'ismcts' requires hidden information; OpenSpiel has none. Use 'mcts'"):
+    with pytest.raises(DoesNotSuit, match=r"'ismcts' requires hidden information; hex.* has none. Use 'mcts'"):
         make_opponent("ismcts", OpenSpiel("hex(board_size=3)"))
-    with pytest.raises(DoesNotSuit, match=r"'mcts' cannot play OpenSpiel, which has hidden information. Use 'ismcts'"):
+    with pytest.raises(DoesNotSuit, match=r"'mcts' cannot play kuhn_poker, which has hidden information. Use 'ismcts'"):
         make_opponent("mcts", OpenSpiel("kuhn_poker"))
     with pytest.raises(ValueError, match="plays KuhnPoker or .*, not ConnectFour"):
         make_opponent("ismcts", ConnectFour())

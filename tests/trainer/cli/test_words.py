@@ -24,6 +24,7 @@ from trainer.cli.words_model import words_model
 from trainer.config.mage_config import MAGEConfig
 from trainer.config.presets import WORDS as DEFAULTS
 from trainer.config.run_settings import RunSettings
+from trainer.runs.run_log import metric_rows
 from trainer.trl import setup
 from trainer.trl.setup import prefer_exact
 
@@ -152,3 +153,75 @@ def test_a_mistake_is_one_line(
 ) -> None:
     assert main([*arguments, *SHORT, "--use_cpu", "true", "--output_dir", str(tmp_path / "x")]) == 2
     assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+LIGHTS = """
+import gymnasium as gym
+from mage_envs import FreeText, MetaEpisode
+
+ACTIONS = ("press red", "press green")
+
+
+class Lights(gym.Env):
+    observation_space = FreeText()
+    action_space = FreeText()
+    facts = {"legal_actions": ACTIONS}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.light = ("red", "green")[int(self.np_random.integers(2))]
+        return f"the light is {self.light}", dict(self.facts)
+
+    def step(self, action):
+        right = action == f"press {self.light}"
+        return f"the light was {self.light}", float(right), True, False, dict(self.facts)
+
+
+class Bare(Lights):
+    facts = {}
+
+
+def make(**options):
+    return MetaEpisode(Lights(), rules="Press.", deal="replay", max_turns=3, **options)
+
+
+for name, entry_point in (("Lights", Lights), ("Bare", Bare), ("Lights-Meta", make)):
+    gym.register(f"words/{name}-v0", entry_point=entry_point)
+"""
+
+
+@pytest.fixture
+def lights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of another project in reach."""
+    (tmp_path / "lights_of_words.py").write_text(LIGHTS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("lights")
+def test_an_environment_of_another_project_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its legal actions and observations are the words."""
+    out = tmp_path / "run"
+    common = flags(env_id="lights_of_words:words/Lights-v0", max_rollouts=12, disable_tqdm="true", output_dir=out)
+    assert main(["--model", "words", *common]) == 0
+    line = next(line for line in capsys.readouterr().err.splitlines() if "--model words sets" in line)
+    assert "on_invalid" not in line
+    successes = [row["success/episode_1"] for row in metric_rows(out, "rollout")]
+    assert successes[-1] > 0.9 > successes[0]
+
+
+@pytest.mark.usefixtures("lights")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Bare", "--model words needs info['legal_actions'] with every observation of words/Bare-v0."),
+        ("Lights-Meta", "words/Lights-Meta-v0 expects them in <action> tags. Train on the environment without"),
+    ],
+)
+def test_an_environment_that_words_cannot_play_is_one_line(
+    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = flags(env_id=f"lights_of_words:words/{name}-v0", output_dir=tmp_path / "run")
+    assert main(["--model", "words", *common]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert message in line
+    assert "--model tiny" in line

@@ -1,5 +1,6 @@
 """`MAGEConfig`: defaults, parsing, and the cross-field rules."""
 
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from trl import TrlParser
 
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer import MAGEConfig
+from trainer.config.fields import BOUNDS
 from trainer.config.rules import BACKEND_NAMES
-from trainer.config.run_settings import FOREVER
+from trainer.config.run_settings import FOREVER, RunSettings
 from trainer.trl.backend_registry import BACKENDS
 from wrappers import ADAPTIVE, PAPER
 
@@ -93,7 +95,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"constrained": True, "use_vllm": True}, "use backend="),
     ({"env_memory_gb": 3.0}, "set env_workers to 1 or more"),
     ({"env_timeout": -1.0}, "env_timeout=-1.*none may be negative"),
-    ({"failure_threshold": 2.0}, "use 0 to 1"),
+    ({"failure_threshold": 2.0}, "between 0 and 1"),
     ({"env_kwargs": "{oops"}, "env_kwargs is not JSON"),
     ({"env_kwargs": "[1]"}, "must be a JSON object"),
     ({"log_completions": True}, "on_rollout_end"),
@@ -105,6 +107,15 @@ def test_contradictions_are_one_line_with_the_remedy(changes: dict[str, Any], re
     with pytest.raises(ValueError, match=remedy) as error:
         make_config(Path("x"), **changes)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_values_outside_of_their_bounds_are_refused(name: str) -> None:
+    least, greatest = BOUNDS[name]
+    wrong = [least - 1, nan, inf] + ([] if greatest == inf else [greatest + 6])
+    for value in wrong:
+        with pytest.raises(ValueError, match=f"^{name}={value} must be "):
+            RunSettings(**{name: value})
 
 
 def test_traps_are_refused(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_reply_without_prompt_ids_is_refused() -> None:
         build_rows([trajectory([step([], [1])])], [[1.0]])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(2, 300), min_size=1, max_size=60), st.integers(1, 1000))
 def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int], budget: int) -> None:
     plan = plan_micro_batches(lengths, budget)
@@ -95,7 +95,7 @@ def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int],
         assert min(lengths[i] for i in part) >= MIN_FILL * longest
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(2, 300), min_size=1, max_size=40), st.integers(1, 5))
 def test_dealing_gives_every_row_once_and_balances_tokens(lengths: list[int], ranks: int) -> None:
     rows = make_rows(lengths)

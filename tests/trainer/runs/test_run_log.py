@@ -17,7 +17,7 @@ from trainer.__main__ import main
 from trainer.runs.console import Console, format_duration, rollout_line
 from trainer.runs.resumable_jsonl import ResumableJsonl
 from trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
-from trainer.runs.summary import FIGURE, commands, table
+from trainer.runs.summary import FIGURE, RunLength, commands, table
 
 RUN = ("--preset", "mage-kuhn", *TINY, *flags(groups_per_rollout=1, updates_per_rollout=2, num_episodes=2))
 ROLLOUT = {
@@ -107,7 +107,7 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = (*RUN, "--max_rollouts", "2", "--output_dir", "run", "--save_strategy", "no", "--log_transcripts", "1")
+    given = (*RUN, "--max_rollouts", "2", "--output_dir", "run", "--log_transcripts", "1")
     assert main(list(given)) == 0
     shown = capsys.readouterr()
     lines = [line for line in shown.err.splitlines() if line]
@@ -156,7 +156,7 @@ def test_the_table_compares_the_first_with_the_last_rollouts(tmp_path: Path) -> 
     assert lines[0].endswith("the first and the last 2 of 10 rollouts")
     assert lines[2].split() == ["all", "success", "0.050", "->", "0.850"]
     assert lines[3].split() == ["kuhn/rock", "success", "1.000", "->", "1.000"]
-    assert "mage eval" not in commands(tmp_path, None, ["--resume", "--x", "1"], None, False)
+    assert "mage eval" not in commands(tmp_path, None, ["--resume", "--x", "1"], RunLength(None, 4), False)
 
 
 def test_nothing_is_shown_under_logging_strategy_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,136 @@
+"""Level and adaptation of an agent at one setting: the runs of the controls, the sentence, the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.evaluation.run.controls import controlled
+from benchmarks.evaluation.run.environments import game_of, make_envs
+from benchmarks.evaluation.scoring.scores import headline
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.exact.adaptation import ScaledRun, played_values
+from benchmarks.exact.scale import Scale, ScaleScore, verdict
+from benchmarks.exact.scale_text import AgentRow, agent_table, scale_sentence
+from benchmarks.records.record_store import Records
+from mage_envs.cli.tables import TextTable
+from mage_envs.core import NotEnumerable
+from mage_envs.tree import is_enumerable
+from opponents import UnknownOpponent
+from opponents.exact import NotExact, headroom
+from opponents.exact.learner_hands import TooManyStates
+
+CONTROLS = ("none", "other")
+"""Controls of the verdict: without memory, and with the memory of another opponent."""
+STATES = 100_000
+"""Maximum number of belief states of a judged setting. Beyond it the first judged decision takes minutes."""
+
+
+def scale_of_setting(setting: Setting) -> Scale | None:
+    """Return the scale of a setting, or None if decisions cannot be judged there or memory is worth nothing.
+
+    Decisions are judged if the game has two players, an enumerable tree and the return as its measure, all opponents
+    have exact probabilities, and all episodes are played with fresh deals.
+    """
+    env = make_envs(setting.panel.env_id, setting.options)[0]
+    game, protocol = game_of(setting.panel.env_id, setting.options), env.get_wrapper_attr("protocol")
+    weights, episodes = setting.panel.weights(), env.get_wrapper_attr("num_episodes")
+    fresh = setting.resolved["deal"] == "fresh" and not protocol.early_stop
+    if not weights or len(weights) < 2 or episodes < 2 or not fresh or game.spec.players != 2:
+        return None
+    if headline(game) != "returns" or not is_enumerable(game):
+        return None
+    hands = env.get_wrapper_attr("hands_per_episode")
+    rule = setting.options.get("seat") or env.get_wrapper_attr("settings").seat or protocol.seat
+    try:
+        values = headroom(game, dict(weights), episodes=episodes, hands=hands, seat=rule, limit=STATES)
+    except (NotExact, NotEnumerable, TooManyStates, UnknownOpponent, TypeError, ValueError):
+        return None
+    return Scale.of(values, hands, game.spec.min_return, game.spec.max_return)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedAgent:
+    """An agent at one setting, with the runs of its controls."""
+
+    agent: str
+    scale: Scale
+    runs: Mapping[str, ScaledRun]
+    """The main run under an empty name, and those of the controls that were played."""
+
+    @property
+    def level(self) -> ScaleScore | None:
+        """Level of the agent."""
+        return self.runs[""].level()
+
+    def difference(self, control: str) -> ScaleScore | None:
+        """Return the level less that under a control, or None if it was not played."""
+        return self.runs[""].difference(self.runs[control]) if control in self.runs else None
+
+    def sentence(self) -> str:
+        """Return the result in one sentence."""
+        return scale_sentence(self.agent, self.level, *map(self.difference, CONTROLS))
+
+    def row(self) -> AgentRow:
+        """Return the row of the agent in the table of agents."""
+        episodes = range(len(self.scale.no_memory))
+        own, other = map(self.difference, CONTROLS)
+        values = [self.runs[""].episode_value(k) for k in episodes]
+        return AgentRow(agent=self.agent, level=self.level, own=own, other=other, episodes=values)
+
+    def table(self) -> TextTable:
+        """Return the table of the agent and the reference lines."""
+        return agent_table([self.row()], self.scale, len(self.scale.no_memory))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        own, other = map(self.difference, CONTROLS)
+        scores = {"level": self.level, "own": own, "other": other}
+        return {
+            "sentence": self.sentence(),
+            "verdict": verdict(own, other),
+            **{name: None if score is None else score.to_json() for name, score in scores.items()},
+            "lines": self.scale.to_json(),
+        }
+
+
+def judged_run(records: Records, setting: Setting, scale: Scale) -> ScaledRun:
+    """Return a stored run of a setting with its scale. Raises ValueError as `played_values`."""
+    game = game_of(setting.panel.env_id, setting.options)
+    return ScaledRun(
+        unit=game.spec.unit,
+        hands=scale.hands,
+        scale=scale,
+        tasks=setting.tasks,
+        weights=setting.panel.weights(),
+        played=played_values(records),
+    )
+
+
+def can_be_controlled(setting: Setting) -> bool:
+    """Return True if the memory of a setting is a name without a control of its own, so that it can be exchanged."""
+    memory = setting.resolved["memory"]
+    return isinstance(setting.options.get("memory", ""), str) and memory != "none" and "/" not in str(memory)
+
+
+def control_settings(setting: Setting, folder: Path, names: Sequence[str] = CONTROLS) -> Iterator[tuple[str, Setting]]:
+    """Yield the setting of each control, which may copy memories from the main run in `folder`."""
+    # The question for the opponent belongs to the main run, and would cost a call more per episode here.
+    options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
+    setting = replace(setting, env_kwargs=options)
+    for name in names:
+        yield name, controlled(setting, name, str(folder) if name == "other" else None)
+
+
+@contextmanager
+def folder_or_temporary(folder: Path | None) -> Iterator[Path]:
+    """Yield the folder, or a temporary one."""
+    if folder is not None:
+        yield folder
+        return
+    with TemporaryDirectory(prefix="mage-eval-") as made:
+        yield Path(made)

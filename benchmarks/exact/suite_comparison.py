@@ -1,0 +1,101 @@
+"""`mage compare` of two suites of `mage adapt`: paired differences of the luck-adjusted level, by family and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import erfc, sqrt
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.suites.adapt import CELLS
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from benchmarks.exact.scale import ScaleScore, family_weights, mean_score
+from benchmarks.exact.scale_text import score_text
+from benchmarks.exact.stored_suites import StoredSuite, main_condition, read_stored_suite
+from benchmarks.records.record_store import read_suite
+from mage_envs.cli.tables import Block, TextTable
+from mage_envs.text.visible import one_line
+
+Z = 1.959963984540054
+
+
+def is_adapt_suite(folder: Path) -> bool:
+    """Return True if the folder holds a suite of `mage adapt`."""
+    return str((read_suite(folder) or {}).get("suite", "")).startswith("adapt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteComparison:
+    """Differences of the levels of two agents in one suite, on the same tasks."""
+
+    suite: str
+    first: str
+    second: str
+    families: Mapping[str, ScaleScore]
+    """Level of the first agent less that of the second in each family of cells."""
+    total: ScaleScore
+    """The same as mean over the families."""
+
+    def blocks(self) -> list[Block]:
+        """Return the table of the differences."""
+        rows = [[name, score_text(score), p_text(score)] for name, score in self.families.items()]
+        rows.append(["mean of families", score_text(self.total), p_text(self.total)])
+        return [
+            f"{self.suite}: level of {one_line(self.first)} less that of {one_line(self.second)}, on the same tasks",
+            "",
+            TextTable(["family", "difference", "p"], rows),
+            "",
+            "Luck-adjusted and paired by meta-episode; ±: half a 95% interval; p: of no difference, by a normal test.",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        families = {name: score.to_json() for name, score in self.families.items()}
+        return {"suite": self.suite, "first": self.first, "second": self.second, "families": families} | {
+            "total": self.total.to_json(),
+            "p": p_value(self.total),
+        }
+
+
+def p_value(score: ScaleScore) -> float | None:
+    """Return the p-value of a mean of 0 by its interval, or None without one or without variance."""
+    if not score.is_complete or not score.half:
+        return None
+    return erfc(abs(score.mean) / (score.half / Z) / sqrt(2))
+
+
+def p_text(score: ScaleScore) -> str:
+    """Return the p-value as text."""
+    p = p_value(score)
+    if p is None:
+        return NOT_KNOWN
+    return "< .0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def compare_suites(first: Path, second: Path) -> SuiteComparison:
+    """Return the differences of two stored suites in the cells that both played.
+
+    Raises:
+        ValueError: If a suite is not valid, or if they are different suites or have no common cell.
+    """
+    one, other = read_stored_suite(first), read_stored_suite(second)
+    if one.suite != other.suite:
+        raise ValueError(f"{first} holds {one.suite} and {second} {other.suite}. Compare runs of one suite.")
+    cells = {name: score for name, score in _differences(one, other).items() if score is not None}
+    if not cells:
+        raise ValueError(f"{first} and {second} have no cell in common.")
+    families = {name: CELLS[name].family for name in cells}
+    weights = family_weights(families)
+    by_family = {}
+    for family in dict.fromkeys(families.values()):
+        members = [name for name in cells if families[name] == family]
+        by_family[family] = mean_score([(1 / len(members), cells[name]) for name in members])
+    total = mean_score([(weights[name], score) for name, score in cells.items()])
+    return SuiteComparison(suite=one.suite, first=one.agent, second=other.agent, families=by_family, total=total)
+
+
+def _differences(one: StoredSuite, other: StoredSuite) -> dict[str, ScaleScore | None]:
+    """Return the difference of the levels in each cell of both main conditions."""
+    ours, theirs = (suite.conditions[main_condition(suite.conditions)] for suite in (one, other))
+    return {name: run.level_difference(theirs[name]) for name, run in ours.items() if name in theirs}

@@ -1,0 +1,38 @@
+"""The extras of this distribution by the modules that they install, for errors about a module that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("torch", "transformers", "trl", "accelerate", "peft", "datasets", "yaml"), "train"),
+    **dict.fromkeys(("huggingface_hub", "safetensors", "tokenizers"), "train"),
+    "vllm": "vllm",
+    "gym_sokoban": "gym-sokoban",
+    "pygame": "render",
+    **dict.fromkeys(("flask", "waitress", "werkzeug"), "arena"),
+    "httpx2": "endpoints",
+    "gguf": "lm",
+    **dict.fromkeys(("matplotlib", "jinja2"), "report"),
+    "pyarrow": "records",
+    "ray": "ray",
+    "submitit": "slurm",
+    "openenv": "openenv",
+    "verifiers": "verifiers",
+    "inspect_ai": "inspect",
+    **dict.fromkeys(("choix", "networkx", "scipy"), "tournament"),
+}
+"""Module to the extra that installs it, directly or as a dependency."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f'pip install "mage-envs[{extra}]"'
+
+
+def describe_missing(error: ImportError) -> str:
+    """Return the message of an import error, with the command that installs a missing module of an extra."""
+    module = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or module not in EXTRAS:
+        return str(error)
+    return f"{module} is missing. Install it with: {install_command(EXTRAS[module])}"

@@ -1,0 +1,68 @@
+"""Garbage never beats play: an illegal answer is worth no more than the best legal one, under every `on_invalid`."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import pytest
+
+import mage_envs  # noqa: F401
+from mage_envs import make_game
+from mage_envs.core import is_success
+from opponents import make_opponent
+from opponents.exact import best_response
+
+CASES = [
+    ("KuhnPoker", "kuhn/nash"),
+    ("KuhnPoker", "kuhn/maniac"),
+    ("TicTacToe", "minimax"),
+    ("RockPaperScissors", "rps/copy"),
+    ("PrisonersDilemma", "pd/all-d"),
+    ("Ultimatum", "ultimatum/reserve:8"),
+    ("Inspection", "inspect/greedy"),
+]
+"""Games with an exact best response, against opponents that leave little to the learner."""
+DEALS = 40
+
+
+def play(env, seed, policy, spoils):
+    """Return the return of an episode in which the learner answers garbage wherever `spoils(turn)` is True."""
+    env.reset(seed=seed)
+    hand, done, total = env.unwrapped.hand, False, 0.0
+    while not done:
+        turn = hand.turn(env.unwrapped.seat)
+        action = "garbage" if spoils(turn) else policy.act(turn)
+        _, reward, done, _, _ = env.step(action)
+        total += reward
+    return total
+
+
+@pytest.mark.parametrize("on_invalid", ["retry", "forfeit"])
+@pytest.mark.parametrize("seat", ["first", "second"])
+@pytest.mark.parametrize(("name", "opponent"), CASES)
+def test_garbage_at_any_decision_is_no_better_than_the_best_response(name, opponent, seat, on_invalid):
+    game = make_game(name)
+    best = best_response(game, make_opponent(opponent, game), ("first", "second").index(seat)).policy
+    env = gym.make(f"mage/{name}-v0", opponent=opponent, seat=seat, on_invalid=on_invalid, disable_env_checker=True)
+    for seed in range(DEALS):
+        whole = play(env, seed, best, lambda turn: False)
+        for spoils in (lambda turn: True, lambda turn: turn.history[2:] or "bet" in turn.information_state):
+            assert play(env, seed, best, spoils) <= max(whole, game.spec.min_return) + 1e-9
+
+
+def test_garbage_with_a_jack_does_not_pay():
+    """The first seat of Kuhn Poker has -1/18 against nash; refusing to play jacks used to make it +.249."""
+    game = make_game("KuhnPoker")
+    best = best_response(game, "kuhn/nash", 0).policy
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash", seat="first", disable_env_checker=True)
+    values = [play(env, seed, best, lambda turn: turn.information_state.startswith("J")) for seed in range(600)]
+    assert sum(values) / len(values) < -1 / 18
+
+
+@pytest.mark.parametrize("on_invalid", ["retry", "forfeit"])
+def test_garbage_in_sokoban_is_no_success_and_below_the_expert(on_invalid):
+    env = gym.make("mage/Sokoban-v0", on_invalid=on_invalid, disable_env_checker=True)
+    expert = make_opponent("sokoban/expert", make_game("Sokoban"))
+    for seed in range(5):
+        garbage = play(env, seed, expert, lambda turn: True)
+        assert not is_success(env.unwrapped.hands)
+        assert garbage <= 0 < play(env, seed, expert, lambda turn: False)

@@ -1,0 +1,107 @@
+"""The commands that a training prints at its end run as they are printed."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mage_envs.loading import imports
+from tests.processes import ROOT
+from tests.test_readme import blocks, marked
+from tests.trainer.tiny_runs import TINY, flags
+from trainer.__main__ import main
+from trainer.runs.summary import RunLength, commands
+
+SMALL = flags(groups_per_rollout=1, updates_per_rollout=1, num_episodes=2)
+KUHN = ("--preset", "mage-kuhn", *TINY, *SMALL)
+WORDS = ("--model", "words", "--env_id", "mage/Ultimatum-Meta-v0", *SMALL, "--num_generations", "2")
+
+
+@pytest.fixture(autouse=True)
+def _no_modules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "_IMPORTED", [])
+
+
+def next_steps(printed: str) -> dict[str, list[str]]:
+    """The words of each printed command by its label."""
+    lines = [line.partition(": ") for line in printed.splitlines() if ": " in line]
+    return {label: shlex.split(rest) for label, _, rest in lines if rest.strip().startswith("mage ")}
+
+
+def run(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command of the program in a new process in `folder`, as the console script does."""
+    code = "import sys, mage_commands; sys.path.pop(0); sys.exit(mage_commands.main())"
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        input="quit\n",
+        timeout=200,
+    )
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*WORDS, "--max_rollouts=1", "--save_steps", "1"),
+        (*KUHN, "--max_steps", "1", "--memory", "my_memory:Results", "--log_transcripts", "1"),
+    ],
+    ids=["words", "memory"],
+)
+def test_each_runs(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    [memory] = [b.text for b in blocks(ROOT / "docs" / "own-memory.md") if marked(b, "file") == "my_memory.py"]
+    (tmp_path / "my_memory.py").write_text(memory + "\n")
+    folder = "a run"
+    assert main([*arguments, "--output_dir", folder]) == 0
+    steps = next_steps(capsys.readouterr().out)
+    assert list(steps) == ["Evaluate it", "Play against it", "Read transcripts", "Train it further"]
+    steps["Evaluate it"] += ["--rows", "1"]
+    for words in steps.values():
+        run(words, tmp_path, monkeypatch)
+    rollouts = (Path(folder) / "metrics.jsonl").read_text().count('"kind": "rollout"')
+    assert rollouts == 2
+
+
+def test_a_run_without_a_checkpoint_names_no_command_to_resume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*KUHN, "--max_rollouts", "1", "--output_dir", str(tmp_path / "run"), "--save_strategy", "no"]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "--resume" not in shown
+    assert "It cannot be resumed, because it has no checkpoint." in shown
+
+
+def test_an_interrupted_run_keeps_its_length(tmp_path: Path) -> None:
+    arguments = ["--preset", "mage-kuhn", "--max_rollouts", "9", "--resume-if-any"]
+    interrupted = RunLength(9, 0, interrupted=True)
+    assert "--resume" not in commands(tmp_path, None, arguments, interrupted, False)
+    (tmp_path / "checkpoint-4").mkdir()
+    shown = commands(tmp_path, None, arguments, interrupted, False)
+    assert shown == "Continue it:      mage train --preset mage-kuhn --max_rollouts 9 --resume\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "length", "ends"),
+    [
+        (["--max_rollouts", "2"], RunLength(2, 8), "mage train --max_rollouts 4 --resume"),
+        (["--max_rollouts=2", "--seed", "1"], RunLength(2, 8), "mage train --seed 1 --max_rollouts 4 --resume"),
+        (["--max_steps", "8"], RunLength(None, 8), "mage train --max_steps 16 --resume"),
+        (["--max_steps", "8", "--max_rollouts", "4", "--resume"], RunLength(4, 8), "train --max_rollouts 8 --resume"),
+        (["--max_steps", "8", "--max_rollouts", "9"], RunLength(None, 8), "--max_rollouts 9 --max_steps 16 --resume"),
+    ],
+)
+def test_a_longer_run_has_twice_the_length(arguments: list[str], length: RunLength, ends: str, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-8").mkdir()
+    assert commands(tmp_path, None, arguments, length, False).rstrip().endswith(ends)

@@ -41,7 +41,7 @@ COMMANDS = {
     "play": Entry("benchmarks.play.play_command", "Play", "play a game, or a whole meta-episode, in the terminal"),
     "arena": Entry("benchmarks.play.arena_command", "Play", "play meta-episodes in a browser, and watch an agent play"),
     "list": Entry("benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"),
-    "doctor": Entry("mage_envs.cli.doctor", "Play", "report the engines, data and caches that the games find"),
+    "doctor": Entry("benchmarks.doctor", "Play", "report what the games find, or what a probe finds about a model"),
     "webshop": Entry(
         "mage_envs.cli.webshop",
         "Play",

@@ -149,6 +149,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "py.typed",
         "chaos",
         "demo",
+        "doctor.py",
         "evaluation",
         "exact",
         "executors",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.exact.decisions import Decision
-from mage_envs.text.parser import after_reasoning
+from mage_envs.text.thoughts import after_thoughts
 from trainer.method.trajectory import EpisodeResult
 from trainer.runs.trajectory_json import Line, read_episode
 
@@ -26,7 +26,7 @@ class ReplyParts(NamedTuple):
 
 def parts(reply: str) -> ReplyParts:
     """Split a reply into the reasoning before the answer, the answer, and the reasoning after it."""
-    answer = after_reasoning(reply)
+    answer = after_thoughts(reply)
     start = len(reply) - len(answer) if reply.endswith(answer) else reply.rfind(answer)
     return ReplyParts(reply[:start], answer, reply[start + len(answer) :])
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from mage_envs.core import Task
 from mage_envs.text.generation import Prompt
 from trainer.backends.generation import ScriptedGenerator
-from trainer.backends.local_model import evaluating
+from trainer.backends.rows import evaluating
 from trainer.backends.tokens import ChatTokenizer
 from trainer.config.mage_config import MAGEConfig
 from trainer.method.batch import Row, build_rows, collate, micro_batches, split_rows

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mage_envs.text.thoughts import after_thoughts, lower_ascii
+
 INVALID = "invalid"
 """The reply has no answer, or no legal one."""
 LENGTH = "length"
@@ -69,48 +71,32 @@ def encodable(text: str) -> str:
     return valid
 
 
-def _lower(text: str) -> str:
-    """Return a text of the same length, with ASCII letters in lower case."""
-    if text.isascii():
-        return text.lower()
-    # `str.lower` may change the length of other texts, and reads the Kelvin sign as a "k".
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
-
-
-def after_reasoning(reply: str) -> str:
-    """Return the text after the last `</think>` and before an unclosed `<think>`."""
-    lowered = _lower(reply)
-    closed = lowered.rfind("</think>")
-    start = closed + len("</think>") if closed >= 0 else 0
-    opened = lowered.find("<think>", start)
-    return reply[start:opened] if opened >= 0 else reply[start:]
-
-
 class Parsed(NamedTuple):
     """The parts of a reply."""
 
     reply: str
-    """The text after the reasoning, stripped."""
+    """The text after the thoughts, stripped."""
     thought: str
     """Free text before the tag, or the whole text if the tag is missing."""
     answer: str | None
-    """Stripped text inside the last `<tag>...</tag>`, or None if the tag is missing."""
+    """Stripped text from the last opening tag that is closed to its first closing tag, or None if there is none."""
 
 
 def parse_reply(reply: str, tag: str | None) -> Parsed:
     """Split a reply into its parts. If `tag` is None, the whole text is the answer."""
-    # Most replies of small models are bare words: without "<" they hold neither reasoning nor tags.
-    text = after_reasoning(reply) if "<" in reply else reply
+    text = after_thoughts(reply, tag)
     stripped = text.strip()
     if tag is None:
         return Parsed(stripped, "", stripped or None)
-    lowered, tag = _lower(text), _lower(tag)
+    lowered, tag = lower_ascii(text), lower_ascii(tag)
     opening, closing = f"<{tag}>", f"</{tag}>"
-    # The last opening tag before the last closing tag: a model may name the tags in its text before it uses them.
-    close = lowered.rfind(closing)
-    opened = lowered.rfind(opening, 0, close) if close >= 0 else -1
+    # The last opening tag that has a closing one: a model may name the tags in its text before it uses them.
+    last = lowered.rfind(closing)
+    opened = lowered.rfind(opening, 0, last) if last >= 0 else -1
     if opened < 0:
         return Parsed(stripped, stripped, None)
+    # Up to the first closing tag behind it, because models repeat closing tags.
+    close = lowered.index(closing, opened + len(opening))
     return Parsed(stripped, text[:opened].strip(), text[opened + len(opening) : close].strip())
 
 

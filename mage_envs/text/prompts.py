@@ -52,7 +52,7 @@ class TurnRecord(NamedTuple):
     ended: HandResult | None = None
     """Result of the hand, if this answer ended it."""
     reply: str = ""
-    """The whole reply, without the reasoning before `</think>`."""
+    """The whole reply, without its thoughts."""
     thought: str = ""
     """Text before the action in the reply, after the thought-only replies since the previous turn."""
     reason: str | None = None

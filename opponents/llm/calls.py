@@ -11,9 +11,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from http.cookiejar import CookieJar
+from ipaddress import ip_address
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import numpy as np
 
@@ -96,7 +98,9 @@ class Connection(Generic[Answer]):
 
         self.pid = os.getpid()
         self.api_key = api_key
-        self._url, self._base_url = url, url.removesuffix(CHAT)
+        parts = urlsplit(url)
+        self._url, self._base_url = url, parts._replace(path=parts.path.removesuffix(CHAT)).geturl()
+        self._proxy = proxy_variable(url)
         self._read = read
         self._budget = budget
         self._deadline = deadline
@@ -109,8 +113,13 @@ class Connection(Generic[Answer]):
         self._told_down = (-math.inf, NotReached(CONNECTION, ""))
         """Time and failure of the last prompt that failed because it could not connect."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+        # Azure, which requires a version in the URL, reads the key from a header of its own.
+        if api_key and parts.query:
+            headers["api-key"] = api_key
         limits = httpx2.Limits(max_connections=concurrency)
-        self._client = httpx2.AsyncClient(headers=headers, cookies=NoCookies(), limits=limits)
+        self._client = httpx2.AsyncClient(
+            headers=headers, cookies=NoCookies(), limits=limits, trust_env=not is_loopback(url)
+        )
         self._loop = asyncio.new_event_loop()
         # A daemon thread, so that a forgotten generator does not keep the process alive.
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
@@ -146,7 +155,7 @@ class Connection(Generic[Answer]):
         It is no call of the model, so it neither counts in the budget nor waits for a slot.
         """
         deadline = min(self._deadline, DOWN_SECONDS)
-        attempt = self._attempt("GET", self._base_url + path, b"", deadline, lambda content, sent: content)
+        attempt = self._attempt("GET", at_path(self._base_url, path), b"", deadline, lambda content, sent: content)
         return asyncio.run_coroutine_threadsafe(attempt, self._loop)
 
     def close(self) -> None:
@@ -193,6 +202,8 @@ class Connection(Generic[Answer]):
                     left = min(self._deadline, end - clock())
                     answer = await self._attempt("POST", self._url, body, left, self._read)
                 except CallFailed as failed:
+                    if self._proxy:
+                        failed = failed.with_note(f"sent through the proxy in {self._proxy}, which may have answered")
                     # The texts of failures are recorded, and a server may write its address into any message.
                     await self._wait(failed.without_address(self._base_url), key, attempt, end)
                 else:
@@ -327,6 +338,30 @@ class Connection(Generic[Answer]):
         if status == 401 and not self.api_key:
             message += " (no API key was sent: put this server's into MAGE_LLM_API_KEY, or name another key_variable)"
         raise CallFailed(f"{HTTP} {status}", message, status in PASSING or status >= 500, asked_wait(headers))
+
+
+def at_path(base_url: str, path: str) -> str:
+    """Return the URL of a path below a base URL, with the query of the base URL."""
+    parts = urlsplit(base_url)
+    return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+
+
+def is_loopback(url: str) -> bool:
+    """Return True if a URL's host is this machine, which no proxy reaches."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
+
+
+def proxy_variable(url: str) -> str | None:
+    """Return the environment variable of the proxy through which calls to a URL go, or None without a proxy."""
+    parts, proxies = urlsplit(url), getproxies()
+    if is_loopback(url) or proxy_bypass(parts.hostname or ""):
+        return None
+    return next((f"{kind.upper()}_PROXY" for kind in (parts.scheme, "all") if proxies.get(kind)), None)
 
 
 def _deliver(call: Future[Answer], task: asyncio.Task[Answer]) -> None:

@@ -14,13 +14,13 @@ from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from mage_envs.secrets import add_secret
 from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
-from opponents.llm.calls import CHAT, Connection
+from opponents.llm.calls import CHAT, Connection, at_path
 from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
 from opponents.llm.pending import Underway
 from opponents.llm.reading import read_answer, read_models
@@ -30,6 +30,12 @@ OPENAI_KEY, KEY = "OPENAI_API_KEY", "MAGE_LLM_API_KEY"
 """Environment variables with the API key. The first is used for `OPENAI` only and has priority there."""
 MODELS = "/models"
 """Path that lists the models of a server, below the base URL."""
+NO_ANSWER = "(no answer)"
+"""Content of an assistant's message without a text. Strict servers refuse an empty one, with the whole chat."""
+API_VERSION = "api-version"
+"""The one variable that a URL's query may have, which Azure requires."""
+_ENDS = (CHAT, "/completions", "/responses", MODELS)
+"""Paths of single calls, which do not belong to a server's URL."""
 KEY_VERSION = 1
 """Version in every cache key; increase it if an equal request gets another meaning."""
 
@@ -204,7 +210,10 @@ class EndpointGenerator:
 
     def request(self, prompt: Prompt) -> ServerRequest:
         """Return the request for a prompt, with its cache key."""
-        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+        messages = [
+            {"role": role, "content": content if content.strip() or role != "assistant" else NO_ANSWER}
+            for role, content in prompt.messages
+        ]
         body = {"model": self.model, "messages": messages, **self._parameters}
         if self._send_seed and prompt.seed:
             body["seed"] = server_seed(prompt.seed)
@@ -258,7 +267,7 @@ class EndpointGenerator:
             session = self._session
             if session is None or session.pid != os.getpid() or session.api_key != api_key:
                 session = self._session = Connection(
-                    self.base_url + CHAT,
+                    at_path(self.base_url, CHAT),
                     partial(_read, self.budget),
                     budget=self.budget,
                     deadline=self.deadline,
@@ -308,10 +317,16 @@ def check_url(base_url: str) -> None:
             f"The URL of a language model must start with http:// or https:// and a host, got {base_url!r}."
         )
     # A user or a query may contain a secret, so the message shows the host alone.
-    if parts.username is not None or parts.query or parts.fragment:
+    queried = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    if parts.username is not None or queried not in ([], [API_VERSION]) or parts.fragment:
         raise ValueError(
-            f"The URL of a language model at {parts.hostname} must not contain a user, a query or a fragment. "
-            f"Remove them, and set the API key in {KEY}."
+            f"The URL of a language model at {parts.hostname} must not contain a user, a fragment, or a query other "
+            f"than ?{API_VERSION}=. Remove them, and set the API key in {KEY}."
+        )
+    if end := next((end for end in _ENDS if parts.path.rstrip("/").endswith(end)), None):
+        raise ValueError(
+            f"The URL of a language model at {parts.hostname} must be its base, which usually ends in /v1. "
+            f"Remove {end}, which each call adds."
         )
 
 

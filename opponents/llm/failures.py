@@ -63,6 +63,10 @@ class CallFailed(Exception):
         """Return the failure with a text that has neither the host and port of `url` nor any other address."""
         return type(self)(self.kind, without_addresses(self.detail, url), self.passing, self.wait, self.address)
 
+    def with_note(self, note: str) -> Self:
+        """Return the failure with a note in parentheses behind its text."""
+        return type(self)(self.kind, f"{self.detail} ({note})", self.passing, self.wait, self.address)
+
 
 class PromptTooLong(CallFailed):
     """A prompt that exceeds the context of the server's model."""

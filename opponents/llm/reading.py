@@ -6,6 +6,7 @@ All replies are untrusted. Every function here returns a value of its type or ra
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,26 @@ from mage_envs.text.parser import EMPTY, REFUSAL, TOOL_CALLS
 from opponents.llm.cache import MOST_TOKENS, ServerAnswer
 from opponents.llm.failures import GARBAGE, CallFailed
 
+_LOG = logging.getLogger(__name__)
+_reported: set[str] = set()
+"""Unknown reasons that were reported in this process."""
 SHOWN = 300
 """Maximum number of characters of a server's message in our own messages."""
 TEXT_PARTS = ("text", "output_text")
 """Types of content parts with the model's text. Other types, such as `thinking`, are ignored."""
 REASONING = ("reasoning_content", "reasoning")
 """Fields of a message with the model's reasoning: of vLLM, SGLang and DeepSeek, and of OpenRouter and Ollama."""
+WHOLE = frozenset(
+    ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "completed", "tool_calls", "tool_use", "function_call")
+)
+"""Reasons for which a server ends a whole answer, in lower case."""
+CUT = frozenset(("length", "model_length", "max_tokens", "max_output_tokens", "incomplete"))
+"""Reasons for which a server cuts an answer at a limit."""
+FILTERED = "content_filter"
+FAILED = frozenset(("error", "abort", "cancelled"))
+"""Reasons for which an answer is none."""
+MOST_REPORTED = 8
+"""Maximum number of unknown reasons that are reported."""
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors from reading a body that is not JSON, is nested too deeply, or has other types than expected."""
 
@@ -53,25 +68,42 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
     try:
         data = json.loads(content)
         choice = _first_choice(data["choices"])
-        message, reason = choice["message"], choice.get("finish_reason")
+        message, reason = choice["message"], _reason(choice.get("finish_reason"))
         text = _text(message.get("content"))
-        missing = None if text.strip() or reason == "length" else _why_empty(message, reason)
+        missing = None if text.strip() or reason in CUT else _why_empty(message, reason)
         reasoning = next((found for name in REASONING if (found := _words(message.get(name)))), None)
         model = _model_id(data.get("model"))
     except UNREADABLE:
         start = shown(content.decode("utf-8", "replace"))
         raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None
+    if reason in FAILED:
+        raise CallFailed(GARBAGE, f"the server ended its answer with the reason {reason!r}", passing=True)
     usage = data.get("usage")
     counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
     return ServerAnswer(
         text=scrubbed(text),
-        truncated=reason == "length",
+        truncated=reason in CUT,
         prompt_tokens=_count(counts.get("prompt_tokens"), sent),
         completion_tokens=_count(counts.get("completion_tokens"), len(content)),
         no_text=missing,
         reasoning=scrubbed(reasoning),
         model=model,
     )
+
+
+def _reason(value: object) -> str | None:
+    """Return the reason why a server ended its answer in lower case, and report an unknown one once."""
+    if not isinstance(value, str):
+        return None
+    reason = value.lower()
+    unknown = reason not in WHOLE | CUT | FAILED | {FILTERED}
+    # A server may send any text, and any number of them.
+    if unknown and reason not in _reported and len(_reported) < MOST_REPORTED:
+        _reported.add(reason)
+        _LOG.warning(
+            "A server ended its answer with finish_reason %s, which is unknown; it counts as whole.", repr(shown(value))
+        )
+    return reason
 
 
 def read_models(content: bytes, model: str) -> str | None:
@@ -137,7 +169,7 @@ def _why_empty(message: Mapping[str, Any], reason: object) -> str:
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     refused = any(part.get("type") == "refusal" for part in parts if isinstance(part, Mapping))
-    if refused or message.get("refusal") or reason == "content_filter":
+    if refused or message.get("refusal") or reason == FILTERED:
         return REFUSAL
     return TOOL_CALLS if message.get("tool_calls") or message.get("function_call") else EMPTY
 

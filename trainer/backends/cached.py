@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 from mage_envs.text.generation import Completion, Prompt
 from trainer.backends.generation import fits
-from trainer.backends.local_model import HFGenerator, RaggedCache, evaluating, reply
+from trainer.backends.local_model import HFGenerator, reply
+from trainer.backends.rows import RaggedCache, evaluating
 from trainer.backends.tokens import Ids
 
 
@@ -22,7 +23,8 @@ class CachedGenerator(HFGenerator):
     call loses its row, so finished meta-episodes cost nothing. Every order of calls is correct; calls are fast if slots
     advance together.
 
-    The cache depends on the weights: call `reset()` after every update. `Sampling` defines the log-probabilities.
+    A model that a gap in the cache would change is played without a cache between calls. The cache depends on the
+    weights: call `reset()` after every update. `Sampling` defines the log-probabilities.
     """
 
     def __post_init__(self) -> None:
@@ -40,6 +42,9 @@ class CachedGenerator(HFGenerator):
         self._rows, self._held, self._cache, self._drawn_from = {}, {}, None, {}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        # Conversations leave gaps in the cache, which change the replies of such a model.
+        if self.batching.way != "ragged":
+            return super().generate(prompts)
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
         results = [Completion("", overflow=True)] * len(prompts)
         sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]

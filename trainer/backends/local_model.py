@@ -1,26 +1,28 @@
-"""Sampling from a local causal language model: a ragged key-value cache, one decoding loop, and `HFGenerator`.
+"""Sampling from a local causal language model: one decoding loop, and `HFGenerator`.
 
 A reply depends on the prompt, its key (`Prompt.seed`) and the weights, but not on batch, order or slot, up to float
 rounding. Each token inverts the cumulative distribution at a keyed uniform number.
 
-Shapes: B rows, C columns of the cache, V vocabulary entries.
+Shapes: B rows, V vocabulary entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
+from transformers import PreTrainedModel
 
 from mage_envs.random.streams import uniforms
 from mage_envs.text.generation import Completion, Prompt
+from trainer.backends.batching import check_full_attention as check_full_attention
+from trainer.backends.batching import probe_batching
 from trainer.backends.generation import fits, stream_keys
+from trainer.backends.rows import RaggedCache, WholeRow, evaluating
 from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
 
 
@@ -51,114 +53,6 @@ class Sampling:
             raise ValueError(
                 f"{self} is out of range; expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, top_k >= 0."
             )
-
-
-class RaggedCache:
-    """Keys and values of a batch of rows with different lengths, which grow together.
-
-    Each `append` adds a block of columns, as wide as the longest new part. Shorter parts are right-aligned in it, and
-    the rest is masked. So a row's last token is in the last column of the block, and positions are counted per row.
-    """
-
-    def __init__(self, model: PreTrainedModel, rows: int) -> None:
-        self.model = model
-        self.cache = DynamicCache()
-        self.mask = np.zeros((rows, 0), np.int64)
-        """(B, C): 1 where the row has a token in the column."""
-        self.lengths = np.zeros(rows, np.int64)
-        """(B,): tokens of each row."""
-
-    def append(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Forward the new ids of each row. Return the logits after the last one, (B, V); undefined without new ids."""
-        distinct = {tuple(part): place for place, part in enumerate(dict.fromkeys(map(tuple, new)))}
-        if self.mask.shape[1] or len(distinct) == len(new):
-            return self._forward(new)
-        # The members of a group begin with the same prompt. In an empty cache it is forwarded once.
-        rows = [distinct[tuple(part)] for part in new]
-        self.mask, self.lengths = self.mask[: len(distinct)], self.lengths[: len(distinct)]
-        logits = self._forward(list(distinct))
-        self.select(rows)
-        return logits[rows]
-
-    def _forward(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
-        width = max(map(len, new))
-        ids = np.zeros((len(new), width), np.int64)
-        mask = np.zeros_like(ids)
-        for row, part in enumerate(new):
-            if part:
-                ids[row, width - len(part) :] = part
-                mask[row, width - len(part) :] = 1
-        # Positions continue the row's own count, because columns include gaps. Masked ids get a valid position, too.
-        positions = np.maximum(self.lengths[:, None] + mask.cumsum(1) - 1, 0)
-        self.mask = np.concatenate([self.mask, mask], axis=1)
-        self.lengths = self.lengths + mask.sum(1)
-        output = self.model(
-            input_ids=self._tensor(ids),
-            attention_mask=self._tensor(self.mask),
-            position_ids=self._tensor(positions),
-            past_key_values=self.cache,
-            use_cache=True,
-            # As an index and not as a number of columns: torch multiplies a slice of the hidden states by a copy of
-            # the output matrix per row, which takes longer than all layers together.
-            logits_to_keep=self._tensor(np.array([width - 1])),
-        )
-        logits: torch.Tensor = output.logits[:, -1]
-        return logits
-
-    def forget(self, row: int) -> None:
-        """Empty a row. Its columns remain, masked."""
-        self.mask[row] = 0
-        self.lengths[row] = 0
-
-    def select(self, rows: Sequence[int]) -> None:
-        """Keep the given rows, in the given order."""
-        # Usually every slot continues in the same order, and a copy of the whole cache is avoided.
-        if list(rows) == list(range(len(self.lengths))):
-            return
-        self.cache.batch_select_indices(self._tensor(np.array(rows, np.int64)))
-        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
-
-    def compact(self, sparsity: float = 2.0) -> None:
-        """Remove masked gaps if there are over `sparsity` times as many columns as the longest row has tokens."""
-        width = int(self.lengths.max(initial=0))
-        # Compaction copies the whole cache, so a few spare columns (8) are tolerated in short conversations.
-        if self.mask.shape[1] <= max(sparsity * width, width + 8):
-            return
-        # A stable sort of 0 before 1 moves the tokens to the right, and preserves their order.
-        order = np.argsort(self.mask, axis=1, kind="stable")[:, self.mask.shape[1] - width :]
-        columns = self._tensor(order)[:, None, :, None]
-        for layer in self.cache.layers:
-            if isinstance(layer, DynamicLayer) and layer.keys is not None and layer.values is not None:
-                layer.keys = torch.take_along_dim(layer.keys, columns, dim=2)
-                layer.values = torch.take_along_dim(layer.values, columns, dim=2)
-        self.mask = np.take_along_axis(self.mask, order, axis=1)
-
-    def _tensor(self, array: npt.NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(array).to(self.model.device)
-
-
-def check_full_attention(model: PreTrainedModel) -> None:
-    """Raise ValueError if a layer is not plain full attention."""
-    # Sliding windows count columns of the cache, and `RaggedCache` leaves gaps between a row's tokens.
-    kinds = set(model.config.to_dict().get("layer_types") or ["full_attention"])
-    if kinds != {"full_attention"}:
-        raise ValueError(
-            f"Model {model.config.name_or_path!r} has layers of kind {', '.join(sorted(kinds))}, but the local "
-            f"backends support only 'full_attention'. Use TRL's generation or use_vllm=True."
-        )
-
-
-@contextmanager
-def evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Disable dropout and gradients within the context."""
-    # In train mode, gradient checkpointing would also disable the key-value cache.
-    training = model.training
-    model.train(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(training)
 
 
 def distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None) -> torch.Tensor:
@@ -216,7 +110,7 @@ def allowed_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | No
 
 
 def reply(
-    cache: RaggedCache,
+    cache: RaggedCache | WholeRow,
     new: Sequence[Sequence[int]],
     prompts: Sequence[Prompt],
     prompt_ids: Sequence[Ids],
@@ -283,7 +177,7 @@ class HFGenerator:
     """
 
     model: PreTrainedModel
-    """Causal language model with full attention in every layer; any other raises ValueError."""
+    """Causal language model. A probe finds how its rows may be batched and cached."""
     tokens: ChatTokenizer
     """Tokenizer with the prompt format."""
     sampling: Sampling = Sampling()
@@ -294,7 +188,8 @@ class HFGenerator:
     """Prompts per forward pass (default: 64)."""
 
     def __post_init__(self) -> None:
-        check_full_attention(self.model)
+        self.batching = probe_batching(self.model)
+        """How prompts are played, and whether a padded batch has the log-probabilities of single rows."""
 
     def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the log-probability of each reply as a whole answer, per prompt, at temperature 1.
@@ -304,8 +199,9 @@ class HFGenerator:
         pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
         known: list[float] = []
         with evaluating(self.model):
-            for start in range(0, len(pairs), self.batch_size):
-                known += self._score(pairs[start : start + self.batch_size])
+            size = self.batch_size if self.batching.padded else 1
+            for start in range(0, len(pairs), size):
+                known += self._score(pairs[start : start + size])
         scores = iter(known)
         return [[next(scores) for _ in some] for some in replies]
 
@@ -339,11 +235,21 @@ class HFGenerator:
             key=lambda row: len(encoded[row]),
         )
         with evaluating(self.model):
-            for start in range(0, len(rows), self.batch_size):
-                batch = rows[start : start + self.batch_size]
+            for batch in self._batches(rows, encoded):
                 ids = [encoded[row] for row in batch]
-                cache = RaggedCache(self.model, len(batch))
+                whole = self.batching.way == "whole"
+                cache = WholeRow(self.model) if whole else RaggedCache(self.model, len(batch))
                 answers = reply(cache, ids, [prompts[row] for row in batch], ids, self.tokens, self.sampling)
                 for row, answer in zip(batch, answers, strict=True):
                     results[row] = answer
         return results
+
+    def _batches(self, rows: Sequence[int], encoded: Sequence[Ids]) -> Iterator[Sequence[int]]:
+        """Yield batches of rows, which are sorted by length, as the model can play them."""
+        size = 1 if self.batching.way == "whole" else self.batch_size
+        groups: list[Sequence[int]] = [rows]
+        if self.batching.way == "even":
+            groups = [list(group) for _, group in groupby(rows, key=lambda row: len(encoded[row]))]
+        for group in groups:
+            for start in range(0, len(group), size):
+                yield group[start : start + size]

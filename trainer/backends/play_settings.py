@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -15,6 +16,7 @@ from mage_envs.files.bounded import parse_json, read_inside
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.imports import check_path, load_modules, names_from
 from mage_envs.text.styles import load_style
+from trainer.backends.reply_format import ReplyFormat
 from trainer.backends.tokens import ChatTokenizer, PromptFormat
 from wrappers.controls import split_control
 from wrappers.memories import as_memory
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FILE = "mage.json"
 PATH_OPTIONS = ("data", "levels", "goals")
 """Options of environments that may be paths."""
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class PlaySettings:
     """Modules that register the environment, if it is not part of this suite."""
     prompt_format: PromptFormat = field(default_factory=PromptFormat)
     """Rules that turn chats into ids. `env_kwargs` holds the rest of a prompt: its style, context and memory."""
+    reply_format: ReplyFormat | None = None
+    """Facts about the replies that the probe of the training found, or None if there was none."""
 
     def save(self, folder: str | Path) -> None:
         """Write `mage.json` atomically."""
@@ -71,6 +76,7 @@ class PlaySettings:
             # pydantic ignores unknown keys of a dataclass, so `_check_keys` looks for them before and after.
             settings = TypeAdapter(cls).validate_json(content, strict=True)
             _check_keys(PromptFormat, told.get("prompt_format", {}))
+            _check_keys(ReplyFormat, told.get("reply_format") or {})
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{path} is not readable as play settings: {reason} Save the model again.") from error
@@ -123,6 +129,14 @@ def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> 
     return make_generator(folder, settings, cached, **changes), settings
 
 
+def with_ends(prompt_format: PromptFormat, generation_config: Any) -> PromptFormat:
+    """Return a prompt format with the end ids of a model's generation config, if it has one."""
+    ends = getattr(generation_config, "eos_token_id", None)
+    listed = ends if isinstance(ends, list | tuple) else [ends]
+    end_ids = {*prompt_format.end_ids, *(i for i in listed if i is not None)}
+    return replace(prompt_format, end_ids=tuple(sorted(end_ids)))
+
+
 def make_generator(
     folder: str | Path, settings: PlaySettings, cached: bool = False, device: str = "cpu", **changes: Any
 ) -> Generator:
@@ -143,10 +157,11 @@ def make_generator(
     # Imported here, because reading play settings needs neither torch nor transformers.
     from trainer.backends.cached import CachedGenerator
     from trainer.backends.local_model import HFGenerator, Sampling
-    from trainer.backends.model_folder import load_tokenizer
-    from trainer.backends.weights import load_model
+    from trainer.backends.weights import check_vocabulary, load_model, load_tokenizer
 
+    tokenizer = load_tokenizer(Path(folder))
     model = load_model(Path(folder))
+    check_vocabulary(model, tokenizer)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     # torch declares `to` with overloads that mypy does not resolve for this class.
@@ -155,6 +170,8 @@ def make_generator(
     sampling: Sampling = replace(
         Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
     )
-    tokens = ChatTokenizer(load_tokenizer(folder), settings.prompt_format)
+    tokens = ChatTokenizer(tokenizer, with_ends(settings.prompt_format, model.generation_config))
+    if settings.reply_format and (change := tokens.reply_format.difference(settings.reply_format)):
+        _LOG.warning("The chat template or tokenizer in %s is not that of the training: %s.", folder, change)
     kind = CachedGenerator if cached else HFGenerator
     return kind(model, tokens, sampling, settings.prompt_format.max_prompt_length)

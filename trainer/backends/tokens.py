@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
+import datetime
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.text.thoughts import END, MARKERS, START
+from trainer.backends.chat_template import ChatTemplate, ControlTokens
+from trainer.backends.reply_format import control_texts, probe_reply_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -17,6 +21,11 @@ Ids = tuple[int, ...]
 
 CACHED_TEXTS = 1024
 """Most first prompts, and most suffixes, in the caches. The members of a group share theirs."""
+DATE = "2026-01-01"
+"""Date in the prompts of templates that write one, unless an option sets another: a run must not depend on its day."""
+_SHUT, _OPEN = "\uf8ff", "\uf8fe"
+"""Signs around the text of a control token in a decoded reply, before the markers are read."""
+_CONTROL = re.compile(f"{_OPEN}[^{_OPEN}{_SHUT}]*{_SHUT}")
 
 
 @dataclass(frozen=True)
@@ -31,11 +40,21 @@ class PromptFormat:
     system_prompt: str | None = None
     """System message before every chat."""
     end_ids: tuple[int, ...] = ()
-    """Ids that end a reply, in addition to the tokenizer's EOS and the token that the template puts after a turn."""
+    """Ids that end a reply, in addition to the tokenizer's EOS and the token that the template puts after a turn.
+
+    An id that occurs inside a reply ends none.
+    """
     max_prompt_length: int | None = None
     """Prompt limit in tokens; None disables it."""
+    date: str = DATE
+    """Date (YYYY-MM-DD) in the prompts, if the chat template writes one."""
 
     def __post_init__(self) -> None:
+        try:
+            if datetime.date.fromisoformat(self.date).isoformat() != self.date:
+                raise ValueError("another form")
+        except ValueError:
+            raise ValueError(f"date={self.date!r} must be a day in the form YYYY-MM-DD, as in {DATE}.") from None
         for name, value in self.chat_template_kwargs.items():
             if not isinstance(value, str | int | float | bool | None):
                 raise ValueError(
@@ -47,22 +66,23 @@ class ChatTokenizer:
     """A Hugging Face tokenizer with a chat template, as a function from prompts to ids."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, prompt_format: PromptFormat | None = None) -> None:
-        """Raises ValueError if the tokenizer's template cannot render the format."""
+        """Probe the tokenizer's chat template.
+
+        Raises ValueError if the template cannot render the format or drops a text, or if nothing ends a reply.
+        """
         prompt_format = prompt_format or PromptFormat()
-        if tokenizer.chat_template is None:
-            raise ValueError(
-                f"Tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-tuned model, or set "
-                f"tokenizer.chat_template and save it with the model."
-            )
-        # A variable of such a name would silently change a parameter of the call.
-        own = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
-        if taken := sorted(own & prompt_format.chat_template_kwargs.keys()):
-            raise ValueError(
-                f"chat_template_kwargs may not set {taken[0]!r}, which apply_chat_template sets itself; set "
-                f"variables of the chat template, such as enable_thinking."
-            )
         self.tokenizer = tokenizer
-        self._format = prompt_format
+        self._template = ChatTemplate(
+            tokenizer, prompt_format.chat_template_kwargs, prompt_format.system_prompt, prompt_format.date
+        )
+        self.reply_format = probe_reply_format(tokenizer, self._template, prompt_format.end_ids)
+        """Facts about the model's replies."""
+        texts = control_texts(tokenizer, self._template, self.reply_format)
+        self._controls = ControlTokens(texts)
+        self._dropped = {
+            int(i): token.content for i, token in tokenizer.added_tokens_decoder.items() if token.content in texts
+        }
+        """Tokens that are no part of a reply's text, by their ids."""
         # Caches of this instance, not of the class: they end with it, and other formats give other ids.
         self._first: Callable[[tuple[Message, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_chat)
         self._suffix: Callable[[str], Ids] = lru_cache(CACHED_TEXTS)(self._encode_suffix)
@@ -73,10 +93,9 @@ class ChatTokenizer:
         decoding).
         """
         self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
-        self.turn_end_id = self._find_turn_end()
-        """The special token that the template puts right after an assistant's content, or None."""
-        known = (tokenizer.eos_token_id, self.turn_end_id, *prompt_format.end_ids)
-        self.end_ids: frozenset[int] = frozenset(int(i) for i in known if i is not None)
+        self.turn_end_id = self.reply_format.turn_end_id
+        """The added token that the template puts right after an assistant's content, or None."""
+        self.end_ids: frozenset[int] = frozenset(self.reply_format.end_ids)
         """Ids of which any ends a reply."""
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self.pad_id: int = 0 if pad is None else int(pad)
@@ -99,29 +118,65 @@ class ChatTokenizer:
                 f"Prompt of slot {prompt.slot} ends with a message of role {prompt.messages[-1].role!r}; "
                 f"a conversation continues with a 'user' message."
             )
+        if not self.reply_format.extends:
+            raise ValueError(
+                f"The chat template of {self._template.name} writes a longer chat anew, so that no conversation can "
+                f"continue its ids. Use the context 'rebuilt', or another model."
+            )
         suffix = self._suffix(prompt.messages[-1].content)
-        if previous.ids and previous.ids[-1] == self.turn_end_id:
-            # The reply contains its own turn end, which the template would add again.
-            suffix = suffix[1:]
+        if previous.ids and previous.ids[-1] in self.end_ids and self.turn_end_id in suffix:
+            # The reply has its own end, and a turn ends once.
+            end = suffix.index(self.turn_end_id)
+            if not self._decode_plain(suffix[:end]).strip():
+                suffix = suffix[end + 1 :]
         return previous.prompt_ids + previous.ids + suffix
 
     def encode_reply(self, text: str) -> Ids:
         """Return the ids of `text` as a scripted assistant's reply, with the template's turn end."""
-        ids = self._encode_text(text)
-        return ids if self.turn_end_id is None else (*ids, self.turn_end_id)
+        facts = self.reply_format
+        ids = (*self._encode_text(facts.answer_start), *self._encode_content(text))
+        return ids if facts.reply_end_id is None else (*ids, facts.reply_end_id)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the reply's text, without end tokens and other special tokens."""
+        """Return the reply's text, without end tokens and other control tokens.
+
+        Markers of thoughts that no parser knows, and those that are control tokens, become `<think>` and `</think>`.
+        """
         return self._decoded(tuple(i for i in ids if i not in self.end_ids))
 
-    def strips_thoughts(self) -> bool:
-        """Return True if the template leaves the thoughts of earlier replies out of a chat."""
-        reply = "<think>\nthought\n</think>\n\nanswer"
-        return "thought" not in self._render((Message("user", "."), Message("assistant", reply), Message("user", ".")))
+    def read_reply(self, ids: Sequence[int]) -> str:
+        """Return a free reply's text, with the start of the thought that the prompt opened."""
+        text = self.decode(ids)
+        return f"{START}\n{text}" if self.reply_format.opens_thought else text
 
     def _decode(self, ids: Ids) -> str:
-        text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return str(text)
+        start, end, channel = (
+            getattr(self.reply_format, name) for name in ("thought_start", "thought_end", "answer_start")
+        )
+        readable = (start.lower(), end.lower()) in MARKERS
+        if not any(i in self._dropped for i in ids):
+            text = self._decode_plain(ids)
+            return text if readable or not start else text.replace(start, START).replace(end, END)
+        # The signs keep the text of a control token apart from the same text, spelled by other tokens.
+        parts, plain = [], list[int]()
+        for i in ids:
+            if i in self._dropped:
+                parts += [self._decode_plain(plain), f"{_OPEN}{self._dropped[i]}{_SHUT}"]
+                plain = []
+            else:
+                plain.append(i)
+        text = "".join([*parts, self._decode_plain(plain)])
+        for marker, written in ((end, END), (start, START), (channel, "")):
+            if marker:
+                text = text.replace(self._with_signs(marker), written)
+        return _CONTROL.sub("", text)
+
+    def _decode_plain(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def _with_signs(self, marker: str) -> str:
+        """Return a marker with the signs around its control tokens."""
+        return self._controls.pattern.sub(lambda token: f"{_OPEN}{token[0]}{_SHUT}", marker)
 
     def _encode_actions(self, actions: tuple[str, ...]) -> Ids:
         encoded = [self._encode_text(action) for action in actions]
@@ -131,45 +186,34 @@ class ChatTokenizer:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _encode_chat(self, messages: tuple[Message, ...]) -> Ids:
-        return self._encode_text(self._render(messages))
+        written, cut = self._controls.cut(messages)
+        return self._encode_pieces(self._template.render(written), cut)
+
+    def _encode_content(self, text: str) -> Ids:
+        [message], cut = self._controls.cut([Message("assistant", text)])
+        return self._encode_pieces(message.content, cut)
+
+    def _encode_pieces(self, text: str, cut: str) -> Ids:
+        start, *others = text.split(cut) if cut else [text]
+        return sum(map(self._encode_inner, others), self._encode_text(start))
+
+    def _encode_inner(self, piece: str) -> Ids:
+        """Return the ids of a text that stands inside another one."""
+        # Some tokenizers write a space before a text, but not behind a line break.
+        line_break = self._encode_text("\n")
+        ids = self._encode_text(f"\n{piece}")
+        inside = ids[: len(line_break)] == line_break
+        return ids[len(line_break) :] if inside else self._encode_text(piece)
 
     def _encode_suffix(self, content: str) -> Ids:
-        return self._encode_text(self._suffix_text(content))
-
-    def _suffix_text(self, content: str) -> str:
-        """Return the template's text between an assistant's content and the reply to the user message `content`."""
+        """Return the ids between an assistant's content and the reply to the user message `content`."""
         # Rendered with a mark in place of the assistant's content, because templates may strip or rewrite real content.
         mark = "@@"
         while mark in content:
             mark += "@"
-        chat = (Message("user", "."), Message("assistant", mark), Message("user", content))
+        chat, cut = self._controls.cut((Message("user", "."), Message("assistant", mark), Message("user", content)))
         # The template may strip whitespace, but never touches the mark; the last one belongs to the assistant.
-        return self._render(chat).rpartition(mark)[2]
-
-    def _render(self, messages: Sequence[Message]) -> str:
-        # Imported here: the core package needs no tokenizer and does not install jinja2.
-        from jinja2 import TemplateError
-
-        system = self._format.system_prompt
-        variables: Any = self._format.chat_template_kwargs
-        chat = [] if system is None else [{"role": "system", "content": system}]
-        chat += [{"role": message.role, "content": message.content} for message in messages]
-        try:
-            text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **variables)
-        except TemplateError as error:
-            # Some templates raise it for a system message.
-            raise ValueError(
-                f"The chat template of {self.tokenizer.name_or_path!r} cannot render the chat ({error}); leave out "
-                f"system_prompt or chat_template_kwargs, or use another model."
-            ) from error
-        return str(text)
-
-    def _find_turn_end(self) -> int | None:
-        text = self._suffix_text(".").lstrip()
-        for token_id, token in self.tokenizer.added_tokens_decoder.items():
-            if token.special and text.startswith(token.content):
-                return int(token_id)
-        return None
+        return self._encode_pieces(self._template.render(chat).rpartition(mark)[2], cut)
 
 
 def make_completion(
@@ -198,4 +242,6 @@ def make_completion(
         legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()
     # One-token answers are never cut at the limit.
     truncated = max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in tokens.end_ids
-    return Completion(tokens.decode(ids), prompt_ids, ids, logprobs, truncated=truncated, legal_ids=legal)
+    # A bare action word has no thought.
+    text = tokens.decode(ids) if legal or max_new_tokens == 1 else tokens.read_reply(ids)
+    return Completion(text, prompt_ids, ids, logprobs, truncated=truncated, legal_ids=legal)

@@ -6,26 +6,38 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from mage_envs.files.manifest import MANIFEST, verify_checkpoint
 from mage_envs.loading.imports import naming_file
+from trainer.backends import model_folder
 from trainer.backends.model_folder import (
     CONFIGS,
     MAX_REASON,
+    TRUST,
     WEIGHTS_TRUST,
+    BadModel,
     check_model_folder,
     check_size,
     load_config,
     offline,
+    read_model_json,
     stored_sizes,
 )
 from trainer.backends.shards import read_shards
 
 SHARDS = "pytorch_model_fsdp_0"
 """Folder of a checkpoint's weights under FSDP's SHARDED_STATE_DICT, in files of torch.distributed.checkpoint."""
-_ADAPTER = "adapter_model.safetensors"
+ADAPTER = CONFIGS[1]
+_ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _WRONG = {"missing_keys": "is missing", "mismatched_keys": "has another shape", "unexpected_keys": "is too much"}
 
 
@@ -53,6 +65,102 @@ def local_folder(model: str | Path) -> Path:
         ) from error
 
 
+def base_of(folder: Path) -> Path | None:
+    """Return the folder of the model that an adapter in `folder` belongs to, or None if the folder holds no adapter.
+
+    The name of the base comes from a file, so that it may be in the hub's cache, but is not downloaded.
+
+    Raises ValueError if the base is neither a folder nor in the hub's cache.
+    """
+    if (folder / "config.json").is_file() or not (folder / ADAPTER).is_file():
+        return None
+    name = read_model_json(folder, ADAPTER).get("base_model_name_or_path")
+    if not isinstance(name, str) or not name:
+        raise ValueError(
+            f"{folder / ADAPTER} names no base_model_name_or_path. Set it to the folder of the base model."
+        )
+    # A relative path is one from the folder of the run that saved the adapter, or from here.
+    base = next((path for path in (Path(name), folder / name) if path.is_dir()), None)
+    try:
+        with offline():
+            return local_folder(name) if base is None else base.resolve()
+    except ValueError as error:
+        reason = str(error).partition(". Pass")[0]
+        raise ValueError(
+            f"The adapter in {folder} needs its base model: {reason}. Set base_model_name_or_path in {ADAPTER} to the "
+            f"base's folder."
+        ) from error
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """Load the tokenizer in a folder, or that of the base model if an adapter's folder has none.
+
+    Raises ValueError if it cannot be loaded.
+    """
+    source = folder if (folder / "tokenizer_config.json").is_file() else base_of(folder) or folder
+    tokenizer: PreTrainedTokenizerBase = model_folder.load_tokenizer(source)
+    return tokenizer
+
+
+def positions_of(folder: Path) -> int | None:
+    """Return the number of positions of the model in a folder, under any name in its config; None for no limit."""
+    try:
+        positions = getattr(load_config(base_of(folder) or folder).get_text_config(), "max_position_embeddings", None)
+    # A field of a forged config can have any type, so that transformers raises any error.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:MAX_REASON].removesuffix(".") or type(error).__name__
+        raise ValueError(f"The config of the model in {folder} cannot be read ({reason}).") from error
+    if not (positions is None or isinstance(positions, int)):
+        raise BadModel(f"max_position_embeddings={positions!r} of the config in {folder} must be a number")
+    return positions
+
+
+def generation_config(folder: Path) -> GenerationConfig | None:
+    """Return the generation config of the model in a folder, or None if it has none."""
+    source = base_of(folder) or folder
+    if not (source / "generation_config.json").is_file():
+        return None
+    check_model_folder(source)
+    return GenerationConfig.from_pretrained(source, **TRUST)
+
+
+def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise ValueError if the tokenizer has ids without an embedding."""
+    embeddings: Any = model.get_input_embeddings()
+    count: int = embeddings.weight.shape[0]
+    if len(tokenizer) > count:
+        raise ValueError(
+            f"The tokenizer has {len(tokenizer)} ids and the model {count} embeddings, so a prompt could not be read. "
+            f"Use the tokenizer of the model, or resize the embeddings (model.resize_token_embeddings) and save both."
+        )
+
+
+def load_adapter(folder: Path, **options: Any) -> Any:
+    """Load the adapter in a folder onto its base model, so that it can be trained further (`peft.PeftModel`).
+
+    Args:
+        folder: Folder of the adapter.
+        options: Options of the base model's `from_pretrained`.
+    """
+    # Imported here, because only adapters need PEFT.
+    from peft import PeftModel
+
+    auto: Any = AutoModelForCausalLM
+    try:
+        check_model_folder(folder)
+        base = base_of(folder)
+        if base is not None:
+            check_size(load_config(base), stored_sizes(base))
+        with offline():
+            model = auto.from_pretrained(base, **{**options, **WEIGHTS_TRUST})
+            return PeftModel.from_pretrained(model, folder, is_trainable=True)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:MAX_REASON].removesuffix(".")
+        raise ValueError(
+            f"The adapter in {folder} cannot be loaded ({reason}). Copy the whole folder again."
+        ) from error
+
+
 def load_model(folder: Path) -> PreTrainedModel:
     """Load the model in a folder, from any form of weights, in this process alone.
 
@@ -68,10 +176,16 @@ def load_model(folder: Path) -> PreTrainedModel:
         for kind, wrong in _WRONG.items():
             names = sorted(key if isinstance(key, str) else key[0] for key in told[kind])
             if names:
-                raise ValueError(f"its config describes another model: {names[0]} {wrong}")
+                kinds = ", ".join(getattr(model.config, "architectures", None) or ("no architecture",))
+                raise ValueError(
+                    f"it is no causal language model, or its config ({kinds}) describes another model: {names[0]} "
+                    f"{wrong}"
+                )
     except Exception as error:
         # A field of a forged config can have any type and value, so that transformers and torch raise any error.
-        reason = " ".join(str(error).split())[:MAX_REASON].removesuffix(".") or type(error).__name__
+        # transformers lists all classes that it knows.
+        text = " ".join(str(error).split()).partition(" Model type should be one of")[0]
+        reason = text[:MAX_REASON].removesuffix(".") or type(error).__name__
         raise ValueError(
             f"The model in {folder} cannot be loaded ({reason}). Copy the whole folder again, or use another model."
         ) from error
@@ -90,8 +204,8 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
     auto: Any = AutoModelForCausalLM
     # Without these, transformers raises its own error for a mismatch and only warns about missing weights.
     wishes = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-    if (folder / CONFIGS[1]).exists():
-        return _load_adapter(folder)
+    if (base := base_of(folder)) is not None:
+        return _load_adapter(folder, base)
     config = load_config(folder)
     if not (folder / SHARDS).is_dir():
         check_size(config, stored_sizes(folder))
@@ -104,16 +218,14 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
     return model, told
 
 
-def _load_adapter(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, ...]]]]:
+def _load_adapter(folder: Path, base: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, ...]]]]:
     """Return a model with the adapter in a folder, and the weights of the adapter that did not fit."""
     # Imported here, because only adapters need PEFT.
     from peft import PeftConfig
 
     check_model_folder(folder)
-    weights = read_shards(folder / SHARDS) if (folder / SHARDS).is_dir() else load_file(folder / _ADAPTER)
+    weights = read_shards(folder / SHARDS) if (folder / SHARDS).is_dir() else load_file(folder / _ADAPTER_WEIGHTS)
     adapter = PeftConfig.from_pretrained(str(folder))
-    base = Path(str(adapter.base_model_name_or_path))
-    # The name comes from a file, so that it may be in the hub's cache, but is not downloaded.
-    model: Any = load_model(base if base.is_dir() else local_folder(str(base)))
+    model: Any = load_model(base)
     told = model.load_adapter(peft_config=adapter, adapter_state_dict=weights, ignore_mismatched_sizes=True)
     return model, vars(told)

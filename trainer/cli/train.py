@@ -267,8 +267,10 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
     from trainer.backends.tiny import general_tiny
+    from trainer.backends.weights import base_of, load_adapter, load_tokenizer
     from trainer.cli.warm_start import warm_copy
     from trainer.cli.words_model import words_model
+    from trainer.config.model_shapes import folder_of
     from trainer.runs.quiet import quieten
     from trainer.trl.checkpoints import on_first_rank
     from trainer.trl.mage_trainer import MAGETrainer
@@ -285,15 +287,19 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         name = on_first_rank(lambda: warm_copy(name, out / "warm", config, script.warm_start, last is not None))
     # Other weights than safetensors are pickles.
     config.model_init_kwargs = {"use_safetensors": True, **(config.model_init_kwargs or _init_kwargs(model))}
+    adapters: dict[str, Any] = {
+        "peft_config": get_peft_config(model),
+        "quantization_config": get_quantization_config(model),
+    }
+    trained, folder = name, folder_of(name)
+    if folder is not None and base_of(folder) is not None:
+        # TRL loads whole models only. The adapter in the folder is trained further, and no other is added.
+        trained = load_adapter(folder, **config.model_init_kwargs)
+        adapters = {"processing_class": load_tokenizer(folder)}
+        config.model_init_kwargs = None
     try:
-        # An adapter's folder names its model, which must be in the hub's cache.
         with offline() if Path(str(name)).is_dir() else nullcontext():
-            trainer = MAGETrainer(
-                name,
-                config,
-                peft_config=get_peft_config(model),
-                quantization_config=get_quantization_config(model),
-            )
+            trainer = MAGETrainer(trained, config, **adapters)
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         # The vLLM server does not run, or not in the way that TRL expects: a mistake of the user's, on one line.

@@ -69,7 +69,7 @@ def warm_start(
         batch_size: Meta-episodes per step.
         autocast: True to multiply matrices in bfloat16, in half the time on a CPU with instructions for it.
     """
-    tokens = ChatTokenizer(tokenizer, PromptFormat(system_prompt=config.system_prompt))
+    tokens = ChatTokenizer(tokenizer, PromptFormat(system_prompt=config.system_prompt, date=config.prompt_date))
     played = min(PLAYED, steps * batch_size)
     rows = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(played)]
     optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98))

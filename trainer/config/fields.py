@@ -12,6 +12,7 @@ from math import inf
 from typing import TypeVar
 
 from mage_envs.processes import CALL_TIMEOUT_S
+from trainer.backends.tokens import DATE
 from trainer.method.advantages import CreditConfig
 from trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS
 
@@ -51,6 +52,11 @@ class EnvironmentFields:
         None,
         "System message before every chat, or @FILE to read it from a text file, also stored in mage.json "
         "(default: None, no message).",
+    )
+    prompt_date: str = option(
+        DATE,
+        "Day (YYYY-MM-DD) in the prompts of a chat template that writes one, also stored in mage.json, so that no run "
+        f"depends on the day on which it is played (default: {DATE}).",
     )
     opponents: dict | str | None = field(  # type: ignore[type-arg]
         default=None,

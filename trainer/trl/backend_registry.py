@@ -55,7 +55,7 @@ def keep_earlier_thinking(trainer: GRPOTrainer) -> None:
     that a chat API renders the same ids. It changes no prompt of the training.
     """
     tokenizer: Any = trainer.processing_class
-    if not ChatTokenizer(tokenizer).strips_thoughts():
+    if not ChatTokenizer(tokenizer).reply_format.strips_thoughts:
         return
     try:
         template = get_training_chat_template(tokenizer)
@@ -81,6 +81,7 @@ def prompt_format(trainer: GRPOTrainer) -> PromptFormat:
         system_prompt=args.system_prompt,
         end_ids=tuple(trainer.eos_token_ids),
         max_prompt_length=args.max_prompt_length,
+        date=args.prompt_date,
     )
     ends = ChatTokenizer(cast(Any, trainer.processing_class), known).end_ids
     return replace(known, end_ids=tuple(sorted(ends)))

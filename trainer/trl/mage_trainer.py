@@ -35,7 +35,14 @@ from trainer.runs.garbage import rare_collections
 from trainer.runs.preemption import Preempted, Preemption
 from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
-from trainer.trl.backend_registry import BACKENDS, AnyGenerator, fit_prompt_limit, keep_earlier_thinking, prompt_format
+from trainer.trl.backend_registry import (
+    BACKENDS,
+    AnyGenerator,
+    chat_tokenizer,
+    fit_prompt_limit,
+    keep_earlier_thinking,
+    prompt_format,
+)
 from trainer.trl.callbacks import Evaluations, FilesOfRun, RolloutProgress, SkippedUpdates
 from trainer.trl.checkpoints import Checkpoints
 from trainer.trl.evaluation import EndedByEvaluation, Evaluator
@@ -147,7 +154,10 @@ class MAGETrainer(TrainerHooks):
             quantization_config=quantization_config,
         )
         trl_compat.check_attributes(self)
-        trl_compat.check_model(self.accelerator.unwrap_model(self.model))
+        trl_compat.check_model(
+            self.accelerator.unwrap_model(self.model), self.processing_class, trl_compat.is_sharded(self)
+        )
+        trl_compat.make_base_absolute(self)
         trl_compat.check_precision(self)
         trl_compat.check_whole_model(self)
         fit_prompt_limit(self)
@@ -168,7 +178,8 @@ class MAGETrainer(TrainerHooks):
             if self.play.env_kwargs.get("context") == "conversation":
                 keep_earlier_thinking(self)
             # After `keep_earlier_thinking`, which changes the chat template.
-            self.play = replace(self.play, prompt_format=prompt_format(self))
+            tokens = chat_tokenizer(self)
+            self.play = replace(self.play, prompt_format=prompt_format(self), reply_format=tokens.reply_format)
         # After all of the above, because backends read the trainer's model, tokenizer and prompt format.
         backend = (generator or BACKENDS[args.backend])(self)
         if args.constrained and isinstance(backend, LockStepGenerator):

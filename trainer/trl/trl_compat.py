@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +29,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import use_adapter
 
 from mage_envs.random.streams import UInt64s, uniforms
+from trainer.backends.batching import check_full_attention
 from trainer.backends.local_model import Sampling, distribution, draw
+from trainer.backends.weights import check_vocabulary
 
 # TRL reports each training to the hub (hardware, architecture, number of processes). Here it does so only if the user
 # asks for it with HF_HUB_DISABLE_TELEMETRY=0.
@@ -100,14 +103,27 @@ def check_attributes(trainer: GRPOTrainer) -> None:
         )
 
 
-def check_model(model: Any) -> None:
-    """Refuse a model that takes no positions. Rows are padded on the left, so their positions must be passed."""
+def check_model(model: Any, tokenizer: Any, sharded: bool = False) -> None:
+    """Refuse a model without positions or embeddings for its tokenizer, or that padding changes (on the left)."""
     model = model.get_base_model() if is_peft_model(model) else model
     if "position_ids" not in inspect.signature(model.forward).parameters:
         raise ValueError(
             f"{type(model).__name__}.forward takes no position_ids, and rows are padded on the left; "
             f"use a causal language model with rotary positions."
         )
+    # A sharded model runs on all ranks at once only.
+    if not sharded:
+        check_vocabulary(model, tokenizer)
+        check_full_attention(model)
+
+
+def make_base_absolute(trainer: GRPOTrainer) -> None:
+    """Replace a relative path of an adapter's base model, because the adapter is loaded from any current folder."""
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    for config in getattr(model, "peft_config", {}).values():
+        name = config.base_model_name_or_path
+        if name and Path(name).is_dir():
+            config.base_model_name_or_path = str(Path(name).absolute())
 
 
 def check_precision(trainer: GRPOTrainer) -> None:
@@ -271,7 +287,7 @@ def generate_ids(
 
 
 def stop_at(trainer: GRPOTrainer, end_ids: Collection[int]) -> None:
-    """Make TRL's generation end a reply at any of `end_ids`, in addition to those in the model's settings."""
+    """Make TRL's generation end a reply at any of `end_ids`, and at no other id."""
     ids = sorted(end_ids)
     trainer.eos_token_ids = ids
     if trainer.use_vllm:

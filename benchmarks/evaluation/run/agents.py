@@ -206,7 +206,12 @@ class SavedModelAgent:
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling settings for the records. They are the same in every game."""
-        own = {"max_tokens": self.settings.max_new_tokens, "temperature": self.settings.temperature}
+        own: dict[str, Any] = {
+            "max_tokens": self.settings.max_new_tokens,
+            "temperature": self.settings.temperature,
+        }
+        if self.settings.reply_format is not None and self.settings.reply_format.shows_date:
+            own["date"] = self.settings.prompt_format.date
         return own | dict(self.sampling or {})
 
     def generator(self, game: Game) -> Generator:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from mage_envs.loading.arguments import Spec, call
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
     from trainer.backends.play_settings import PlaySettings
+    from trainer.backends.reply_format import ReplyFormat
+    from trainer.backends.tokens import PromptFormat
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class HuggingFaceOptions:
     """Reply limit in tokens; None is that of the model's generation_config.json, else that of the game's presets."""
     thinking: bool | None = None
     """Value of the template's variable `enable_thinking`; None is the template's default."""
+    date: str | None = None
+    """Day (YYYY-MM-DD) in prompts whose template writes one; None is the same day in every run."""
 
 
 class HuggingFaceAgent:
@@ -47,14 +52,15 @@ class HuggingFaceAgent:
         if self.options.max_tokens is not None and self.options.max_tokens < 1:
             raise ValueError(f"Agent {name!r}: max_tokens={self.options.max_tokens} must be at least 1.")
         try:
-            from trainer.backends.weights import local_folder
+            from trainer.backends.weights import base_of, local_folder
         except ModuleNotFoundError as error:
             raise _missing(name, error) from error
 
         # The model is loaded later, when other code may have changed the current directory.
         self.folder = local_folder(self.options.model).absolute()
-        if not (self.folder / "config.json").is_file():
+        if not (self.folder / "config.json").is_file() and base_of(self.folder) is None:
             raise ValueError(f"Agent {name!r}: {self.folder} has no config.json. Use the folder of a saved model.")
+        self._prompt_format()
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling and limits in that game, for the records."""
@@ -66,24 +72,41 @@ class HuggingFaceAgent:
         }
         if settings.prompt_format.chat_template_kwargs:
             own["chat_template_kwargs"] = dict(settings.prompt_format.chat_template_kwargs)
+        # As JSON, because the identity of a recorded agent is compared with this one.
+        own["reply_format"] = asdict(self._facts) | {"end_ids": list(self._facts.end_ids)}
+        if self._facts.shows_date:
+            own["date"] = settings.prompt_format.date
         return own | dict(self.sampling or {})
+
+    @cached_property
+    def _facts(self) -> ReplyFormat:
+        """Facts about the model's replies, which its template, tokenizer and generation config show."""
+        from trainer.backends.play_settings import with_ends
+        from trainer.backends.tokens import ChatTokenizer
+        from trainer.backends.weights import generation_config, load_tokenizer
+
+        prompt_format = with_ends(self._prompt_format(), generation_config(self.folder))
+        return ChatTokenizer(load_tokenizer(self.folder), prompt_format).reply_format
+
+    def _prompt_format(self, max_prompt_length: int | None = None) -> PromptFormat:
+        from trainer.backends.tokens import DATE, PromptFormat
+
+        options = self.options
+        template = {} if options.thinking is None else {"enable_thinking": options.thinking}
+        return PromptFormat(template, max_prompt_length=max_prompt_length, date=options.date or DATE)
 
     def generator(self, game: Game) -> Generator:
         return local_generator(self.name, self.folder, self._settings(game.spec.name), self.sampling)
 
     def _settings(self, game_name: str) -> PlaySettings:
-        from trainer.backends.model_folder import read_model_json
         from trainer.backends.play_settings import PlaySettings
-        from trainer.backends.tokens import PromptFormat
+        from trainer.backends.weights import positions_of
         from trainer.config.presets import COMMON, prompt_limit, reply_limit
 
         chosen = self.options
-        template = {} if chosen.thinking is None else {"enable_thinking": chosen.thinking}
         reply = chosen.max_tokens or self._own_limit() or reply_limit(game_name)
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
-        positions = read_model_json(self.folder, "config.json").get("max_position_embeddings")
-        if not (positions is None or isinstance(positions, int)):
-            raise ValueError(f"Agent {self.name!r}: max_position_embeddings={positions!r} of its config is no number.")
+        positions = positions_of(self.folder)
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
         if positions is not None and prompt < 1:
             raise ValueError(
@@ -94,16 +117,14 @@ class HuggingFaceAgent:
             "",
             max_new_tokens=reply,
             temperature=COMMON["temperature"],
-            prompt_format=PromptFormat(template, max_prompt_length=prompt),
+            prompt_format=self._prompt_format(prompt),
         )
 
     def _own_limit(self) -> int | None:
         """Return the reply limit that the model's folder states, or None."""
-        # Imported here, because an agent that is no model needs no trainer.
-        from trainer.backends.model_folder import read_model_json
+        from trainer.backends.weights import generation_config
 
-        name = "generation_config.json"
-        limit = read_model_json(self.folder, name).get("max_new_tokens") if (self.folder / name).is_file() else None
+        limit = getattr(generation_config(self.folder), "max_new_tokens", None)
         return limit if isinstance(limit, int) and limit > 0 else None
 
 

@@ -9,6 +9,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,31 @@ def agent(spec: str, **sampling: float) -> HuggingFaceAgent:
     return made
 
 
+def test_the_date_of_the_prompts_is_part_of_the_request(folder: str, tmp_path: Path) -> None:
+    place = tmp_path / "dated"
+    shutil.copytree(folder, place)
+    assert "date" not in agent(f"hf:{place}").request("KuhnPoker")
+    path = place / "chat_template.jinja"
+    path.write_text("{{ strftime_now('%d %b %Y') }}" + path.read_text())
+    assert agent(f"hf:{place}").request("KuhnPoker")["date"] == "2026-01-01"
+    assert agent(f"hf:{place},date=2024-02-29").request("KuhnPoker")["date"] == "2024-02-29"
+    with pytest.raises(ValueError, match="date='today' must be a day in the form YYYY-MM-DD"):
+        agent(f"hf:{place},date=today")
+    game, prompt = make_game("KuhnPoker"), Prompt((Message("user", "bet?"),), seed=(1, 0, 0, 0))
+    generator: Any = agent(f"hf:{place},date=2024-02-29,max_tokens=2").generator(game)
+    assert "29 Feb 2024" in generator.tokens.tokenizer.decode(list(generator.generate([prompt])[0].prompt_ids))
+
+
 @pytest.mark.parametrize(
     ("game", "prompt", "reply"),
     [("KuhnPoker", 4096, 4096), ("TicTacToe", 4096, 3072), ("WebShop", 8192, 1024), ("RockPaperScissors", 4096, 4096)],
 )
 def test_the_presets_of_the_game_limit_prompts_and_replies(folder: str, game: str, prompt: int, reply: int) -> None:
-    limits = {"max_tokens": reply, "max_prompt_tokens": prompt, "temperature": 1.0}
-    assert agent(f"hf:{folder}").request(game) == limits
+    limits: dict[str, Any] = {"max_tokens": reply, "max_prompt_tokens": prompt, "temperature": 1.0}
+    request = agent(f"hf:{folder}").request(game)
+    limits["reply_format"] = request["reply_format"]
+    assert request == limits
+    assert (limits["reply_format"]["end_ids"], limits["reply_format"]["thought_end"]) == ([256], "</think>")
     chosen = limits | {
         "max_tokens": 7,
         "temperature": 0.7,
@@ -74,7 +93,9 @@ def test_a_folder_plays_a_panel_and_its_run_is_executed_again(folder: str, tmp_p
     assert main(["eval", name, "--panel", "kuhn-paper-16", "--num-episodes", "1", "--out", str(out)]) == 0
     about = json.loads((out / "run.json").read_text())["agent"]
     assert about["name"] == name
+    facts = about["request"].pop("reply_format")
     assert about["request"] == {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 1.0}
+    assert (facts["end_ids"], facts["opens_thought"]) == ([256], False)
     assert main(["validate", str(out)]) == 0
     assert main(["replay", str(out)]) == 0
 
@@ -85,7 +106,8 @@ def test_a_worker_rebuilds_the_agent_only_from_the_same_weights(folder: str, tmp
     identity = identity_of(agent(f"hf:{place},max_tokens=2", temperature=0.5), "KuhnPoker")
     rebuilt = agent_of(identity["name"], identity, "KuhnPoker")
     assert isinstance(rebuilt, HuggingFaceAgent)
-    assert rebuilt.request("KuhnPoker") == {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 0.5}
+    limits = {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 0.5}
+    assert rebuilt.request("KuhnPoker").items() >= limits.items()
     shutil.rmtree(place)
     general_tiny(place, seed=1)
     with pytest.raises(RuntimeError, match="On the worker, hf:.* is another model"):

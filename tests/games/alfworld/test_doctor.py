@@ -6,7 +6,7 @@ import json
 
 from dev.alfworld_data import write_dataset
 from mage_commands import main
-from mage_envs.cli.doctor import CHECKS
+from mage_envs.cli.findings import CHECKS
 
 
 def line(part):

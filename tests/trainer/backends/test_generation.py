@@ -19,7 +19,8 @@ from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from tests.trainer.asking import LEGAL, WORDS, ask, word_tokens
 from trainer.backends.cached import CachedGenerator
 from trainer.backends.generation import LockStepGenerator, ScriptedGenerator, stream_keys
-from trainer.backends.local_model import HFGenerator, RaggedCache, Sampling
+from trainer.backends.local_model import HFGenerator, Sampling
+from trainer.backends.rows import RaggedCache
 from trainer.backends.tiny import tiny_model
 from trainer.backends.tokens import ChatTokenizer
 from trainer.rollout.rollout import RolloutSpec, collect

@@ -130,13 +130,13 @@ def test_a_conversations_template_keeps_earlier_thoughts(
         tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text()
         tokenizer.save_pretrained(path)
     before = ChatTokenizer(AutoTokenizer.from_pretrained(path))
-    assert before.strips_thoughts()
+    assert before.reply_format.strips_thoughts
     trainer: Any = make_trainer(path, tmp_path / "run", None, max_completion_length=8)
     trainer.write_model(tmp_path / "saved")
     saved: Any = load_generator(tmp_path / "saved")[0]
     if name is None:
         assert "TRL has no other for it" in caplog.text
-        assert saved.tokens.strips_thoughts()
+        assert saved.tokens.reply_format.strips_thoughts
         return
     assert "TRL's training template replaces it in the saved model." in caplog.text
     first = Prompt((Message("user", "Rules. Bet?"),))

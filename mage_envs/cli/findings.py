@@ -1,6 +1,6 @@
-"""`mage doctor`: a report of the engines, data and caches that the games find on this machine.
+"""Findings about the engines, data and caches of the games on this machine, which `mage doctor` reports.
 
-The report loads no engine and starts no process. It may write the index of official ALFWorld games to the cache.
+They load no engine and start no process. They may write the index of official ALFWorld games to the cache.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld.data import FOLDERS, VARIABLE, data_root, split_folder, tally
 from mage_envs.games.alfworld.errors import UNSUPPORTED_PYTHON
@@ -21,18 +19,6 @@ from mage_envs.games.alfworld.maker import GAMES_PER_TASK
 from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
 
 BOXOBAN = "BOXOBAN_LEVELS"
-
-
-def command(as_json: JsonOption = False) -> None:
-    """Report the engines, data and caches that the games find.
-
-    Example: mage doctor
-    """
-    found = [finding for check in CHECKS for finding in check()]
-    if as_json:
-        print_json([{"part": part.strip(), "finding": finding} for part, finding in found])
-    else:
-        print_report([TextTable(["", ""], found, text=(0, 1))])
 
 
 def _alfworld() -> Iterator[tuple[str, str]]:

@@ -53,6 +53,19 @@ class Frozen(Control):
         return records[0]
 
 
+class Blank(Control):
+    """Control that shows no memory. A policy, which reads no text, is replaced by a new one before each episode."""
+
+    def allows(self, after: bool, episode: int) -> bool:
+        return False
+
+    def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
+        return ""
+
+    def settle(self, chat: Chat, episode: int) -> None:
+        chat.clear()
+
+
 class Shuffled(Control):
     """Control that shuffles the memory's items, which are the blocks of its text between blank lines."""
 
@@ -143,6 +156,7 @@ class Given(Control):
 
 
 CONTROLS: Mapping[str, Callable[..., Control]] = {
+    "blank": Blank,
     "frozen": Frozen,
     "shuffled": Shuffled,
     "other": Other,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,13 +117,19 @@ def can_be_controlled(setting: Setting) -> bool:
     return isinstance(setting.options.get("memory", ""), str) and memory != "none" and "/" not in str(memory)
 
 
-def control_settings(setting: Setting, folder: Path, names: Sequence[str] = CONTROLS) -> Iterator[tuple[str, Setting]]:
-    """Yield the setting of each control, which may copy memories from the main run in `folder`."""
+def control_settings(setting: Setting, folder: Path, by_policy: bool) -> Iterator[tuple[str, Setting]]:
+    """Yield the name and the setting of each control of the verdict.
+
+    Args:
+        setting: Setting of the main run.
+        folder: Folder of the main run, from which memories are copied.
+        by_policy: True if a policy plays.
+    """
     # The question for the opponent belongs to the main run, and would cost a call more per episode here.
     options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
     setting = replace(setting, env_kwargs=options)
-    for name in names:
-        yield name, controlled(setting, name, str(folder) if name == "other" else None)
+    for name in CONTROLS:
+        yield name, controlled(setting, name, str(folder) if name == "other" else None, by_policy)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ An agent imports inside its methods what it alone needs: a policy needs neither 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +45,7 @@ REMARK = "No remark."
 """Reply of a policy to a request for a reflection."""
 NO_MODEL = ("policy", "scripted")
 """Kinds of agents that read no prompts."""
-NONE, OTHER = "none", "other"
+BLANK, OTHER = "blank", "other"
 """Controls of a policy's memory."""
 AGENT = 2
 """Role of an agent's own random streams, next to the environment's `GAME`, `POOL` and `SEATS`."""
@@ -233,11 +234,13 @@ class PolicyAgent:
 
         Args:
             game: Game that is played.
-            memory: Memory of the environment. Under `none` a new policy plays each episode. Under the control `other` a
-                new policy first relives the earlier episodes of the source that the environment names.
+            memory: Memory of the environment. Under the control `blank` a new policy plays each episode. Under the
+                control `other` a new policy first relives the earlier episodes of the source that the environment
+                names. Other memories have no effect, because a policy reads no text.
         """
-        control = memory.partition("@")[0] if isinstance(memory, str) and memory.startswith(f"{OTHER}@") else memory
-        return _PolicyGenerator(partial(self._make_policy, game), control if control in (NONE, OTHER) else None)
+        control = re.match(f"(?:({BLANK})|({OTHER})@[^/]*)/", memory) if isinstance(memory, str) else None
+        name = None if control is None else control[1] or control[2]
+        return _PolicyGenerator(partial(self._make_policy, game), name)
 
     def policy(self, game: Game) -> Policy:
         """Return a new policy for the game."""
@@ -321,12 +324,12 @@ class _SeatedPolicy:
 class _PolicyGenerator:
     """A generator with one policy per slot."""
 
-    def __init__(self, make_policy: Callable[[], Policy], control: object = None) -> None:
+    def __init__(self, make_policy: Callable[[], Policy], control: str | None = None) -> None:
         """Make the first policy, so that an error in its construction is raised before anything is played.
 
         Args:
             make_policy: Function that makes a policy.
-            control: Control of its memory: `none`, `other`, or None.
+            control: Control of its memory: `blank`, `other`, or None.
         """
         self._make_policy, self._control = make_policy, control
         self._spare = [make_policy()]

@@ -38,13 +38,14 @@ _SHARED = ("memory", "context", "style", "env_id")
 """Options in which the source run must agree."""
 
 
-def controlled(setting: Setting, control: str, source: str | None) -> Setting:
+def controlled(setting: Setting, control: str, source: str | None, by_policy: bool = False) -> Setting:
     """Return the setting under a control.
 
     Args:
         setting: Setting without a control.
         control: One of `options.ControlName`.
         source: Folder of the run from which the controls `other` and `same` copy memories; None for other controls.
+        by_policy: True if a policy plays, whose own memory `none` must empty, too.
 
     Raises:
         NoRun: If `source` holds no run.
@@ -55,11 +56,13 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
         raise ValueError(f"--from requires --control {' or '.join(SOURCED)}. Remove --from.")
     if (episodes := setting.resolved["num_episodes"]) < 2:
         raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
-    if control == "none":
+    if control == "none" and not by_policy:
         return setting.changed(memory="none")
     memory = setting.resolved["memory"]
     if type(split_control(memory)[0]) is not Control:
         raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
+    if control == "none":
+        control = "blank"
     if control in SOURCED:
         if source is None:
             raise ValueError(

@@ -280,7 +280,7 @@ def measure_judged(options: EvalOptions, agent: Agent, setting: Setting) -> tupl
         free = isinstance(agent, PolicyAgent)
         # The memory of a custom object cannot be named in the setting of a control.
         if options.controls or (options.controls is None and free and can_be_controlled(setting)):
-            for name, changed in control_settings(setting, folder):
+            for name, changed in control_settings(setting, folder, free):
                 # The runs of a policy cost nothing, so they are not kept.
                 place = folder / "controls" / name
                 with folder_or_temporary(None if free else place) as kept:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
@@ -207,7 +207,7 @@ def _planned(
         options["memory"] = row.memory
     setting = Setting(named, panel, options)
     if row.control is not None and row.source is None:
-        setting = controlled(setting, row.control, None)
+        setting = controlled(setting, row.control, None, by_policy=isinstance(agent, PolicyAgent))
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint
     notes = [f"other options ({', '.join(sorted(row.env_kwargs))})"] if row.env_kwargs else []

@@ -260,4 +260,4 @@ def test_the_same_opponent_with_other_deals(tmp_path):
 def test_a_specification_without_a_control_stands():
     assert split_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
     assert split_control("my.module:Mine")[1] == "my.module:Mine"
-    assert sorted(CONTROLS) == ["frozen", "given", "other", "same", "shuffled"]
+    assert sorted(CONTROLS) == ["blank", "frozen", "given", "other", "same", "shuffled"]

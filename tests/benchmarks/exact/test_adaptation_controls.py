@@ -155,7 +155,7 @@ def test_a_policy_without_memory_is_new_in_each_episode(monkeypatch):
     evaluate(agent, tasks, {"memory": "history", "num_episodes": 3, "hands_per_episode": 2})
     assert {(episode, hands) for episode, hands in Counter.log} == {(k, 2 * k + j) for k in range(3) for j in range(2)}
     Counter.log.clear()
-    evaluate(agent, tasks, {"memory": "none", "num_episodes": 3, "hands_per_episode": 2})
+    evaluate(agent, tasks, {"memory": "blank/history", "num_episodes": 3, "hands_per_episode": 2})
     assert {(episode, hands) for episode, hands in Counter.log} == {(k, j) for k in range(3) for j in range(2)}
 
 
@@ -167,7 +167,7 @@ def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp
     setting = setting_of(Records(tmp_path / "own").about)
     changed = controlled(setting, "other", str(tmp_path / "own"))
     misled = evaluate(make_agent(spec), changed.tasks, changed.options)
-    forgets = play(spec, "none")
+    forgets = play(spec, "blank/history")
     for mine, other, none in zip(own, misled, forgets, strict=True):
         # No memory exists yet in the first episode.
         first = [

@@ -13,7 +13,7 @@ from mage_envs.core import Game, GameSpec
 from mage_envs.exceptions import reason_of
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
-from mage_envs.loading.imports import load_entry, load_registered
+from mage_envs.loading.imports import load_entry
 from mage_envs.loading.plugins import announced, warn_of
 from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
 
@@ -148,8 +148,7 @@ def find_env(env_id: str) -> tuple[str, dict[str, Any]]:
 
 def load_game(name: str) -> type[Game]:
     """Return the class of a game. Raises UnknownGame, or ImportError with the missing package."""
-    module, _, attribute = _GAMES[find_game(name)[0]].partition(":")
-    loaded: type[Game] = load_registered(module).__dict__[attribute]
+    loaded: type[Game] = load_entry(_GAMES[find_game(name)[0]])
     return loaded
 
 
@@ -192,8 +191,7 @@ def settings_of(name: str, spec: GameSpec | None = None) -> GameSettings:
         return GENERAL_SUM
     if isinstance(settings, GameSettings):
         return settings
-    module, _, attribute = settings.partition(":")
-    loaded: GameSettings = load_registered(module).__dict__[attribute]
+    loaded: GameSettings = load_entry(settings)
     return loaded
 
 

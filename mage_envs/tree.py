@@ -188,7 +188,9 @@ def _check_memory(name: str, roots: Sequence[Node], order: Sequence[Node]) -> Re
 
     It is enough to compare the last decision: its information state implies those before, by induction.
     """
-    lasts: dict[Node, tuple[_Decision, ...]] = {root: (None,) * len(root.returns) for root in roots}
+    # A game may give its chance events to a player without a return.
+    seats = max([len(roots[0].returns), *(node.player + 1 for node in order if node.player is not None)])
+    lasts: dict[Node, tuple[_Decision, ...]] = {root: (None,) * seats for root in roots}
     """Map from a position to each seat's last decision on the way to it."""
     clashes: dict[Node, dict[int, _Decision]] = {}
     """Map from a shared position to the other last decision of each seat that has two."""

@@ -135,8 +135,9 @@ def _check_found(name: str, named_by: str) -> None:
     file = getattr(module, "__file__", None)
     if file is None:
         return
-    # The current folder is searched last. A file in it can have the name of an installed package.
-    own = _files_of(name) if os.getcwd() in sys.path or "" in sys.path else []
+    # The current folder is searched last, and only while a module is imported that no other folder has. A file in it
+    # can have the name of an installed package.
+    own = _files_of(name)
     if own and all(Path(file).resolve() != path.resolve() for path in own):
         raise ImportError(f"{named_by}: {file} hides your {own[0]}, because both are called {package!r}. Rename yours.")
     if name in siblings.NAMES and Path(file).resolve().is_relative_to(siblings.ROOT):

@@ -17,7 +17,7 @@ from mage_envs.processes import CALL_TIMEOUT_S
 
 ROWS = 64
 """Default number of meta-episodes per opponent and first seat, unless a named panel fixes it."""
-ControlName = Literal["none", "frozen", "shuffled", "other", "same", "given"]
+ControlName = Literal["none", "blank", "frozen", "shuffled", "other", "same", "given"]
 """Names of the controls: `none`, and those of `wrappers.controls`."""
 TsvOption = Annotated[bool, typer.Option("--tsv", help="Print tabs between the fields instead of aligned columns")]
 """Type of the parameter `tsv: TsvOption = False`."""

@@ -56,7 +56,7 @@ def test_eval_of_a_saved_model_knows_its_environment(tmp_path, capfd):
     save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
     options = {"style": "words", "context": "conversation", "memory": "history", "num_episodes": 4}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
-    assert main(["eval", str(tmp_path), "--opponents", "switch:cfr,kuhn/rock,2;uniform", "--rows", "2"]) == 0
+    assert main(["eval", str(tmp_path), "--opponents", "switch:cfr,kuhn/rock,2;uniform", "--rows", "2", "--wide"]) == 0
     out = capfd.readouterr().out
     assert "episode 4" in out
     assert "switch:cfr,kuhn/rock,2" in out
@@ -67,6 +67,8 @@ def test_json_has_one_line_per_agent_with_every_digit(tmp_path, capfd):
     assert main(["eval", *agents, *options, "--out", str(tmp_path), "--json"]) == 0
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [line["agent"] for line in lines] == agents
+    # The scale is computed from the records, and summary.json holds the scores.
+    assert [line.pop("scale")["verdict"] for line in lines] == ["does not measurably adapt"] * 2
     assert lines == [
         json.loads((tmp_path / f"scripted-{name}" / "summary.json").read_text()) for name in ("first", "last")
     ]
@@ -74,14 +76,14 @@ def test_json_has_one_line_per_agent_with_every_digit(tmp_path, capfd):
 
 def test_names_are_whole_in_a_pipe(capfd):
     long = f"switch:{','.join(['kuhn/conservative'] * 2)},2"
-    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", f"{long};uniform"]) == 0
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", f"{long};uniform", "--wide"]) == 0
     out = capfd.readouterr().out
     assert long in out
     assert "…" not in out
 
 
 def test_default_opponents_and_pools_are_weighed(capfd):
-    assert main(["eval", "scripted:last", *KUHN, "--rows", "2"]) == 0
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--wide"]) == 0
     assert "all, weighted" in capfd.readouterr().out
     assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", "pool:kuhn/demo", "--wide"]) == 0
     out = capfd.readouterr().out

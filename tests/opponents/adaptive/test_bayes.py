@@ -53,19 +53,19 @@ class TwoHands(KuhnPoker):
             deal = made(2, (0.0, 0.0), ("", "", ""), ("deal", "deal", "deal"))
             deal.connect({f"deal {i}": self._second(root, state, seat) for i, (_, root) in enumerate(base)})
             return deal
-        return self._copy(state, "", (0.0, 0.0), lambda child: self._first(child, base, seat), swap=seat == 1)
+        return self._copy(state, ("", ""), (0.0, 0.0), lambda child: self._first(child, base, seat), swap=seat == 1)
 
     def _second(self, state: TableState, before: TableState, seat: int) -> TableState:
         """Hand two; the learner sits in the other seat now, and is still player 0."""
-        learner = before.observations[seat]
+        seen = before.observations[seat], before.observations[1 - seat]
         gained = before.returns[seat]
-        return self._copy(state, learner, (gained, -gained), lambda c: self._second(c, before, seat), swap=seat == 0)
+        return self._copy(state, seen, (gained, -gained), lambda c: self._second(c, before, seat), swap=seat == 0)
 
-    def _copy(self, state: TableState, seen: str, gained, follow, swap: bool) -> TableState:
-        """`state` with the learner as player 0, who also knows `seen`."""
+    def _copy(self, state: TableState, seen: tuple[str, str], gained, follow, swap: bool) -> TableState:
+        """`state` with the learner as player 0. Each player also knows its part of `seen`."""
         mine, other = (1, 0) if swap else (0, 1)
         player = None if state.player is None else (0 if state.player == mine else 1)
-        keys = (f"{seen}|{state.keys[mine]}", f"{other}|{state.keys[other]}", "")
+        keys = (f"{seen[0]}|{state.keys[mine]}", f"{other}|{state.keys[other]}#{seen[1]}", "")
         returns = (gained[0] + state.returns[mine], gained[1] + state.returns[other])
         copied = made(player, returns, (state.observations[mine], state.observations[other], ""), keys)
         copied.connect({action: follow(state.after(action)) for action in state.legal_actions})
@@ -91,7 +91,8 @@ class Other:
         if turn.player == 2:
             return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
         seat, _, key = turn.information_state.partition("|")
-        return self.policy.distribution(turn._replace(player=int(seat), information_state=key))
+        # The opponent plays each hand by itself.
+        return self.policy.distribution(turn._replace(player=int(seat), information_state=key.partition("#")[0]))
 
 
 @pytest.mark.parametrize("reveal", ["showdown", "always"])

@@ -41,7 +41,11 @@ COMMANDS = {
     "play": Entry("benchmarks.play.play_command", "Play", "play a game, or a whole meta-episode, in the terminal"),
     "arena": Entry("benchmarks.play.arena_command", "Play", "play meta-episodes in a browser, and watch an agent play"),
     "list": Entry("benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"),
-    "doctor": Entry("benchmarks.doctor", "Play", "report what the games find, or what a probe finds about a model"),
+    "doctor": Entry(
+        "benchmarks.doctor",
+        "Play",
+        "report the engines, data and caches that the games find, or what a probe finds about a model",
+    ),
     "webshop": Entry(
         "mage_envs.cli.webshop",
         "Play",
@@ -87,7 +91,7 @@ COMMANDS = {
     "adapt": Entry(
         "benchmarks.exact.adapt_command",
         "Evaluate",
-        "measure adaptation in one number: the share of what memory of earlier episodes is worth",
+        "measure whether agents adapt to whom they play: the level of play, and what their own memory is worth to them",
     ),
     "fill": Entry(
         "benchmarks.evaluation.run.fill", "Evaluate", "play a panel to fill the bank of a memory with scope=run"

@@ -190,7 +190,7 @@ def _check_memory(name: str, roots: Sequence[Node], order: Sequence[Node]) -> Re
     """
     # A game may give its chance events to a player without a return.
     seats = max([len(roots[0].returns), *(node.player + 1 for node in order if node.player is not None)])
-    lasts: dict[Node, tuple[_Decision, ...]] = {root: (None,) * seats for root in roots}
+    lasts: dict[Node, tuple[_Decision, ...]] = dict.fromkeys(roots, (None,) * seats)
     """Map from a position to each seat's last decision on the way to it."""
     clashes: dict[Node, dict[int, _Decision]] = {}
     """Map from a shared position to the other last decision of each seat that has two."""
@@ -297,7 +297,7 @@ def _forgets(name: str, seat: int, key: str, lasts: tuple[_Decision, _Decision])
     )
 
 
-_REPAIR = "Return all that the player has seen and done from State.information_state() (docs/extending.md)."
+_REPAIR = "Return all that the player has seen and done from State.information_state()."
 
 
 def _short(text: str) -> str:

@@ -145,6 +145,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     assert inside == {
         "__init__.py",
         "paper",
+        "scale",
         "__main__.py",
         "py.typed",
         "chaos",

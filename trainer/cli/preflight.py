@@ -132,8 +132,9 @@ def check_loggers(names: str | Sequence[str]) -> None:
     for name in [names] if isinstance(names, str) else names:
         packages = LOGGERS.get(name, ())
         if packages and not any(find_spec(package) is not None for package in packages):
+            package = packages[0]
             raise ImportError(
-                f"report_to={name} needs the package {packages[0]}. Install it with: pip install {packages[0]}, or use "
+                f"report_to={name} needs the package {package}. Install it with: pip install {package}, or use "
                 f"--report_to none; metrics.jsonl has all metrics."
             )
 

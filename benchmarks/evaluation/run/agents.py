@@ -226,8 +226,7 @@ class PolicyAgent:
 
     def __init__(self, make_policy: Callable[[Game], Policy], name: str) -> None:
         """Wrap a policy. `make_policy` is called once for each meta-episode that is played concurrently."""
-        self.name = name
-        self._make_policy = make_policy
+        self.name, self._make_policy = name, make_policy
 
     def generator(self, game: Game, memory: object = None) -> Generator:
         """Return a generator of the policy's actions.

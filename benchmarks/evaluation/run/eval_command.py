@@ -140,11 +140,11 @@ def _print_table(summary: Summary, judged: JudgedAgent | None, wide: bool, tsv: 
         blocks += ["", f"{summary.unit.capitalize()} per hand", judged.table(), *legend()]
     if wide:
         # Its last lines are the warnings.
-        print_report([*blocks, "", *summary_table.blocks(summary), *layout.kinds(summary)])
+        print_report([*blocks, "", *summary_table.blocks(summary), *layout.kinds(summary), *layout.failures(summary)])
         return
     if judged is None:
         blocks += layout.means(summary)
-    print_report([*blocks, *summary.overall.warnings()])
+    print_report([*blocks, *layout.failures(summary), *summary.overall.warnings()])
 
 
 def setting_from(options: PanelOptions, agent: Agent) -> Setting:

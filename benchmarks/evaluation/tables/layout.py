@@ -49,18 +49,21 @@ def _at(estimates: Sequence[Estimate], shown: Sequence[int]) -> list[Estimate | 
 
 
 def kinds(summary: Summary) -> list[Block]:
-    """Return the blocks of the calls by kind and of the failures by cause."""
+    """Return the blocks of the calls by kind."""
     row = summary.overall
     cells = [
         [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow, one.no_text))]
         for kind, one in row.calls.items()
     ]
     columns = ["kind", "calls", "invalid", "cut", "overflow", "no text"]
-    lines: list[Block] = ["", "Answers by kind of call", TextTable(columns, cells)]
-    if row.failed_by:
-        told = ", ".join(f"{kind} {count}" for kind, count in row.failed_by.items())
-        lines += ["", f"Meta-episodes that failed, by what broke: {told}"]
-    return lines
+    return ["", "Answers by kind of call", TextTable(columns, cells)]
+
+
+def failures(summary: Summary) -> list[Block]:
+    """Return the line of the failed meta-episodes by cause, or nothing if none failed."""
+    counts = summary.overall.failed_by
+    text = ", ".join(f"{kind} {count}" for kind, count in counts.items())
+    return ["", f"Meta-episodes that failed, by what broke: {text}"] if counts else []
 
 
 def _capital(text: str) -> str:

@@ -111,6 +111,7 @@ def test_an_agent_that_says_nothing_or_says_it_oddly(
         "kuhn/nash",
         "--rows",
         "64",
+        "--wide",
         "--out",
         str(out),
     ]
@@ -126,7 +127,6 @@ def test_an_agent_that_says_nothing_or_says_it_oddly(
     count = sum(expected[kind] for kind in NO_TEXT)
     share = f"{count / len(calls):.1%}"
     lines = capsys.readouterr().out.splitlines()
-    assert lines[lines.index("Shares of replies that could not be used") + 3].split()[-1] == share
     assert next(line for line in lines if line.startswith("play ")).split()[-1] == share
     check_commands(out, capsys)
     [entry] = csv.DictReader(capsys.readouterr().out.splitlines())

@@ -16,8 +16,8 @@ from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adaptation import ScaledRun, played_values
 from benchmarks.records.record_store import Records
 from benchmarks.scale.scale import Scale, ScaleScore, verdict
-from benchmarks.scale.scale_text import AgentRow, agent_table, scale_sentence
-from mage_envs.cli.tables import TextTable
+from benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
+from mage_envs.cli.tables import Block
 from mage_envs.core import NotEnumerable
 from mage_envs.tree import is_enumerable
 from opponents import UnknownOpponent
@@ -82,9 +82,9 @@ class JudgedAgent:
         values = [self.runs[""].episode_value(k) for k in episodes]
         return AgentRow(agent=self.agent, level=self.level, own=own, other=other, episodes=values)
 
-    def table(self) -> TextTable:
-        """Return the table of the agent and the reference lines."""
-        return agent_table([self.row()], self.scale, len(self.scale.no_memory))
+    def blocks(self) -> list[Block]:
+        """Return the table of the agent and the reference lines, with its explanation."""
+        return [agent_table([self.row()], self.scale, len(self.scale.no_memory)), *legend()]
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
@@ -117,18 +117,20 @@ def can_be_controlled(setting: Setting) -> bool:
     return isinstance(setting.options.get("memory", ""), str) and memory != "none" and "/" not in str(memory)
 
 
-def control_settings(setting: Setting, folder: Path, by_policy: bool) -> Iterator[tuple[str, Setting]]:
+def control_settings(setting: Setting, folder: Path, by_policy: bool, has_other: bool) -> Iterator[tuple[str, Setting]]:
     """Yield the name and the setting of each control of the verdict.
 
     Args:
         setting: Setting of the main run.
         folder: Folder of the main run, from which memories are copied.
         by_policy: True if a policy plays.
+        has_other: True if the main run finished meta-episodes against several opponents. Otherwise there is no memory
+            of another one.
     """
     # The question for the opponent belongs to the main run, and would cost a call more per episode here.
     options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
     setting = replace(setting, env_kwargs=options)
-    for name in CONTROLS:
+    for name in CONTROLS if has_other else CONTROLS[:1]:
         yield name, controlled(setting, name, str(folder) if name == "other" else None, by_policy)
 
 

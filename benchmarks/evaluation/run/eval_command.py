@@ -26,10 +26,6 @@ from benchmarks.evaluation.scoring.scores import Summary
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables import layout, summary_table
-from benchmarks.scale.judged_play import (
-    JudgedAgent,
-)
-from benchmarks.scale.scale_text import legend
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import Block, print_report
 from mage_envs.core import Game
@@ -37,7 +33,7 @@ from mage_envs.registry import settings_of
 from opponents.registry import split_names, without_servers
 
 if TYPE_CHECKING:
-    pass
+    from benchmarks.scale.judged_play import JudgedAgent
 
 _ENV_OPTIONS = ("protocol", "num_episodes", "memory", "context", "style")
 """Options of the environment that have a flag of their own."""
@@ -137,7 +133,7 @@ def _print_table(summary: Summary, judged: JudgedAgent | None, wide: bool, tsv: 
         blocks += [f"{judged.sentence()}.", ""]
     blocks += layout.heading(summary)
     if judged is not None:
-        blocks += ["", f"{summary.unit.capitalize()} per hand", judged.table(), *legend()]
+        blocks += ["", f"{summary.unit.capitalize()} per hand", *judged.blocks()]
     if wide:
         # Its last lines are the warnings.
         print_report([*blocks, "", *summary_table.blocks(summary), *layout.kinds(summary), *layout.failures(summary)])

@@ -22,15 +22,6 @@ from benchmarks.evaluation.scoring.scores import Summary, label
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.executors import Executor, Local, make_executor
 from benchmarks.records.about import about_run, identity_of
-from benchmarks.records.record_store import Records
-from benchmarks.scale.judged_play import (
-    JudgedAgent,
-    can_be_controlled,
-    control_settings,
-    folder_or_temporary,
-    judged_run,
-    scale_of_setting,
-)
 from mage_envs.cli.commands import describe_error
 from mage_envs.text.visible import one_line
 from trainer.method.trajectory import Trajectory
@@ -38,6 +29,7 @@ from trainer.runs.trajectory_json import trajectory_from_json
 
 if TYPE_CHECKING:
     from benchmarks.records.record_store import Writer
+    from benchmarks.scale.judged_play import JudgedAgent
 
 
 class Measured(NamedTuple):
@@ -269,6 +261,20 @@ def measure_judged(options: EvalOptions, agent: Agent, setting: Setting) -> tupl
     A policy also plays the controls of the verdict, and a model if the user asks for it.
     """
     spec = options.agents[0]
+    # Against a single opponent, memory of earlier episodes is worth nothing.
+    if len(setting.panel.weights()) < 2:
+        return measure(options, agent, setting, spec), None
+    # Imported here, because most evaluations cannot be judged.
+    from benchmarks.records.record_store import Records
+    from benchmarks.scale.judged_play import (
+        JudgedAgent,
+        can_be_controlled,
+        control_settings,
+        folder_or_temporary,
+        judged_run,
+        scale_of_setting,
+    )
+
     scale = None
     if options.control is None and not options.elicit and options.executor == "local":
         scale = scale_of_setting(setting)
@@ -280,7 +286,8 @@ def measure_judged(options: EvalOptions, agent: Agent, setting: Setting) -> tupl
         free = isinstance(agent, PolicyAgent)
         # The memory of a custom object cannot be named in the setting of a control.
         if options.controls or (options.controls is None and free and can_be_controlled(setting)):
-            for name, changed in control_settings(setting, folder, free):
+            met = {setting.tasks[index].opponent for index in runs[""].played}
+            for name, changed in control_settings(setting, folder, free, has_other=len(met) > 1):
                 # The runs of a policy cost nothing, so they are not kept.
                 place = folder / "controls" / name
                 with folder_or_temporary(None if free else place) as kept:

@@ -185,9 +185,7 @@ def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, cap
 def test_the_name_of_an_agent_is_the_users(tmp_path: Path, capfd: Any) -> None:
     words = ["eval", "scripted:first", *KUHN, "--rows", "1", "--name", "First of all"]
     assert ended([*words, "--out", str(tmp_path / "run")]) == 0
-    first, _, table = capfd.readouterr().out.split("\n", 2)
-    assert first == "First of all: memory of earlier episodes is worth nothing on this panel."
-    assert table.startswith("First of all in mage/KuhnPoker-Meta-v0")
+    assert capfd.readouterr().out.startswith("First of all in mage/KuhnPoker-Meta-v0")
     assert read_about(tmp_path / "run")["agent"]["name"] == "First of all"
     assert ended([*words[:2], "scripted:last", *words[2:]]) == 2
     assert "--name names one agent, got 2 agents." in capfd.readouterr().err
@@ -318,7 +316,7 @@ def test_no_file_of_a_run_with_failures_and_no_report_shows_the_servers_address(
     host_free(everything(out), server)
     # Nothing listens any more, so that every meta-episode fails.
     server.stop()
-    assert ended([*words, "--resume"]) == 2
+    assert ended([*words, "--resume"]) == 3
     host_free(everything(out), server)
     assert "refused: nothing listens at the server's address" in (out / "failures.jsonl").read_text()
     assert main(["report", str(out), "--out", str(tmp_path / "report.html")]) == 0

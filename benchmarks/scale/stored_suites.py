@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evaluation.run.agents import NO_MODEL
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, REFERENCES, AdaptCell
 from benchmarks.evaluation.suites.panels import full_name, named_panel
@@ -19,6 +20,7 @@ from benchmarks.evaluation.suites.suite_command import short_names
 from benchmarks.exact.adaptation import ScaledRun, recorded_run, scale_of_cell
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, read_about, read_suite, reading
+from mage_envs.loading.arguments import parse
 from wrappers.controls import SOURCED
 
 NONE, OTHER, NEUTRAL = "none", "other", "neutral"
@@ -102,9 +104,10 @@ def restore_sources(folder: Path) -> None:
         main, place = folder / name / sources[condition], folder / run["folder"]
         memory = str(read_about(place)["env_kwargs"].get("memory"))
         with reading(main):
-            setting = setting_of(read_about(main))
-            control = memory.partition("@")[0]
-            if control not in SOURCED or controlled(setting, control, str(main)).options["memory"] != memory:
+            about = read_about(main)
+            setting, control = setting_of(about), memory.partition("@")[0]
+            by_policy = parse(about["agent"]["name"]).name in NO_MODEL
+            if control not in SOURCED or controlled(setting, control, str(main), by_policy).options["memory"] != memory:
                 raise ValueError(f"{place} was not played with the memories of {main}.")
 
 

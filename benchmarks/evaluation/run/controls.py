@@ -68,7 +68,7 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
             raise ValueError(
                 f"--control {control} requires --from RUN: a run with the same memory to copy memories from."
             )
-        entries = memories_of(Path(source), setting)
+        entries = memories_of(Path(source), setting, by_policy)
         if control == "other":
             # The digest of a stored source must not change, and `other` needs no more than this.
             keys = ("task", "episodes", "turns")
@@ -77,13 +77,19 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
     return setting.changed(memory=f"{control}/{memory}")
 
 
-def memories_of(folder: Path, setting: Setting) -> list[dict[str, Any]]:
-    """Return the memory before each episode of a run's meta-episodes, by executing its records again."""
+def memories_of(folder: Path, setting: Setting, by_policy: bool = False) -> list[dict[str, Any]]:
+    """Return the memory before each episode of a run's meta-episodes, by executing its records again.
+
+    Args:
+        folder: Folder of the run.
+        setting: Setting that the memories are copied into.
+        by_policy: True if a policy plays, whose memory is no text: its turns are returned, too.
+    """
     with reading(folder):
-        return _memories(Records(folder), setting)
+        return _memories(Records(folder), setting, by_policy)
 
 
-def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
+def _memories(records: Records, setting: Setting, by_policy: bool) -> list[dict[str, Any]]:
     """Return the memories of a run. Raise ValueError if it does not match the setting or has another outcome now."""
     folder, there = records.folder, setting_of(records.about)
     for name in _SHARED:
@@ -103,8 +109,8 @@ def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
     # The listener reads the memory out of these environments, so they are made here and not by `executed`.
     envs = make_envs(there.panel.env_id, there.options, min(len(lines), BATCH))
     taken: list[list[dict[str, Any]]] = [[] for _ in lines]
-    # The memory of a policy is no text. A new one gets it by the same turns.
-    by_policy = parse(records.about["agent"]["name"]).name in NO_MODEL
+    # A run may have any --name, so that the name shows a policy, but not that there is none.
+    by_policy = by_policy or parse(records.about["agent"]["name"]).name in NO_MODEL
     turns: list[list[list[dict[str, Any]]]] = [[] for _ in lines]
     _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken, turns), envs=envs)
     if found:

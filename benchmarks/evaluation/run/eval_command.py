@@ -15,6 +15,7 @@ import typer
 from benchmarks.evaluation.run.agents import (
     Agent,
     EndpointAgent,
+    PolicyAgent,
     SavedModelAgent,
     make_agent,
     split_memory,
@@ -120,7 +121,7 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         return agent, setting, own
     from benchmarks.evaluation.run.controls import controlled
 
-    return agent, controlled(setting, own.control, own.source), own
+    return agent, controlled(setting, own.control, own.source, isinstance(agent, PolicyAgent)), own
 
 
 def _print_table(summary: Summary, judged: JudgedAgent | None, wide: bool, tsv: bool, first: bool) -> None:

@@ -100,7 +100,8 @@ class PlannedRun:
         """Return the setting to play. A run that it copies memories from must already be below `out`."""
         if self.row.source is None:
             return self.setting
-        return controlled(self.setting, self.row.control or "other", str(out / self.block / self.row.source))
+        source = str(out / self.block / self.row.source)
+        return controlled(self.setting, self.row.control or "other", source, isinstance(self.agent, PolicyAgent))
 
 
 def short_names(suite: Suite) -> dict[str, str]:

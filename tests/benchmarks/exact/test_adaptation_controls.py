@@ -165,7 +165,7 @@ def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp
     register_pool("kuhn/two", {"kuhn/rock": 0.5, "kuhn/maniac": 0.5})
     own = play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
-    changed = controlled(setting, "other", str(tmp_path / "own"))
+    changed = controlled(setting, "other", str(tmp_path / "own"), by_policy=True)
     misled = evaluate(make_agent(spec), changed.tasks, changed.options)
     forgets = play(spec, "blank/history")
     for mine, other, none in zip(own, misled, forgets, strict=True):
@@ -186,7 +186,7 @@ def test_equal_controls_have_equal_bytes(tmp_path):
     spec = "policy:counting"
     play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
-    changed = [controlled(setting, "other", str(tmp_path / "own")) for _ in range(2)]
+    changed = [controlled(setting, "other", str(tmp_path / "own"), by_policy=True) for _ in range(2)]
     assert changed[0].options["memory"] == changed[1].options["memory"]
     runs = [
         evaluate(make_agent(spec), one.tasks, one.options, batch=batch)

@@ -140,7 +140,7 @@ def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixtu
     arguments = ["eval", agent, "--env", META, "--opponents", "kuhn/rock", "--rows", "2"]
     assert main(arguments) == 0
     table = capfd.readouterr().out
-    title, setting, *_ = table.partition("\n\n")[2].splitlines()
+    title, setting, *_ = table.splitlines()
     assert title == f"llm:tiny-guided,max_tokens=2 in {META}"
     assert setting.startswith("seed 0, 4 meta-episodes, sha256 ")
     asked = len(server.bodies)

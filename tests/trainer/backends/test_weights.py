@@ -156,5 +156,5 @@ def test_a_whole_model_that_is_damaged_is_one_line(
     cut(tmp_path / "cut" / "model.safetensors")
     assert mage_bench(["eval", str(tmp_path / "cut"), "--rows", "1"]) == 2
     line = capsys.readouterr().err
-    assert line.startswith(f"mage: The model in {tmp_path / 'cut'} cannot be loaded (")
+    assert line.startswith(f"mage: The tokenizer in {tmp_path / 'cut'} cannot be loaded (")
     assert line.count("\n") == 1

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import make_agent
 from benchmarks.__main__ import main
 from benchmarks.chaos.processes import CheckRow, Found
-from benchmarks.evaluation.run import eval_command, evaluate
+from benchmarks.evaluation.run import evaluate, measuring
 from benchmarks.evaluation.run.distributed import Playing
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.exact.headroom_table import Setup, solved_rows
@@ -103,7 +103,7 @@ class LosesTheSecond:
 
 def test_what_a_lost_worker_had_is_told_and_played_by_resume(alone, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(FUSE, str(tmp_path / "no fuse"))
-    monkeypatch.setattr(eval_command, "make_executor", lambda spec: Local() if spec == "local" else LosesTheSecond())
+    monkeypatch.setattr(measuring, "make_executor", lambda spec: Local() if spec == "local" else LosesTheSecond())
     folder = tmp_path / "run"
     with pytest.raises(SystemExit) as ended:
         main([*EVAL, str(folder), "--executor", "processes:4"])

@@ -266,7 +266,7 @@ def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
         (["Sokoban", "--policies", "uniform,first"], "requires a two-player game, and Sokoban has one player"),
         (
             ["OpenSpiel", "--policies", "uniform,first", "--game-kwargs", '{"game": "kuhn_poker(players=3)"}'],
-            "OpenSpiel has 3 players",
+            "kuhn_poker(players=3) has 3 players",
         ),
         (["KuhnPoker", "--policies", "uniform,minimax"], "'minimax' plays TicTacToe, not KuhnPoker"),
         (["KuhnPoker", "--policies", "uniform,uniform"], "'uniform' is named twice"),

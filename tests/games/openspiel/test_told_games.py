@@ -39,6 +39,7 @@ def test_the_class_says_what_the_instance_says(kind: type[OpenSpiel]) -> None:
     assert facts == replace(
         of_class,
         rules=facts.rules,
+        general_sum=facts.general_sum,
         min_return=facts.min_return,
         max_return=facts.max_return,
         actions=facts.actions,

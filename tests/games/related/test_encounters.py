@@ -63,7 +63,7 @@ def test_the_value_of_a_policy_is_that_of_play(found) -> None:
     """The optimal learner plays its exact value: every person, every order of three of the five games."""
     env = gym.make("mage/Encounters-Meta-v0", memory="none", num_episodes=3)
     game, played = Encounters(), {}
-    learner = make_opponent("bayes:encounters/all,3", game)
+    learner = make_opponent("bayes:encounters/all,3,1,last", game)
     for seed in range(1500):
         # The same person and order would only be played alike again.
         rng = Streams(seed).at(0).generator

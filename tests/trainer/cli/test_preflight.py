@@ -54,7 +54,7 @@ def test_a_model_must_chat_and_end(
     ("arguments", "says"),
     [
         (("--model", "tiny", "--num_generations", "3"), "num_generations=3 does not divide the 8 meta-episodes"),
-        (("--preset", "mage-kuhn", "--groups_per_rollout", "0"), "groups_per_rollout=0 plays nothing; use at least 1"),
+        (("--preset", "mage-kuhn", "--groups_per_rollout", "0"), "groups_per_rollout=0 must be at least 1."),
         (("--preset", "mage-kuhn", "--num_generations", "1"), "leaves a group without a comparison; use at least 2"),
         (("--preset", "mage-sokoban", "--population", "league"), "has none. Use population=fixed"),
         (("--preset", "mage-kuhn", "--eval_panel", "tictactoe-paper"), "is played in mage/TicTacToe-Meta-v0, not in"),

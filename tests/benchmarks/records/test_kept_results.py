@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.run import eval_command
+from benchmarks.evaluation.run import measuring
 from benchmarks.records.record_store import Records
 from mage_envs.files.locking import LOCK, FolderInUse, FolderLock
 from tests.processes import ROOT
@@ -222,13 +222,13 @@ def test_a_meta_episode_on_the_disk_keeps_less_than_ten_kilobytes(
 ) -> None:
     """The growth of what is alive when the scores are computed, from 60 to 240 meta-episodes."""
     alive: list[int] = []
-    summary_of = eval_command.summary_of
+    summary_of = measuring.summary_of
 
     def measured(*arguments: object) -> object:
         alive.append(tracemalloc.get_traced_memory()[0])
         return summary_of(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(eval_command, "summary_of", measured)
+    monkeypatch.setattr(measuring, "summary_of", measured)
     words = ("--opponents", "kuhn/nash", "--batch", "16")
     assert evaluated(tmp_path / "warm", *words) == 0
     tracemalloc.start()

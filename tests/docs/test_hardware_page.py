@@ -37,4 +37,4 @@ def test_the_cpu_s_commands_run_from_nothing_to_a_curve(
     assert main(train[2:]) == 0
     assert Path("runs/cpu/training.png").exists()
     assert benchmarks.__main__.main(evaluate[1:]) == 0
-    assert "kuhn/aggressive" in capsys.readouterr().out
+    assert "knows the opponent" in capsys.readouterr().out

@@ -22,7 +22,6 @@ from trainer.backends import model_folder
 from trainer.backends.model_folder import (
     CONFIGS,
     MAX_REASON,
-    TRUST,
     WEIGHTS_TRUST,
     BadModel,
     check_model_folder,
@@ -121,7 +120,8 @@ def generation_config(folder: Path) -> GenerationConfig | None:
     if not (source / "generation_config.json").is_file():
         return None
     check_model_folder(source)
-    return GenerationConfig.from_pretrained(source, **TRUST)
+    # It holds numbers only, so that there is no code to trust.
+    return GenerationConfig.from_pretrained(source, local_files_only=True)
 
 
 def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

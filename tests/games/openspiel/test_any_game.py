@@ -38,7 +38,7 @@ GAMES = (
     "first_sealed_auction",
     "go(board_size=5)",
     "go_fish",
-    "goofspiel(num_cards=4)",
+    "goofspiel(num_cards=3)",
     "hanabi",
     "hex(board_size=4)",
     "kuhn_poker(players=3)",

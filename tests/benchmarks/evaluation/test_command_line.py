@@ -173,7 +173,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "none", "memory": "both"}'], "names 'memory' twice"),
-        (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage list prints all ids."),
+        (["eval", "policy:cfr", "--env", "KuhnPokr"], "doesn't exist. mage list prints all ids."),
         (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
         (["headroom", "KuhnPoker", "--limit", "0"], "--limit"),
         (["headroom", "KuhnPoker", "--samples", "-1"], "--samples"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.files.atomic import checksum, files_below
-from mage_envs.files.bounded import open_inside, read_json_inside
+from mage_envs.files.bounded import open_inside, parse_json, read_inside
 
 MANIFEST = "manifest.json"
 """File of a checkpoint with every file's size and checksum, written last."""
@@ -33,7 +33,7 @@ def verify_checkpoint(checkpoint: Path, pattern: str = "*") -> str | None:
     if not path.exists():
         return f"it has no {MANIFEST}, so it was not finished (or written by another program)"
     try:
-        entries: Mapping[str, Mapping[str, Any]] = read_json_inside(checkpoint, MANIFEST)["files"]
+        entries: Mapping[str, Mapping[str, Any]] = parse_json(read_inside(checkpoint, MANIFEST))["files"]
         files = {name: written for name, written in entries.items() if fnmatch(name, pattern)}
         missing = sorted(name for name in files if not (checkpoint / name).is_file())
         if missing:

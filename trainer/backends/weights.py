@@ -71,7 +71,8 @@ def base_of(folder: Path) -> Path | None:
 
     Raises ValueError if the base is neither a folder nor in the hub's cache.
     """
-    if (folder / "config.json").is_file() or not (folder / ADAPTER).is_file():
+    # Some programs save the config of the base model beside an adapter; weights of a whole model are no adapter's.
+    if not (folder / ADAPTER).is_file() or any(folder.glob("model*.safetensors")):
         return None
     name = read_model_json(folder, ADAPTER).get("base_model_name_or_path")
     if not isinstance(name, str) or not name:

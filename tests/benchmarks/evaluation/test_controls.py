@@ -196,7 +196,7 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
     }.items():
         assert main([*run, *more, "--out", str(tmp_path / name)]) == 0
     memories = {name: Records(tmp_path / name).about["setting"]["options"]["memory"] for name in ("other", "none")}
-    assert memories["none"] == "none"
+    assert memories["none"] == "blank/reflexion"
     assert memories["other"].startswith("other@")
     assert memories["other"].endswith("/reflexion")
     assert main(["replay", str(tmp_path / "other"), "--verify"]) == 0

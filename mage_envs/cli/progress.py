@@ -39,13 +39,14 @@ class Progress:
         self._tells = at_once
         self._tell = self._began + (0.0 if at_once else FIRST_TOLD)
 
-    def __call__(self, done: int, total: int | None = None, kept: int = 0) -> None:
+    def __call__(self, done: int, total: int | None = None, kept: int = 0, tokens: int = 0) -> None:
         """Update the progress, and log a line if it is time for one.
 
         Args:
             done: Number of finished units.
             total: New total, if it has changed.
             kept: Number of finished units that an earlier run did.
+            tokens: Number of tokens that a model has read and written. It shows that a long first unit goes on.
         """
         self.done, self.total = done, self.total if total is None else total
         now = time.monotonic()
@@ -59,7 +60,8 @@ class Progress:
         else:
             says = f"{took / (done - kept) * (self.total - done):.0f} s left." if done > kept else "starting."
         before = f"{kept} of them from before, " if kept else ""
-        text = f"{self._what}: {done} of {self.total} {self._unit}, {before}{says}"
+        used = f"{tokens:,} tokens, " if tokens else ""
+        text = f"{self._what}: {done} of {self.total} {self._unit}, {before}{used}{says}"
         _LOG.info(text, extra={"over": over})
         self._tells = True
         redrawn = any(isinstance(handler, _LineHandler) and handler.line.is_live for handler in _LOG.handlers)

@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 
 from mage_envs.random.streams import uniforms
 from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.parser import parse_reply
 from trainer.backends.batching import check_full_attention as check_full_attention
 from trainer.backends.batching import probe_batching
 from trainer.backends.generation import fits, stream_keys
@@ -47,6 +48,8 @@ class Sampling:
     """True to reply with exactly one legal action, without an end token, if every legal action is one token."""
     seed: int = 0
     """Seed that is part of the key of every stream, with `Prompt.seed`."""
+    stops_at_answer: bool = False
+    """True to end a reply when its answer tag is closed, outside of a thought."""
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0:
@@ -141,6 +144,7 @@ def reply(
     ids: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     live = list(range(len(prompts)))
+    answered: set[int] = set()
     logits = cache.append(new)
     for step in range(sampling.max_new_tokens):
         # Only the first token is constrained, because a constrained reply is a single token.
@@ -156,6 +160,9 @@ def reply(
             logprobs[row].append(float(known[row]))
         stopped = tokens.end_ids
         live = [row for row in live if ids[row][-1] not in stopped and not (sampling.constrained and legal[row])]
+        if sampling.stops_at_answer:
+            answered |= {row for row in live if has_answer(tokens, ids[row], prompts[row])}
+            live = [row for row in live if row not in answered]
         if not live or step + 1 == sampling.max_new_tokens:
             break
         # Finished rows stay in the batch without new ids, so that the rows of the cache keep their order.
@@ -163,10 +170,26 @@ def reply(
         logits = cache.append([ids[row][-1:] if row in going else () for row in range(len(prompts))])
     return [
         make_completion(
-            prompt, tokens, prompt_ids[row], tuple(ids[row]), tuple(logprobs[row]), sampling.max_new_tokens, legal[row]
+            prompt,
+            tokens,
+            prompt_ids[row],
+            tuple(ids[row]),
+            tuple(logprobs[row]),
+            # A reply that stopped at its answer was not cut, even if the answer ends at the limit.
+            sampling.max_new_tokens + (row in answered),
+            legal[row],
         )
         for row, prompt in enumerate(prompts)
     ]
+
+
+def has_answer(tokens: ChatTokenizer, ids: Sequence[int], prompt: Prompt) -> bool:
+    """Return True if the last of these ids closes the answer tag of a reply, outside of a thought."""
+    tag = prompt.info.get("answer_tag")
+    # The whole reply is decoded only after an id that can close a tag.
+    if tag is None or ">" not in tokens.decode(ids[-1:]):
+        return False
+    return parse_reply(tokens.read_reply(tuple(ids)), tag).answer is not None
 
 
 @dataclass(eq=False, repr=False)

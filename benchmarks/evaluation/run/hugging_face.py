@@ -30,6 +30,8 @@ class HuggingFaceOptions:
     """Value of the template's variable `enable_thinking`; None is the template's default."""
     date: str | None = None
     """Day (YYYY-MM-DD) in prompts whose template writes one; None is the same day in every run."""
+    stop: bool = False
+    """True to end a reply when its answer tag is closed, as small models seldom end a reply by themselves."""
 
 
 class HuggingFaceAgent:
@@ -76,6 +78,8 @@ class HuggingFaceAgent:
         own["reply_format"] = asdict(self._facts) | {"end_ids": list(self._facts.end_ids)}
         if self._facts.shows_date:
             own["date"] = settings.prompt_format.date
+        if self.options.stop:
+            own["stop"] = True
         return own | dict(self.sampling or {})
 
     @cached_property
@@ -96,7 +100,8 @@ class HuggingFaceAgent:
         return PromptFormat(template, max_prompt_length=max_prompt_length, date=options.date or DATE)
 
     def generator(self, game: Game) -> Generator:
-        return local_generator(self.name, self.folder, self._settings(game.spec.name), self.sampling)
+        changes: dict[str, Any] = {**(self.sampling or {}), "stops_at_answer": self.options.stop}
+        return local_generator(self.name, self.folder, self._settings(game.spec.name), changes)
 
     def _settings(self, game_name: str) -> PlaySettings:
         from trainer.backends.play_settings import PlaySettings
@@ -132,7 +137,7 @@ def local_generator(
     name: str,
     folder: Path,
     settings: PlaySettings,
-    sampling: Mapping[str, float] | None,
+    sampling: Mapping[str, Any] | None,
     converses: bool = False,
 ) -> Generator:
     """Load the model of an agent, on a GPU if there is one.

@@ -178,7 +178,7 @@ def _play(
             env_timeout=options.env_timeout,
             memory_gb=options.env_memory_gb,
             # Meta-episodes that a limit ended are not finished, although `collect` is done with them.
-            on_step=lambda done, total: progress(finished, len(setting.tasks), before),
+            on_step=lambda done, total: progress(finished, len(setting.tasks), before, limits.tokens),
             on_finished=keep,
             reduce=without_texts,
             limits=limits,

@@ -68,6 +68,11 @@ def test_the_presets_of_the_game_limit_prompts_and_replies(folder: str, game: st
         "chat_template_kwargs": {"enable_thinking": False},
     }
     assert agent(f"hf:{folder},max_tokens=7,thinking=off", temperature=0.7, top_k=20).request(game) == chosen
+    stopping = agent(f"hf:{folder},max_tokens=7,stop=on", temperature=0.7, top_k=20)
+    del chosen["chat_template_kwargs"]
+    assert stopping.request(game) == chosen | {"stop": True}
+    generator: Any = stopping.generator(make_game("KuhnPoker"))
+    assert generator.sampling.stops_at_answer
 
 
 def test_a_reply_takes_its_positions_from_the_prompt(folder: str) -> None:

@@ -32,6 +32,15 @@ def test_lines_come_after_two_seconds_and_then_every_ten(clock: list[float], cap
     ]
 
 
+def test_tokens_show_that_a_long_first_unit_goes_on(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, progress.__name__):
+        tell = progress.Progress("A job", 4, "pieces", at_once=True)
+        tell(0)
+        clock[0] += 15
+        tell(0, tokens=1234)
+    assert caplog.messages == ["A job: 0 of 4 pieces, starting.", "A job: 0 of 4 pieces, 1,234 tokens, starting."]
+
+
 def test_nothing_done_and_all_done_say_nothing(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, progress.__name__):
         tell = progress.Progress("A job", 1, "pieces")

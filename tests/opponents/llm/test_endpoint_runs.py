@@ -366,6 +366,8 @@ def test_progress_counts_what_a_limit_left_finished(serve: Serve, tmp_path: Path
     kept = len(Records(out).lines)
     told = capfd.readouterr().err
     assert "12 of 12 meta-episodes" not in told
+    # The server counts 110 tokens per call.
+    assert "0 of 12 meta-episodes, 110 tokens, starting." in told
     assert 0 < kept < 12
     assert f"mage: {12 - kept} meta-episodes were not played: all 30 calls are spent" in told
 

@@ -19,9 +19,9 @@ from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from tests.trainer.asking import LEGAL, WORDS, ask, word_tokens
 from trainer.backends.cached import CachedGenerator
 from trainer.backends.generation import LockStepGenerator, ScriptedGenerator, stream_keys
-from trainer.backends.local_model import HFGenerator, Sampling
+from trainer.backends.local_model import HFGenerator, Sampling, has_answer, reply
 from trainer.backends.rows import RaggedCache
-from trainer.backends.tiny import tiny_model
+from trainer.backends.tiny import byte_tokenizer, tiny_model
 from trainer.backends.tokens import ChatTokenizer
 from trainer.rollout.rollout import RolloutSpec, collect
 
@@ -273,3 +273,53 @@ def test_a_conversation_whose_first_prompt_is_too_long_overflows(tokens: ChatTok
     [played] = collect(envs, backend, [RolloutSpec(Task("mage/KuhnPoker-Meta-v0", seed=1))])
     assert played.failure is None
     assert {step.invalid_reason for step in played.steps} == {"overflow"}
+
+
+@pytest.mark.parametrize(
+    ("ids", "ends"),
+    [
+        ("<action>bet</action>", True),
+        ("Hm, <action>bet</action>", True),
+        ("<action>bet</action> or", False),
+        ("<action>bet</action> or <action>fold</action>", True),
+        ("<think><action>bet</action>", False),
+        ("<think>x</think><action>bet</action>", True),
+        ("bet</action>", False),
+        ("<action>bet", False),
+    ],
+)
+def test_a_reply_has_an_answer_when_its_last_id_closes_the_tag(ids: str, ends: bool) -> None:
+    tokens = ChatTokenizer(byte_tokenizer())
+    spelt = tokens.encode_reply(ids)
+    spelt = tuple(one for one in spelt if one not in tokens.end_ids)
+    prompt = ask("w0")
+    assert not has_answer(tokens, spelt, prompt)
+    assert has_answer(tokens, spelt, prompt._replace(info={"answer_tag": "action"})) == ends
+
+
+def test_a_reply_stops_at_its_answer_and_is_not_cut() -> None:
+    tokens = ChatTokenizer(byte_tokenizer())
+    spoken = [one for one in tokens.encode_reply("<action>bet</action>") if one not in tokens.end_ids]
+    prompt = ask("w0")._replace(info={"answer_tag": "action"})
+
+    def answer(sampling: Sampling) -> Completion:
+        cache: Any = Dictated([*spoken, *spoken], len(tokens.tokenizer))
+        return reply(cache, [(1,)], [prompt], [(1,)], tokens, sampling)[0]
+
+    for limit in (len(spoken), len(spoken) + 5):
+        stopped = answer(Sampling(limit, temperature=0, stops_at_answer=True))
+        assert (stopped.text, stopped.ids, stopped.truncated) == ("<action>bet</action>", tuple(spoken), False)
+    longer = answer(Sampling(len(spoken) + 5, temperature=0))
+    assert (longer.text, longer.truncated) == ("<action>bet</action><acti", True)
+
+
+class Dictated:
+    """A cache of a model that writes these ids, one after the other."""
+
+    def __init__(self, ids: Sequence[int], vocabulary: int) -> None:
+        self.ids, self.vocabulary = iter(ids), vocabulary
+
+    def append(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
+        logits = torch.zeros(1, self.vocabulary)
+        logits[0, next(self.ids)] = 1.0
+        return logits

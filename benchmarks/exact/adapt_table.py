@@ -18,7 +18,13 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.adaptation import ScaledRun
 from benchmarks.scale.adapt_parts import CellParts, parts_blocks
 from benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
-from benchmarks.scale.scale_text import LEGEND, failures_text, scale_sentence, score_text, value_text
+from benchmarks.scale.scale_text import (
+    LEGEND,
+    failures_text,
+    scale_sentence,
+    score_text,
+    value_text,
+)
 from benchmarks.scale.stored_suites import NONE, OTHER, StoredSuite, main_condition
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
@@ -103,6 +109,10 @@ class AdaptResult:
         """Return the mean over families of the main level less that under a control, None if it was not played."""
         return mean_over_families(self.cell_differences(control))
 
+    def unusable(self) -> int:
+        """Return the number of answers without a legal action under the main condition."""
+        return sum(run.unusable for run in self.conditions[self.main].values())
+
     def sentence(self) -> str:
         """Return the result in one sentence."""
         level = self.level()
@@ -170,7 +180,7 @@ class AdaptResult:
         columns += ["ep 1", "ep 2", "ep 3", "no mem. 3", "best 3", *RULES_ALONE]
         extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], gains)] if gains else []
         scored = [score.mean for score in levels.values() if score is not None and score.is_complete]
-        failed = failures_text(self.level())
+        failed, unusable = failures_text(self.level()), self.unusable()
         return [
             self.sentence(),
             "",
@@ -186,6 +196,7 @@ class AdaptResult:
             "the best learner, which is 1 plus what it pays for learning. ep: luck-adjusted value per hand against the",
             "opponents that were met. no mem. 3, best 3: the lines in episode 3.",
             "counting, nash: levels of references that know the rules alone.",
+            *([f"Answers that named no legal action or were cut: {unusable:,}."] if unusable else []),
             *([f"Failures count: a range is the worst and the best completion{failed}."] if failed else []),
         ]
 

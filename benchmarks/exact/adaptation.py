@@ -25,7 +25,7 @@ from benchmarks.exact.recorded_generator import SeenPrompt
 from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
-from benchmarks.scale.scale import Scale, ScaleScore, Stratum, score_strata
+from benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, Stratum, score_strata
 from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
 from mage_envs.registry import make_game, settings_of
@@ -47,6 +47,8 @@ class PlayedValue(NamedTuple):
     """Measure of each episode as it was paid."""
     slip: float = 0.0
     """Largest price of a single wrong action that was open to the agent."""
+    unusable: tuple[int, ...] = ()
+    """Answers of each episode that named no legal action or were cut; empty if there were none."""
 
 
 def exact_values(cell: AdaptCell) -> Headroom:
@@ -112,7 +114,14 @@ class CellValues:
             ),
             paid=tuple(episode.value for episode in trajectory.episodes),
             slip=max(prices, default=0.0),
+            unusable=unusable_answers(trajectory),
         )
+
+
+def unusable_answers(trajectory: Trajectory) -> tuple[int, ...]:
+    """Return the number of answers in each episode that named no legal action or were cut; empty if there were none."""
+    episodes = [step.episode for step in trajectory.steps if step.phase == "play" and step.invalid_reason is not None]
+    return tuple(episodes.count(k) for k in range(trajectory.num_episodes)) if episodes else ()
 
 
 def played_values(records: Records) -> dict[int, PlayedValue]:
@@ -176,7 +185,7 @@ class ScaledRun:
         scale = self.scale
         if scale is None:
             return None
-        values = {index: scale.level(value.total) for index, value in self.played.items()}
+        values = {index: level_of(scale, value) for index, value in self.played.items()}
         slips = {index: value.slip / scale.length for index, value in self.played.items()}
         # The regrets of a judged player are at least 0, so no level exceeds 1.
         return self._score(values, scale.least_level, 1.0, slips)
@@ -187,7 +196,7 @@ class ScaledRun:
         if scale is None:
             return None
         values = {
-            index: scale.level(value.total) - scale.level(other.played[index].total)
+            index: level_of(scale, value) - level_of(scale, other.played[index])
             for index, value in self.played.items()
             if index in other.played
         }
@@ -203,11 +212,17 @@ class ScaledRun:
         if scale is None:
             return None
         values = {
-            index: (sum(value.episodes[1:]) - sum(other.played[index].episodes[1:])) / scale.length
+            index: later_level(scale, value) - later_level(scale, other.played[index])
             for index, value in self.played.items()
             if index in other.played
         }
-        return self._score(values, -scale.widest_difference, scale.widest_difference, {})
+        widest = scale.widest_difference
+        return self._score({i: min(max(each, -widest), widest) for i, each in values.items()}, -widest, widest, {})
+
+    @property
+    def unusable(self) -> int:
+        """Return the number of answers that named no legal action or were cut."""
+        return sum(sum(value.unusable) for value in self.played.values())
 
     def episode_value(self, episode: int) -> Estimate | None:
         """Return the value of an episode per hand against the met opponents; None if a meta-episode failed."""
@@ -253,6 +268,20 @@ class ScaledRun:
                 self.weights,
             ).half
         return score_strata(strata, least, most, half)
+
+
+def level_of(scale: Scale, value: PlayedValue) -> float:
+    """Return the level of a meta-episode, at least that of the least return in every hand.
+
+    An answer without a legal action costs `INVALID_PRICE` in every game. By the rules alone it costs nothing in one
+    game and an episode in another.
+    """
+    return max(scale.level(value.total) - INVALID_PRICE * sum(value.unusable), scale.least_level)
+
+
+def later_level(scale: Scale, value: PlayedValue) -> float:
+    """Return what episodes 2 to K contribute to the level of a meta-episode, but for a constant."""
+    return sum(value.episodes[1:]) / scale.length - INVALID_PRICE * sum(value.unusable[1:])
 
 
 def run_of_cell(

@@ -81,8 +81,8 @@ def parts_blocks(cells: CellParts, runs: Mapping[str, ScaledRun]) -> list[Block]
         "",
         TextTable(["cell", "part of 1 - level", "all", "ep 1", "ep 2", "ep 3"], rows),
         f"{valid} of {answers} answers state probabilities. The parts add up to the regret, which is 1 - level of the",
-        "meta-episodes that did not fail. inference: a wrong belief; exploration: too little or too much of it under",
-        "the own belief; decision: other play than the best under the own belief. Acts against own belief: what the",
-        "play loses if the reported belief is right.",
+        "meta-episodes that did not fail, without the price of answers that name no action. inference: a wrong belief;",
+        "exploration: too little or too much of it under the own belief; decision: other play than the best under the",
+        "own belief. Acts against own belief: what the play loses if the reported belief is right.",
         *missing,
     ]

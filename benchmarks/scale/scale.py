@@ -26,6 +26,8 @@ ROUNDING = 1e-9
 """Difference of exact values that counts as rounding."""
 LEAST_LEVEL = -1.0
 """Least level that a cell contributes to a mean over cells, so that one cell cannot decide it."""
+INVALID_PRICE = 0.1
+"""Level that an answer without a legal action costs, the same in all games."""
 UNSEEN = 3
 """Rule of three: with n trials without an event, its probability is at most 3 / n with a confidence of 95%."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.tables.sentence import share
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.scale.scale import Scale, ScaleScore, verdict
+from benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, verdict
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
@@ -16,6 +16,7 @@ LEGEND = (
     "level: 0 is no memory (the best play that forgets between episodes), 1 is the best learner; both are exact.",
     "own memory, other's memory: adaptation, the level less that without memory, and with another opponent's memory.",
     "Both must be above 0 for the verdict 'adapts'. ±: half a 95% interval over meta-episodes.",
+    f"An answer that names no legal action or was cut costs {share(INVALID_PRICE)} level, in every game.",
 )
 
 

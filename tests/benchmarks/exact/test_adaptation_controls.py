@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import PolicyAgent, make_agent
+from benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.evaluation.suites.panels import Panel, named_panel
+from benchmarks.evaluation.suites.panels import Panel, cell_panel, named_panel
 from benchmarks.evaluation.suites.pool_texts import description_of, has_description
 from benchmarks.evaluation.suites.rows import SuiteRow
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.adapt_command import controls_of
 from benchmarks.exact.adapt_table import PAIRED
-from benchmarks.exact.adaptation import PlayedValue, ScaledRun
+from benchmarks.exact.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell
+from benchmarks.exact.recorded_generator import WatchedGenerator
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records
 from benchmarks.scale.scale import Scale
+from benchmarks.scale.stored_suites import cell_scale
 from mage_envs.core import Task, Turn
 from mage_envs.registry import make_game
 from mage_envs.text.neutral import NeutralWords
@@ -103,6 +105,68 @@ def test_a_task_that_failed_in_one_of_the_runs_has_no_partner():
     # A difference is at most two episodes of -1 against 1, on a scale of length 2.
     assert (found.worst, found.best) == pytest.approx(((3 * 0.5 - 2) / 4, (3 * 0.5 + 2) / 4))
     assert part.episode_value(0) is None
+
+
+def test_an_answer_without_a_legal_action_costs_the_same_in_every_game():
+    values = dict.fromkeys(range(4), (0.0, 0.5, 0.5))
+    sound, none = run_of(dict.fromkeys(values, 1.0), values), run_of(dict.fromkeys(values, 0.0), values)
+    # Two such answers in every meta-episode, one of them in the first episode.
+    spoiled = replace(sound, played={i: one._replace(unusable=(1, 0, 1)) for i, one in sound.played.items()})
+    level, less = spoiled.level(), spoiled.level_difference(sound)
+    own = spoiled.difference(none)
+    assert level is not None
+    assert less is not None
+    assert own is not None
+    assert (sound.unusable, spoiled.unusable) == (0, 8)
+    assert level.mean == pytest.approx(0.5 - 2 * 0.1)
+    assert less.mean == pytest.approx(-2 * 0.1)
+    assert own.mean == pytest.approx(-0.1)
+    # No level is below that of the least return in every hand: three episodes of -1 on a scale of length 2.
+    lost = replace(sound, played={i: one._replace(unusable=(99, 0, 0)) for i, one in sound.played.items()})
+    level = lost.level()
+    assert level is not None
+    assert level.mean == pytest.approx(-1.5)
+
+
+class Stutters:
+    """A policy whose second answer in each meta-episode names no action."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.asked = policy, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
+    def on_meta_episode_start(self) -> None:
+        self.asked = 0
+        self.policy.on_meta_episode_start()
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.policy.reset(rng)
+
+    def act(self, turn: Turn) -> str:
+        self.asked += 1
+        return "Hm." if self.asked == 2 else str(self.policy.act(turn))
+
+
+@pytest.mark.parametrize("name", ["ultimatum", "inspection", "noisy", "kuhn", "keys"])
+def test_a_best_learner_that_stutters_once_loses_a_tenth_of_a_level(name: str) -> None:
+    cell = CELLS[name]
+    panel = cell_panel(cell, 8)
+    options = {**panel.env_kwargs, "memory": "history"}
+    spec = cell.agent("bayes")
+    assert spec is not None
+    policy = make_agent(spec).policy
+    agent = PolicyAgent(lambda game: Stutters(policy(game)), "stutters")
+    watched = WatchedGenerator(agent.generator(make_game(cell.game, **cell.options)))
+    played = evaluate(GeneratorAgent(watched, agent.name), panel.tasks(), options, batch=64)
+    values = CellValues(panel.env_id, options, panel.weights())
+    judged = {slot: values.of(one, watched.seen[slot, 0]) for slot, one in enumerate(played)}
+    run = run_of_cell(cell, cell_scale(name), panel.tasks(), judged)
+    level = run.level()
+    assert level is not None
+    assert run.unusable == len(panel.tasks())
+    assert level.mean == pytest.approx(0.9)
 
 
 # -- a policy without memory, and with another opponent's -------------------------------------------------------

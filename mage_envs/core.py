@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -185,6 +185,8 @@ class Game(ABC):
     """The rules of a turn-based text game for 1 to N players. Playing does not change an instance."""
 
     spec: GameSpec
+    builds_data: ClassVar[bool] = False
+    """True if making the first instance on a machine can take minutes, so that lists of games make none."""
 
     @property
     def title(self) -> str:

@@ -164,10 +164,12 @@ def make_game(name: str, **kwargs: Any) -> Game:
 def explain_unavailable(name: str, **kwargs: Any) -> str:
     """Return why a registered game cannot be made here, such as a missing engine, or an empty text if it can.
 
-    Commands that list many games call it, so that such a game costs one row.
+    Commands that list many games call it, so that such a game costs one row. A game that builds its data is only
+    imported, unless there are options.
     """
     try:
-        make_game(name, **kwargs)
+        if kwargs or not getattr(load_game(name), "builds_data", False):
+            make_game(name, **kwargs)
     except ImportError as error:
         return describe_missing(error)
     except Exception as error:

@@ -84,8 +84,9 @@ class PersonSitting:
 def games_to_play() -> tuple[str, ...]:
     """Return the games of two players that have registered pools and an enumerable tree."""
     pooled = [name for name in list_games() if any(plays(pool, name) for pool in list_pools())]
-    # A game whose engine is not installed costs its own entry, not the page.
-    games = {name: make_game(name) for name in pooled if name != "OpenSpiel" and not explain_unavailable(name)}
+    # A game whose engine is not installed costs its own entry, not the page. Those with data of their own have no tree.
+    made = [name for name in pooled if not explain_unavailable(name) and not load_game(name).builds_data]
+    games = {name: make_game(name) for name in made if name != "OpenSpiel"}
     return tuple(name for name, game in games.items() if game.spec.players == 2 and is_enumerable(game))
 
 

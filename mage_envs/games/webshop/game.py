@@ -20,7 +20,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -193,6 +193,7 @@ class WebShop(Game):
         max_turns=12,
         nearest=nearest_page_action,
     )
+    builds_data: ClassVar[bool] = True
 
     split: str = "train"
     _: KW_ONLY

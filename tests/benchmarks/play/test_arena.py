@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -23,6 +24,7 @@ from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.registry import explain_unavailable
 from mage_envs.web.visits import Visits
 from tests.benchmarks.play.arena_visitor import ArenaVisitor, Replies, watched
 from tests.processes import ROOT
@@ -136,6 +138,14 @@ def test_the_default_games_are_enumerable() -> None:
     games = arena.games_to_play()
     assert {"KuhnPoker", "LeducPoker"} <= set(games)
     assert not {"Negotiation", "ConnectFour", "Sokoban", "WebShop"} & set(games)
+
+
+def test_lists_of_games_build_no_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a new machine that took the first page of the arena a minute."""
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    assert {explain_unavailable(name) for name in ("WebShop", "WebShopCustomer")} == {""}
+    arena.games_to_play()
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- the watched agent -----------------------------------------------------------------------------------------

@@ -30,9 +30,20 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 _APOSTROPHES = ("'", "\u2019", "\uff07")
 
-# The quantifiers are possessive (`++`), so that no text makes the expressions backtrack.
-_ASCII_RUN = "(?:[0-9]++(?:[,;.'](?=[0-9]))?|[A-Za-z]++(?:[:.'](?=[A-Za-z]))?)++"
-_ASCII_WORD = re.compile(f"_{{0,{MAX_WORD}}}+{_ASCII_RUN}(?:_++{_ASCII_RUN})*+_*+")
+# The quantifiers are possessive (`++`) or in atomic groups, so that no text makes the expressions backtrack. Groups are
+# atomic, because Python before 3.11.5 finds wrong matches of possessive groups that contain alternatives (gh-106052).
+
+
+def _any(group: str) -> str:
+    return f"(?>(?:{group})*)"
+
+
+def _some(group: str) -> str:
+    return f"(?>(?:{group})+)"
+
+
+_ASCII_RUN = _some("[0-9]++(?:[,;.'](?=[0-9]))?|[A-Za-z]++(?:[:.'](?=[A-Za-z]))?")
+_ASCII_WORD = re.compile(f"_{{0,{MAX_WORD}}}+{_ASCII_RUN}{_any(f'_++{_ASCII_RUN}')}_*+")
 
 # The letters in these expressions are the classes of characters in `word_break.txt`.
 _ATTACHED = "[xvkwjtzc]*+"
@@ -40,21 +51,21 @@ _JOIN = f"U{_ATTACHED}"
 _DIGIT = f"N{_ATTACHED}(?:[,.q]{_ATTACHED}(?=N))?"
 # A Hebrew letter at this place counts as any other letter.
 _LETTER_NEXT = f"{_ATTACHED}(?:H{_ATTACHED}|(?=[LE]))"
-_BETWEEN = f"(?:[:.q]{_LETTER_NEXT})*+"
+_BETWEEN = _any(f"[:.q]{_LETTER_NEXT}")
 _LETTER = f"[LE]{_ATTACHED}{_BETWEEN}"
 _HEBREW = f"H{_ATTACHED}(?:q{_ATTACHED}|d{_ATTACHED}H{_ATTACHED}|[:.]{_LETTER_NEXT}{_BETWEEN})?"
-_RUN = f"(?:(?:{_DIGIT}|{_LETTER}|{_HEBREW})++|(?:K{_ATTACHED})++)"
-_WORD = f"(?:{_JOIN}){{0,{MAX_WORD}}}+{_RUN}(?:(?:{_JOIN})++{_RUN})*+(?:{_JOIN})*+"
+_RUN = f"(?:{_some(f'{_DIGIT}|{_LETTER}|{_HEBREW}')}|{_some(f'K{_ATTACHED}')})"
+_WORD = f"(?>(?:{_JOIN}){{0,{MAX_WORD}}}){_RUN}{_any(_some(_JOIN) + _RUN)}{_any(_JOIN)}"
 
 _TAIL = "[xktzcj]*+"
 _JOINED = "wj(?:j*+(?=[BPE])|(?=m))"
 _TAGGED = "w(?:t++z)?"
 _FIRST_PICTURE = f"j{{0,{MAX_WORD}}}+(?:B{_TAIL}(?:m{_TAIL}|{_JOINED}|{_TAGGED})?|[PE]{_TAIL}(?:{_JOINED}|{_TAGGED})?)"
 _NEXT_PICTURE = f"(?<=j)(?:B{_TAIL}(?:m{_TAIL}|{_JOINED}|w)?|[PE]{_TAIL}(?:{_JOINED}|w)?|m{_TAIL})"
-_PICTURES = f"(?:{_FIRST_PICTURE}|m{_TAIL})(?:{_NEXT_PICTURE})*+"
+_PICTURES = f"(?:{_FIRST_PICTURE}|m{_TAIL}){_any(_NEXT_PICTURE)}"
 _FLAG = f"R{_ATTACHED}R{_ATTACHED}"
 _KEYCAP = f"b[xjtzc]*+(?:k{_TAIL}(?:wk{_TAIL})?|wk{_TAIL})"
-_UNSPACED = f"[Cc](?:C|{_ATTACHED[:-2]})*+"
+_UNSPACED = f"[Cc]{_any(f'C|{_ATTACHED[:-2]}')}"
 _SINGLE = f"S{_ATTACHED}"
 
 _TOKEN = re.compile("|".join((_WORD, _SINGLE, _UNSPACED, _PICTURES, _FLAG, _KEYCAP)))

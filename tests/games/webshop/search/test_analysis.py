@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mage_envs.games.webshop.search import analysis
 from mage_envs.games.webshop.search.analysis import MAX_WORD, STOP_WORDS, words
 from mage_envs.games.webshop.search.stemmer import stem
 from tests.games.webshop.search.golden import golden
@@ -66,3 +69,10 @@ def test_words_are_parts_of_the_text_in_order(text: str) -> None:
 @given(st.text(alphabet="aB1_.,:;'’ -#", max_size=40))
 def test_ascii_text_is_read_alike_in_both_ways(text: str) -> None:
     assert words(text + " é")[:-1] == words(text)
+
+
+def test_no_group_is_possessive() -> None:
+    """Python 3.11.2, which Debian 12 has, finds empty matches of such groups, so that a catalogue was never built."""
+    for pattern in (analysis._ASCII_WORD, analysis._TOKEN, analysis._EMOJI):
+        assert not re.search(r"\)(?:[*+?]|\{[\d,]+\})\+", pattern.pattern)
+        assert pattern.match("") is None

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.comparison import rank_intervals
+from benchmarks.evaluation.tables.comparison import rank_runs
 from benchmarks.evaluation.tables.markup import markdown
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.records.about import setting_of
@@ -26,6 +26,9 @@ from benchmarks.report.document import REPORT, static_page
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.text.styles import DEFAULT_STYLE
 from mage_envs.text.visible import one_line
+
+if TYPE_CHECKING:
+    from benchmarks.scale.scale import ScaleScore
 
 MOST_MB = 20
 """Maximum size of a submitted run in 10^6 bytes."""
@@ -129,7 +132,7 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def ranked(entries: Sequence[dict[str, Any]], folders: Sequence[Path]) -> list[dict[str, Any]]:
     """Return entries of one setting with their intervals of ranks."""
-    return [one | {"rank": list(rank)} for one, rank in zip(entries, rank_intervals(folders), strict=True)]
+    return [one | {"rank": list(rank)} for one, rank in zip(entries, rank_runs(folders), strict=True)]
 
 
 def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]) -> list[dict[str, Any]]:
@@ -163,34 +166,82 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
     return made
 
 
-def adaptation_rows(folders: Sequence[Path]) -> list[list[str]]:
-    """Return the row of each suite `adapt` in those of the folders that hold one, the best first, below a header.
+class Bar(NamedTuple):
+    """A level and its interval as a bar of `BAR` units, which begins at level 0."""
+
+    start: float
+    length: float
+    low: float
+    high: float
+    positive: bool
+
+
+BAR, LEAST_SHOWN, MOST_SHOWN = 120.0, -1.0, 1.5
+"""Width of a bar, and the levels at its ends."""
+ZERO = BAR * -LEAST_SHOWN / (MOST_SHOWN - LEAST_SHOWN)
+"""Place of level 0 in a bar."""
+
+
+def bar_of(level: ScaleScore | None) -> Bar | None:
+    """Return the bar of a level, or None for an agent without one. Ends beyond those of the axis are cut."""
+    if level is None or level.unmet:
+        return None
+    places = [
+        BAR * (min(max(value, LEAST_SHOWN), MOST_SHOWN) - LEAST_SHOWN) / (MOST_SHOWN - LEAST_SHOWN)
+        for value in (
+            (level.worst + level.best) / 2 if level.failed else level.mean,
+            level.mean if level.floor is None else level.floor,
+            level.mean if level.ceiling is None else level.ceiling,
+        )
+    ]
+    middle, low, high = (round(place, 1) for place in places)
+    return Bar(min(middle, ZERO), round(abs(middle - ZERO), 1), low, high, middle >= ZERO)
+
+
+def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestation]) -> list[dict[str, Any]]:
+    """Return one table for each suite `adapt` in the folders that hold one, the best agent first.
 
     Raises ValueError if a suite is not valid, not complete, or not of its cells.
     """
-    rows = []
+    # Imported here, because other pages need no exact values.
+    from benchmarks.exact.adapt_table import AdaptResult
+    from benchmarks.scale.stored_suites import StoredSuite, read_stored_suite
+    from benchmarks.scale.suite_comparison import rank_suites
+
+    members: dict[str, list[tuple[StoredSuite, str]]] = {}
     for folder in folders:
         suite = str((read_suite(folder) or {}).get("suite", ""))
         if suite.startswith("adapt"):
             if wrong := next(suite_problems(folder), None):
                 raise ValueError(f"{folder} is not valid: {wrong}")
-            rows.append(_adapted(folder))
-    header = ["suite", "agent", "level", "median", "own memory", "other's memory", "verdict"]
-    return [header, *(row for _, row in sorted(rows, key=lambda ranked: -ranked[0]))] if rows else []
+            with reading(folder):
+                members.setdefault(suite, []).append((read_stored_suite(folder), attested_share(folder, attested)))
+    tables = []
+    for suite, stored in members.items():
+        ranks = rank_suites([one for one, _ in stored])
+        rows = []
+        for (one, statements), (best, worst) in zip(stored, ranks, strict=True):
+            result = AdaptResult.of(one)
+            level = result.level()
+            rank = f"{best}" if best == worst else f"{best}-{worst}"
+            known = level is not None and not level.unmet
+            key = level.worst if level is not None and known else -math.inf
+            rows.append(((best, -key), {"cells": [rank, *result.row(), statements], "bar": bar_of(level)}))
+        rows.sort(key=lambda row: row[0])
+        tables.append(
+            {"suite": suite, "header": ADAPT_HEADER, "rows": [row for _, row in rows], "zero": ZERO, "width": BAR}
+        )
+    return tables
 
 
-def _adapted(folder: Path) -> tuple[float, list[str]]:
-    """Return the rank key of a stored suite, which is its level or that of its worst completion, and its row."""
-    # Imported here, because other pages need no exact values.
-    from benchmarks.exact.adapt_table import AdaptResult
-    from benchmarks.scale.stored_suites import read_stored_suite
+ADAPT_HEADER = ("rank", "agent", "level", "median", "own memory", "other's memory", "verdict", "attested")
 
-    with reading(folder):
-        stored = read_stored_suite(folder)
-    result = AdaptResult.of(stored)
-    level = result.level()
-    unknown = level is None or level.unmet
-    return -math.inf if level is None or unknown else level.worst, [stored.suite, *result.row()]
+
+def attested_share(folder: Path, attested: Mapping[str, Attestation]) -> str:
+    """Return how many runs of a suite the verifier executed or challenged: `12 of 12`, or `no`."""
+    roots = [Records(run).root()["root"] for run in run_folders(folder)]
+    count = sum(root in attested for root in roots)
+    return f"{count} of {len(roots)}" if count else "no"
 
 
 def _title(entry: Mapping[str, Any]) -> str:
@@ -225,7 +276,7 @@ def command(
     statements = {} if attested is None else attestations_in(attested)
     if page is not None:
         # First, because it restores the memories that the runs with another's memory need.
-        adapted = adaptation_rows([Path(name) for name in runs])
+        adapted = adaptation_tables([Path(name) for name in runs], statements)
         found = groups(runs, sample, statements)
         write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found, adapted=adapted))
         sys.stdout.write(f"{page}: {sum(len(one['roots']) for one in found)} runs in {len(found)} settings\n")

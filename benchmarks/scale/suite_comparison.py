@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evaluation.scoring.paired import rank_intervals
 from benchmarks.evaluation.suites.adapt import CELLS
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from benchmarks.records.record_store import read_suite
-from benchmarks.scale.scale import ScaleScore, family_weights, mean_score
+from benchmarks.scale.scale import ROUNDING, ScaleScore, family_weights, mean_score
 from benchmarks.scale.scale_text import score_text
 from benchmarks.scale.stored_suites import StoredSuite, main_condition, read_stored_suite
 from mage_envs.cli.tables import Block, TextTable
@@ -82,9 +84,17 @@ def compare_suites(first: Path, second: Path) -> SuiteComparison:
     one, other = read_stored_suite(first), read_stored_suite(second)
     if one.suite != other.suite:
         raise ValueError(f"{first} holds {one.suite} and {second} {other.suite}. Compare runs of one suite.")
+    compared = compare_levels(one, other)
+    if compared is None:
+        raise ValueError(f"{first} and {second} have no cell in common.")
+    return compared
+
+
+def compare_levels(one: StoredSuite, other: StoredSuite) -> SuiteComparison | None:
+    """Return the differences of two runs of one suite, or None if no cell was played by both."""
     cells = {name: score for name, score in _differences(one, other).items() if score is not None}
     if not cells:
-        raise ValueError(f"{first} and {second} have no cell in common.")
+        return None
     families = {name: CELLS[name].family for name in cells}
     weights = family_weights(families)
     by_family = {}
@@ -93,6 +103,26 @@ def compare_suites(first: Path, second: Path) -> SuiteComparison:
         by_family[family] = mean_score([(1 / len(members), cells[name]) for name in members])
     total = mean_score([(weights[name], score) for name, score in cells.items()])
     return SuiteComparison(suite=one.suite, first=one.agent, second=other.agent, families=by_family, total=total)
+
+
+def rank_suites(suites: Sequence[StoredSuite]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each run of one suite, by the mean over families.
+
+    Runs with a failed meta-episode have no test, so that they rank anywhere.
+    """
+    tests = {}
+    for one, other in combinations(range(len(suites)), 2):
+        compared = compare_levels(suites[one], suites[other])
+        if compared is not None and (p := tested_p(compared.total)) is not None:
+            tests[one, other] = (compared.total.mean, p)
+    return rank_intervals(len(suites), tests)
+
+
+def tested_p(total: ScaleScore) -> float | None:
+    """Return `p_value`, but 0 for a difference without any variance."""
+    if total.is_complete and total.half == 0 and abs(total.mean) > ROUNDING:
+        return 0.0
+    return p_value(total)
 
 
 def _differences(one: StoredSuite, other: StoredSuite) -> dict[str, ScaleScore | None]:

@@ -21,6 +21,8 @@ SEED = 20_260_303
 """Seed of both, so that a repeated comparison returns the same numbers."""
 POWER = 0.8
 """Probability with which a detectable difference is significant."""
+SIGNIFICANT = 0.05
+"""Level of the adjusted p-values below which one run ranks above another."""
 _CHUNK = 500
 """Draws per block. It limits the memory to clusters x `_CHUNK` numbers."""
 _TIE = 1e-12
@@ -196,6 +198,25 @@ def sign_test(sums: Floats, seed: int = SEED) -> list[float]:
         signs = 1.0 - 2.0 * rng.integers(2, size=(min(_CHUNK, DRAWS - start), groups))
         reached += (np.abs(signs @ sums) >= observed).sum(axis=0)
     return [float(share) for share in reached / (DRAWS + 1)]
+
+
+def rank_intervals(count: int, tests: Mapping[tuple[int, int], tuple[float, float]]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each run that paired tests cannot rule out.
+
+    A run ranks above another one if their test is significant after Holm over all pairs.
+
+    Args:
+        count: Number of runs.
+        tests: Mean of the first run less the second and p-value, by the indices of the two runs.
+    """
+    above: dict[int, set[int]] = {place: set() for place in range(count)}
+    adjusted = holm([p for _, p in tests.values()])
+    for ((one, other), (mean, _)), p in zip(tests.items(), adjusted, strict=True):
+        if p <= SIGNIFICANT:
+            worse, better = (other, one) if mean > 0 else (one, other)
+            above[worse].add(better)
+    below = {place: sum(place in better for better in above.values()) for place in above}
+    return [(1 + len(above[place]), count - below[place]) for place in range(count)]
 
 
 def holm(chances: Sequence[float]) -> list[float]:

@@ -15,7 +15,7 @@ import typer
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.options import TsvOption
 from benchmarks.evaluation.scoring.call_stats import MAX_FAILED_SHARE, as_losses
-from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, holm
+from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, rank_intervals
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
@@ -28,9 +28,6 @@ from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
 from trainer.method.trajectory import EpisodeResult, Trajectory
-
-SIGNIFICANT = 0.05
-"""Level of the adjusted p-values below which one run ranks above another."""
 
 
 @dataclass(frozen=True)
@@ -90,22 +87,16 @@ def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
     return [replace(one, rows=tuple(next(tables)), with_losses=tuple(next(tables))) for one in found]
 
 
-def rank_intervals(folders: Sequence[Path]) -> list[tuple[int, int]]:
+def rank_runs(folders: Sequence[Path]) -> list[tuple[int, int]]:
     """Return the best and the worst rank of each run that the paired tests cannot rule out, for runs of one setting.
 
-    The measure is the last episode, or the last Pass@k if meta-episodes stop early. A run ranks above another one if
-    the paired test of their common tasks is significant at the 5% level. Holm's correction covers all pairs.
+    The measure is the last episode, or the last Pass@k if meta-episodes stop early.
     """
     runs = [_read(folder) for folder in folders]
     pairs = [(one, other) for one, other in combinations(range(len(runs)), 2) if _whole(runs[one], runs[other])]
     tests = [_last(_compare(runs[one], runs[other], wide=False)) for one, other in pairs]
-    above: dict[int, set[int]] = {place: set() for place in range(len(runs))}
-    for (one, other), test, p in zip(pairs, tests, holm([test.p for test in tests]), strict=True):
-        if p <= SIGNIFICANT:
-            worse, better = (other, one) if test.mean > 0 else (one, other)
-            above[worse].add(better)
-    below = {place: sum(place in better for better in above.values()) for place in above}
-    return [(1 + len(above[place]), len(runs) - below[place]) for place in range(len(runs))]
+    found = {pair: (test.mean, test.p) for pair, test in zip(pairs, tests, strict=True)}
+    return rank_intervals(len(runs), found)
 
 
 def _last(comparison: RunComparison) -> PairedDifference:

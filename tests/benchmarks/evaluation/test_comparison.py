@@ -13,7 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.scoring.call_stats import as_losses
 from benchmarks.evaluation.scoring.paired import holm
 from benchmarks.evaluation.scoring.scores import per_hand
-from benchmarks.evaluation.tables.comparison import COLUMNS, compare, rank_intervals
+from benchmarks.evaluation.tables.comparison import COLUMNS, compare, rank_runs
 from benchmarks.records.record_store import Records, Writer
 from mage_envs.games.kuhn_poker import KuhnPoker
 from tests.benchmarks.results import played
@@ -95,9 +95,9 @@ def test_ranks_are_intervals_from_paired_tests(tmp_path):
     for place, agent in enumerate(agents):
         assert main(["eval", agent, *common, "--no-baselines", "--out", str(tmp_path / str(place))]) == 0
     folders = [tmp_path / str(place) for place in range(4)]
-    ranks = rank_intervals(folders)
-    assert rank_intervals(folders[:1]) == [(1, 1)]
-    assert rank_intervals([folders[0], folders[0]]) == [(1, 2), (1, 2)], "the same run twice"
+    ranks = rank_runs(folders)
+    assert rank_runs(folders[:1]) == [(1, 1)]
+    assert rank_runs([folders[0], folders[0]]) == [(1, 2), (1, 2)], "the same run twice"
     means = [np.mean([t.episodes[-1].value for t in Records(folder).trajectories()]) for folder in folders]
     for (best, worst), mean in zip(ranks, means, strict=True):
         assert 1 <= best <= 1 + sum(other > mean for other in means)

@@ -24,7 +24,7 @@ ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "ul", "li", "section", "div", "table"),
     *("thead", "tbody", "tr", "th", "td", "code", "details", "summary", "span"),
 }
-ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "scope", "title"}
+ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "scope", "title", "data-label"}
 SHORT = [text for text in ATTACKS if len(text) < 1000 and "\ud800" not in text]
 
 

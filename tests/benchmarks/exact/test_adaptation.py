@@ -124,12 +124,12 @@ def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys,
     assert main(["replay", str(tmp_path / "run" / "ultimatum" / "hidden"), "--verify"]) == 0
     # The page of the leaderboard computes the same level from the records, also where the memories that the runs copied
     # are not in the cache.
-    monkeypatch.setenv("MAGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "cache"))
     page = tmp_path / "board.html"
     assert main(["leaderboard", str(tmp_path / "run"), "--sample", "1", "--page", str(page)]) == 0
     text = page.read_text("utf-8")
-    assert "<td>policy:myopic</td>" in text
-    assert "<td>adapts</td>" in text
+    cells = dict(re.findall(r'<td data-label="([^"]+)">\s*([^<]*)</td>', text.partition("Runs by setting")[0]))
+    assert (cells["rank"], cells["agent"], cells["verdict"]) == ("1", "policy:myopic", "adapts")
     capsys.readouterr()
     assert main(arguments) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from benchmarks.evaluation.suites.adapt import CELLS
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.canonical import digest_of
+from benchmarks.records.leaderboard import adaptation_tables
 from benchmarks.records.record_store import Records
 from benchmarks.scale.stored_suites import differing_options, read_stored_suite
 
@@ -29,6 +30,22 @@ def suite(tmp_path_factory):
     arguments = ["adapt", "scripted:random", "--suite", "adapt-mini", "--pool", "hidden", "--no-controls"]
     assert main([*arguments, "--out", str(folder)]) == 0
     return folder
+
+
+def test_a_page_ranks_suites_by_their_paired_levels(suite, tmp_path):
+    best = tmp_path / "best"
+    assert main(["adapt", "policy:bayes", "--suite", "adapt-mini", "--no-controls", "--out", str(best)]) == 0
+    [table] = adaptation_tables([suite, best], {})
+    first, last = table["rows"]
+    assert [row["cells"][:2] for row in (first, last)] == [["1", "policy:bayes"], ["2", "scripted:random"]]
+    assert [row["cells"][-1] for row in (first, last)] == ["no", "no"]
+    # A level of 1 is 48 of 120 units to the right of level 0, on an axis from -1 to 1.5.
+    assert first["bar"][:2] == (48.0, 48.0)
+    assert last["bar"].start == 0.0
+    assert not last["bar"].positive
+    # The same play twice cannot be told apart.
+    [table] = adaptation_tables([best, best], {})
+    assert {row["cells"][0] for row in table["rows"]} == {"1-2"}
 
 
 @pytest.fixture

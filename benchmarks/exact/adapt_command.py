@@ -234,6 +234,9 @@ class SuitePlay:
             text = expectation(cells, options.price) + timed(cells, agent)
             if set(VERDICT) <= {cell.row.name for cell in cells}:
                 text += "; the runs of the verdict are included (--no-controls leaves them out)"
+                if isinstance(agent, EndpointAgent):
+                    # No memory exists yet, so the prompts and seeds are those of the main run.
+                    text += ", and their first episodes come from the cache"
             sys.stderr.write(f"{one_line(shown)}, {self.suite}: {text}\n")
         # No baseline of repeated tasks is a reference here.
         with folder_of(out) as folder:

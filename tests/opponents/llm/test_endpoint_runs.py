@@ -275,6 +275,21 @@ def test_the_reasoning_of_an_opponent_is_recorded_and_executed_again(serve: Serv
     assert main(["replay", out, "--verify"]) == 0
 
 
+def test_the_first_episodes_of_the_controls_come_from_the_cache(serve: Serve, tmp_path: Path) -> None:
+    """No memory exists there yet, so that the verdict costs 2.3 times the calls of the main run, not 3 times."""
+    server, out = serve(), tmp_path / "run"
+    panel = ["--env", "mage/Ultimatum-Meta-v0", "--opponents", "pool:ultimatum/reserves", "--rows", "2"]
+    options = ["--memory", "history", "--controls", "--no-baselines", "--allow-cut"]
+    assert ended(["eval", f"llm:tiny@{server.url}", *panel, *options, "--out", str(out)]) == 0
+    runs = [path.parent for path in sorted(out.rglob("run.json"))]
+    assert len(runs) == 3
+    calls = [call for run in runs for line in Records(run).lines.values() for call in line["calls"]]
+    first = [call for call in calls if call["episode"] == 0]
+    assert len(first) % 3 == 0
+    # Tasks of one seed share their first prompts, too.
+    assert len(server.bodies) <= len(calls) - len(first) * 2 // 3
+
+
 # -- failures ------------------------------------------------------------------------------------------------
 
 

@@ -1,22 +1,24 @@
-"""The demo's evaluation: training and held-out opponents, two controls, and the adaptation table."""
+"""The demo's evaluation: level and adaptation of the trained model, and its play against opponents of no training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.run.agents import SavedModelAgent
-from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.measuring import measure_judged
+from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.evaluation.tables.summary_table import way_text
-from benchmarks.exact.regret import EpisodeRegret, regret
+from benchmarks.evaluation.suites.panels import Panel
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.scale.judged_play import JudgedAgent
 from mage_envs.cli.tables import Block, TextTable
-from opponents.exact import bayes_value
 
 TRAINING = tuple(weights_of("pool:kuhn/demo"))
 """Opponents that the model is trained against."""
@@ -24,27 +26,36 @@ HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform"
 """Opponents that the model is never trained against: extremes near the training opponents, not new kinds."""
 PANEL_SEED = 20_000
 """Seed of the evaluation panels for run seed 0. The run's seed is added to it."""
+STATES = 5_000_000
+"""Maximum number of belief states. The demo has 3.6 million, which take seconds."""
+JUDGED = 12
+"""One of so many meta-episodes is judged, because luck-adjusted values vary less than returns."""
 
 
 @dataclass(frozen=True)
 class DemoResult:
     """Measurements of the demo."""
 
+    judged: JudgedAgent
+    """Level and adaptation against the training opponents, with both controls."""
     training: Summary
+    """Chips as they were paid, against the training opponents."""
     held_out: Summary
-    other_memory: ScoreRow
-    """Control: the opponent is replaced before the last episode, so the memory describes the wrong opponent."""
-    no_memory: ScoreRow
-    """Control: the same model without any memory of the earlier episodes."""
-    regret: tuple[Estimate, ...]
-    """Regret of the model's decisions in each episode, in chips per hand."""
-    adjusted: tuple[Estimate, ...]
-    """Best value minus regret in each episode, which estimates the chips without the luck of cards and replies."""
-    optimal: tuple[float, ...]
-    """Chips per hand in each episode of the learner that maximises their sum."""
+    """The same against opponents of no training."""
     critic: bool
     """True if the exact critic was used in training."""
     seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all measurements as JSON values."""
+        rows = {row.agent: [value and value.mean for value in row.episodes] for row in self.judged.control_rows()}
+        return {
+            "judged": self.judged.to_json() | {"controls": rows},
+            "training": asdict(self.training),
+            "held_out": asdict(self.held_out),
+            "critic": self.critic,
+            "seed": self.seed,
+        }
 
 
 def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Callable[[str, bool], None]) -> DemoResult:
@@ -61,41 +72,34 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
     kwargs = dict(agent.settings.env_kwargs)
     env_id = agent.settings.env_id
     game = game_of(env_id, kwargs)
-    pool = dict.fromkeys(TRAINING, 1.0)
-    last = int(kwargs.get("num_episodes", 3)) - 1
+    pool = dict.fromkeys(TRAINING, 1.0 / len(TRAINING))
 
-    def play(label: str, opponents: Sequence[str], count: int, **changes: Any) -> Summary:
+    def play(label: str, opponents: Sequence[str], count: int) -> Summary:
         tasks = panel(env_id, opponents, count, PANEL_SEED + seed)
 
         def report(done: int, total: int) -> None:
             on_step(f"evaluating {label}: {done}/{total} meta-episodes", done == total)
 
-        played = evaluate(agent, tasks, kwargs | changes, on_step=report)
+        played = evaluate(agent, tasks, kwargs, on_step=report)
         return summarise(played, game, pool=pool, agent=agent.name)
 
-    def judge() -> tuple[EpisodeRegret, ...]:
-        def report(done: int, total: int) -> None:
-            on_step(f"judging decisions: {done}/{total} meta-episodes", done == total)
-
-        # A sixth of the meta-episodes, because regret has less variance than returns.
-        tasks = panel(env_id, TRAINING, max(rows // 6, 1), PANEL_SEED + seed)
-        return regret(agent, tasks, pool, kwargs, on_step=report).episodes
-
-    hands = int(kwargs["hands_per_episode"])
-    # Each training opponent builds the memory, then each of the others replaces it in the last episode.
-    pairs = [f"switch:{a},{b},{last}" for a in TRAINING for b in TRAINING if a != b]
-    judged = judge()
-    return DemoResult(
-        training=play("training opponents", TRAINING, rows),
-        held_out=play("held-out opponents", HELD_OUT, max(rows // 3, 1)),
-        other_memory=play("with another opponent's memory", pairs, max(rows // 3, 1)).overall,
-        no_memory=play("without memory", TRAINING, max(rows // 2, 1), memory="none").overall,
-        regret=tuple(one.regret for one in judged),
-        adjusted=tuple(one.adjusted for one in judged if one.adjusted is not None),
-        optimal=tuple(value / hands for value in bayes_value(game, pool, episodes=last + 1, hands=hands).per_episode),
-        critic=critic,
-        seed=seed,
+    training = play("training opponents", TRAINING, rows)
+    held_out = play("held-out opponents", HELD_OUT, max(rows // 3, 1))
+    on_step("judging the decisions, with memory, without, and with another opponent's", True)
+    judged_panel = Panel(
+        env_id=env_id,
+        about="",
+        seed=PANEL_SEED + seed,
+        rows_per_cell=max(rows // JUDGED, 2),
+        opponents=pool,
+        seats=tuple(seats_of(env_id, kwargs)),
+        size=0,
     )
+    options = EvalOptions(agents=(str(folder),), controls=True, baselines=False)
+    judged = measure_judged(options, agent, Setting(judged_panel, "demo", kwargs), STATES)[1]
+    if judged is None:
+        raise ValueError(f"The decisions of {agent.name} cannot be judged in {env_id}.")
+    return DemoResult(judged=judged, training=training, held_out=held_out, critic=critic, seed=seed)
 
 
 def _cell(estimate: Estimate | None) -> str:
@@ -105,58 +109,45 @@ def _cell(estimate: Estimate | None) -> str:
     return f"{estimate.mean:+.3f}{spread}"
 
 
-def _number(value: float | None, form: str = "+.3f") -> str:
-    return "n/a" if value is None else format(value, form)
-
-
-def _line(name: str, row: ScoreRow, shared: bool = False) -> list[str]:
+def _line(name: str, row: ScoreRow) -> list[str]:
     measures = [episode.returns for episode in row.episodes]
-    final = measures[-1]
-    share = way_text(final.share_estimate) if shared else ""
-    cells = [_cell(measure.estimate) for measure in measures]
-    return [name, *cells, _cell(row.gain), _number(final.uninformed), _number(final.ceiling), share]
-
-
-def _optimal(result: DemoResult) -> list[str]:
-    best = result.training.overall.episodes[-1].returns
-    blind, known = best.uninformed, best.ceiling
-    share = None if blind is None or known is None else (result.optimal[-1] - blind) / (known - blind)
-    gain = result.optimal[-1] - result.optimal[0]
-    return ["  Bayes-optimal", *(f"{value:+.3f}" for value in (*result.optimal, gain)), "", "", _number(share, ".0%")]
-
-
-def meta_episodes(rows: int) -> int:
-    """Return the number of meta-episodes that `evaluate_demo` plays and scores."""
-    pairs = len(TRAINING) * (len(TRAINING) - 1)
-    per_seat = len(TRAINING) * (rows + max(rows // 2, 1)) + (len(HELD_OUT) + pairs) * max(rows // 3, 1)
-    return 2 * per_seat
+    known = measures[-1].ceiling
+    return [
+        name,
+        *(_cell(one.estimate) for one in measures),
+        _cell(row.gain),
+        "n/a" if known is None else f"{known:+.3f}",
+    ]
 
 
 def blocks(result: DemoResult, notes: bool = True) -> list[Block]:
-    """Return the adaptation table, followed by an explanation of its rows and columns if `notes` is set."""
+    """Return the sentence, the table of level and adaptation, and the chips against each opponent.
+
+    Args:
+        result: Measurements.
+        notes: True to explain rows and columns below.
+    """
     count = len(result.training.overall.episodes)
-    head = ["chips per hand", *(f"episode {k}" for k in range(1, count + 1)), f"gain 1 to {count}"]
-    head += ["best blind", "best response", "share"]
+    head = [
+        "chips per hand",
+        *(f"episode {k}" for k in range(1, count + 1)),
+        f"gain 1 to {count}",
+        "knows the opponent",
+    ]
     lines: list[list[str] | str] = ["trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.training.rows]
-    lines += [_line("  all", result.training.overall, shared=True), _optimal(result)]
-    lines += [["  luck-adjusted", *map(_cell, result.adjusted), "", "", "", ""]]
-    lines += [["  regret of decisions", *map(_cell, result.regret), "", "", "", ""], "controls"]
-    lines += [_line(f"  another's memory in episode {count}", result.other_memory, shared=True)]
-    lines += [_line("  no memory", result.no_memory, shared=True), "never trained against"]
+    lines += [_line("  all", result.training.overall), "never trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.held_out.rows]
+    table, *legend = result.judged.blocks()
+    found: list[Block] = [f"{result.judged.sentence()}.", "", table, "", TextTable(head, lines)]
     if not notes:
-        return [TextTable(head, lines)]
+        return found
     return [
-        TextTable(head, lines),
-        "",
-        "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain",
-        "is paired within the meta-episode. 'best blind' is what the best policy without information earns (exact,",
-        "for the training pool), 'best response' the exact value of knowing the opponent, 'share' the way from the",
-        "one to the other that the last episode has come. 'Bayes-optimal' is the exact value of the policy that knows",
-        "the pool and maximises the sum of its episodes, 'regret' what the model's decisions cost under the exact",
-        "posterior of what it had seen, and 'luck-adjusted' what the best play would have earned with that less the",
-        "regret: the chips of 'all' again, without the luck of cards and replies, from a sixth of the meta-episodes.",
+        *found,
+        *legend,
+        "Episodes in the first table: luck-adjusted chips per hand, that is, without the luck of cards and replies. In",
+        "the second one: chips as they were paid, from more meta-episodes; the gain is paired within the meta-episode.",
+        "knows the opponent: the exact value of knowing the opponent.",
         "The training used the exact critic; the model and its prompts know nothing of it."
         if result.critic
         else "The training used sampled returns alone.",
@@ -166,17 +157,20 @@ def blocks(result: DemoResult, notes: bool = True) -> list[Block]:
 def requirements(result: DemoResult) -> Mapping[str, bool]:
     """Return the requirements of `make demo-seeds`, with True for each that the result meets."""
     overall, rock = result.training.overall, result.held_out.rows[HELD_OUT.index("kuhn/rock")]
-    gain, rock_gain = overall.gain, rock.gain
+    gain, rock_gain, level = overall.gain, rock.gain, result.judged.level
+    other = result.judged.runs["other"].episode_value(len(overall.episodes) - 1)
     assert gain is not None
     assert rock_gain is not None
+    assert level is not None
+    assert other is not None
     last = overall.episodes[-1].returns.estimate.mean
+    low = "n/a" if gain.low is None else f"{gain.low:+.3f}"
     return {
+        f"level {level.mean:.2f} >= 0.6": level.mean >= 0.6,
+        f"verdict {result.judged.verdict}": result.judged.verdict == "adapts",
         f"gain over the training opponents {gain.mean:+.3f} >= 0.07": gain.mean >= 0.07,
-        f"its interval [{_number(gain.low)}, {_number(gain.high)}] is above 0": gain.low is not None and gain.low > 0,
+        f"lower end of its interval {low} above 0": gain.low is not None and gain.low > 0,
         f"last episode {last:+.3f} >= 0.22": last >= 0.22,
-        f"regret in it {result.regret[-1].mean:.3f} <= 0.025": result.regret[-1].mean <= 0.025,
-        f"with another opponent's memory {result.other_memory.episodes[-1].returns.estimate.mean:+.3f} <= 0.10": (
-            result.other_memory.episodes[-1].returns.estimate.mean <= 0.10
-        ),
+        f"with another opponent's memory {other.mean:+.3f} <= 0.10": other.mean <= 0.10,
         f"gain against kuhn/rock {rock_gain.mean:+.3f} >= 0.10": rock_gain.mean >= 0.10,
     }

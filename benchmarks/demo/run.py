@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo, meta_episodes
+from benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import print_report
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 ENV_ID = "mage/KuhnPoker-Meta-v0"
 TRAINING_POOL = "pool:kuhn/demo"
-FIRST_ROWS = 17
-"""Meta-episodes per opponent and seat in the first table, some 400 in all."""
 CURVE_WINDOW = 10
 """Number of rollouts that a reported training figure averages over."""
 
@@ -235,14 +232,13 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
     return curve.points if done else None
 
 
-def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None], early: bool = True) -> DemoResult | None:
+def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
     """Train and evaluate the model, and write all results to `out`.
 
     Args:
         settings: Settings of the run.
         out: Folder of the model, the figure and the numbers.
         log: Function that writes a progress line. Its second argument is True if the line is a milestone.
-        early: True to print a first table from fewer meta-episodes, which appears minutes before the final one.
 
     Returns:
         The measurements, or None if Ctrl-C stopped the training.
@@ -255,13 +251,8 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None], ear
     if curve is None:
         return None
     trained = time.monotonic() - started
-    if early and settings.rows > 2 * FIRST_ROWS:
-        # Minutes pass before the final table. Its first version shows whether the model adapts.
-        first = evaluate_demo(out, FIRST_ROWS, settings.seed, settings.critic, on_step=log)
-        print_report([f"First table, from {meta_episodes(FIRST_ROWS)} meta-episodes:", *blocks(first, notes=False), ""])
-        sys.stdout.flush()
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
-    write_atomically(out / "result.json", json.dumps(asdict(result), indent=1))
+    write_atomically(out / "result.json", json.dumps(result.to_json(), indent=1) + "\n")
     from benchmarks.evaluation.tables.summary_table import adaptation_figure
 
     # Only the last episode's curve is drawn: it is the one in which the model can use what it has seen.
@@ -269,11 +260,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None], ear
         (float(i + 1), float(np.mean([p[-1] for p in curve[max(0, i - CURVE_WINDOW + 1) : i + 1]])))
         for i in range(len(curve))
     ]
-    controls = [
-        replace(result.other_memory, opponent="another's memory"),
-        replace(result.no_memory, opponent="no memory"),
-    ]
-    adaptation_figure(out / "adaptation.png", result.training, smoothed, controls)
+    adaptation_figure(out / "adaptation.png", result.training, smoothed, result.judged)
     # After the figure, so that a run which is interrupted before can still resume from its checkpoints.
     shutil.rmtree(out / "training")
     log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)
@@ -304,7 +291,7 @@ def command(
 ) -> None:
     """Train a tiny model to adapt on this machine, and compare it with exact references.
 
-    It takes minutes on a CPU. A first table appears soon after the training, the final one after all meta-episodes.
+    It takes minutes on a CPU.
 
     Example: mage demo --rollouts 20 --rows 30 --out runs/try
     """
@@ -326,7 +313,7 @@ def command(
     # The start model is made here, so a look-up on the hub would only delay a machine without network access.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        result = run(settings, folder, ProgressLine(), early=not as_json)
+        result = run(settings, folder, ProgressLine())
     except ModuleNotFoundError as error:
         raise ImportError(
             f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,report]"'
@@ -337,7 +324,7 @@ def command(
         print(f"\nStopped. The unfinished model is in {folder}. The same command resumes the training.")
         raise SystemExit(130)
     if as_json:
-        print_json(asdict(result))
+        print_json(result.to_json())
         return
     print_report(blocks(result))
     print(f"\nFigure: {folder}/adaptation.png   Numbers: {folder}/result.json   Model: {folder}")

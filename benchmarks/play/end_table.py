@@ -1,4 +1,4 @@
-"""The table at the end of a meta-episode: a player's value per episode beside blind, Bayes-optimal and known."""
+"""The table at the end of a meta-episode: a player's value per episode beside the exact lines, and the level."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.scoring.estimates import estimate, way
+from benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from benchmarks.evaluation.scoring.exact_values import STATES
 from benchmarks.evaluation.tables.layout import spread
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, way_text
+from benchmarks.evaluation.tables.sentence import share
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
 from benchmarks.exact.regret import report_of
 from benchmarks.play.remarks import MIN_HANDS, remarks, too_few
 from benchmarks.play.sitting import Sitting
+from benchmarks.scale.scale import ROUNDING
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game, NotEnumerable
 from opponents import OpponentPool, as_pool
@@ -28,13 +30,19 @@ Seats = tuple[tuple[int, ...], ...]
 """Learner's seat in each hand of each episode."""
 
 
+LINES = ("no memory", "best learner", "knows the opponent")
+"""Names of the exact lines, in the order of `ReferenceValues`."""
+LEVEL = "Level (0: no memory, 1: best learner)"
+
+
 class ReferenceValues(NamedTuple):
     """Exact values per hand of each episode in the learner's seats, (K,)."""
 
-    blind: Floats
-    optimal: Floats
-    """Values of the Bayes-optimal learner for the sum of the episodes; NaN if there are too many states of belief."""
-    known: Floats
+    no_memory: Floats
+    """Values of the best play that forgets between episodes; NaN if there are too many states of belief."""
+    best_learner: Floats
+    """Values of the best learner for the sum of the episodes; NaN if there are too many states of belief."""
+    knows_opponent: Floats
 
 
 class ExactSetting:
@@ -78,9 +86,9 @@ class ExactSetting:
                 )
             values = [[self._hands[seat].values(k) for seat in episode] for k, episode in enumerate(seats)]
             self._found[seats] = ReferenceValues(
-                blind=np.array([np.mean([one.blind for one in episode]) for episode in values]),
-                optimal=self._optimal(every, pool, len(seats)) / hands,
-                known=np.array([np.mean([one.known for one in episode]) for episode in values]),
+                no_memory=np.concatenate([self._optimal(episode, pool, 1) for episode in seats]) / hands,
+                best_learner=self._optimal(every, pool, len(seats)) / hands,
+                knows_opponent=np.array([np.mean([one.known for one in episode]) for episode in values]),
             )
         return self._found[seats]
 
@@ -138,29 +146,24 @@ class EndTable(NamedTuple):
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    share: str
-    """Share of the way from blind to Bayes-optimal; empty after too few hands."""
+    level: str
+    """Level of play; empty after too few hands."""
     remarks: Sequence[str]
-    """Sentences in place of the share."""
+    """Sentences in place of the level."""
     notes: Sequence[str]
-
-    @property
-    def share_name(self) -> str:
-        """Name of the share."""
-        return f"Share of the way from blind to Bayes-optimal in {self.columns[-1]}"
 
     def blocks(self) -> list[Block]:
         """Return the table and the lines below it, for a terminal or a text file."""
-        verdict = [f"{self.share_name}: {self.share}"] if self.share else ["", *self.remarks, ""]
+        verdict = [f"{LEVEL}: {self.level}"] if self.level else ["", *self.remarks, ""]
         return [TextTable(self.columns, self.rows), *verdict, *self.notes]
 
 
 def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "you") -> EndTable:
     """Return the table of finished meta-episodes of one setting.
 
-    The share is that of the studies of trained models: the luck-adjusted value of the last episode, between the exact
-    values of blind and of Bayes-optimal play. Here these are the values in the seats that were played. After fewer than
-    `MIN_HANDS` hands there are sentences on single decisions in its place.
+    The level is that of `mage eval`: 1 less the regrets of a meta-episode by its rest, divided by the distance between
+    no memory and the best learner, in the seats that were played. After fewer than `MIN_HANDS` hands there are
+    sentences on single decisions in its place.
 
     Args:
         setting: Exact values.
@@ -176,32 +179,50 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
         seeds = [one.task.seed for one in trajectories]
         per_episode = zip(*(one.episodes for one in trajectories))
         earned = [estimate([one.value / one.hands for one in results], seeds) for results in per_episode]
-        unknown = [[name, *[NOT_KNOWN] * episodes] for name in ("blind", "Bayes-optimal", "known")]
+        unknown = [[name, *[NOT_KNOWN] * episodes] for name in LINES]
         rows = [[player, *(spread(one, False) for one in earned)], *unknown]
         notes = [f"{NOT_KNOWN}: {setting.missing}.", single]
-        return EndTable(columns, rows, share=NOT_KNOWN, remarks=[], notes=notes)
+        return EndTable(columns, rows, level=NOT_KNOWN, remarks=[], notes=notes)
     report = report_of(player, setting.game, judged, len(played), False, setting.pool, None)
     exact = [setting.references(tuple(episode.seats for episode in one.episodes)) for one in trajectories]
-    blind, optimal, known = ([_or_none(x) for x in np.mean(values, axis=0)] for values in zip(*exact))
-    adjusted = [one.adjusted for one in report.episodes]
-    share = None if adjusted[-1] is None else way(adjusted[-1], blind[-1], optimal[-1])
+    lines = ([_or_none(x) for x in np.mean(values, axis=0)] for values in zip(*exact))
     rows = [
         [player, *(spread(one.value, False) for one in report.episodes)],
-        ["luck-adjusted", *(spread(one, False) for one in adjusted)],
-        *([name, *map(number, row)] for name, row in (("blind", blind), ("Bayes-optimal", optimal), ("known", known))),
+        ["luck-adjusted", *(spread(one.adjusted, False) for one in report.episodes)],
+        *([name, *map(number, row)] for name, row in zip(LINES, lines, strict=True)),
     ]
     hands = sum(len(one.hands) for one in judged)
-    few = hands < MIN_HANDS
-    counts = "" if few else " The share counts this value."
-    notes = [f"luck-adjusted: without the luck of cards and replies.{counts}", single]
-    if optimal[-1] is None:
-        notes.append(f"{NOT_KNOWN}: the pool has too many states of belief.")
-    if few:
+    notes = ["luck-adjusted: without the luck of cards and replies.", single]
+    if hands < MIN_HANDS:
         texts = remarks(played[-1], judged[-1], setting.pool, player)
-        return EndTable(columns, rows, share="", remarks=[*texts, too_few(hands)], notes=notes)
-    if optimal[-1] is not None and share is None:
-        notes.append(f"{NOT_KNOWN}: blind and Bayes-optimal play earn the same in the last episode.")
-    return EndTable(columns, rows, share=way_text(share), remarks=[], notes=notes)
+        return EndTable(columns, rows, level="", remarks=[*texts, too_few(hands)], notes=notes)
+    level = level_of(setting, played, exact)
+    if level is None:
+        notes.append(f"{NOT_KNOWN}: memory is worth nothing here, or the pool has too many states of belief.")
+        return EndTable(columns, rows, level=NOT_KNOWN, remarks=[], notes=notes)
+    text = share(level.mean) if level.half is None else f"{share(level.mean)} ± {share(level.half)}"
+    return EndTable(columns, rows, level=text, remarks=[], notes=notes)
+
+
+def level_of(setting: ExactSetting, played: Sequence[Sitting], exact: Sequence[ReferenceValues]) -> Estimate | None:
+    """Return the level of play, or None where it does not exist.
+
+    Args:
+        setting: Exact values.
+        played: Finished meta-episodes.
+        exact: Exact values in the seats of each of them.
+    """
+    lost = []
+    for one in played:
+        judged = setting.judge_rest(one)
+        if judged is None:
+            return None
+        lost.append(sum(sum(hand.regrets) for hand in judged.hands) / one.hands)
+    # The mean over seats, as one pair of seats can be worth less than another one.
+    length = float(np.mean([np.sum(one.best_learner - one.no_memory) for one in exact]))
+    if np.isnan(length) or length <= ROUNDING:
+        return None
+    return estimate([1 - each / length for each in lost], [one.trajectory.task.seed for one in played])
 
 
 def _or_none(value: float) -> float | None:

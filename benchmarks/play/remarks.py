@@ -1,4 +1,4 @@
-"""Sentences on the decisions of a few hands, of which a percentage would say nothing."""
+"""Sentences on the decisions of a few hands, of which a level would say nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.exact.judged_hands import JudgedMetaEpisode
 from benchmarks.play.sitting import Sitting
 
 MIN_HANDS = 20
-"""Hands from which on a share of the way to the optimum is printed."""
+"""Hands from which on the level of play is printed."""
 MAX_REMARKS = 3
 LEAST_COST = 0.005
 """Cost that is printed as more than 0.00."""
@@ -52,8 +52,8 @@ def remarks(played: Sitting, judged: JudgedMetaEpisode, pool: Mapping[str, float
 
 
 def too_few(hands: int) -> str:
-    """Return the sentence on a percentage that is not printed."""
-    return f"Too few hands for a percentage: {hands}. It is printed from {MIN_HANDS} on."
+    """Return the sentence on a level that is not printed."""
+    return f"Too few hands for a level of play: {hands}. It is printed from {MIN_HANDS} on."
 
 
 def decision_costs(sitting: Sitting, judged: JudgedMetaEpisode, pool: Mapping[str, float]) -> Iterator[DecisionCost]:

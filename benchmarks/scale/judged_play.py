@@ -26,15 +26,21 @@ from opponents.exact.learner_hands import TooManyStates
 
 CONTROLS = ("none", "other")
 """Controls of the verdict: without memory, and with the memory of another opponent."""
+CONTROL_ROWS = {"none": "without its memory", "other": "with another's memory"}
+"""Names of the rows of the controls."""
 STATES = 100_000
 """Maximum number of belief states of a judged setting. Beyond it the first judged decision takes minutes."""
 
 
-def scale_of_setting(setting: Setting) -> Scale | None:
+def scale_of_setting(setting: Setting, states: int = STATES) -> Scale | None:
     """Return the scale of a setting, or None if decisions cannot be judged there or memory is worth nothing.
 
     Decisions are judged if the game has two players, an enumerable tree and the return as its measure, all opponents
     have exact probabilities, and all episodes are played with fresh deals.
+
+    Args:
+        setting: The setting.
+        states: Maximum number of belief states.
     """
     env = make_envs(setting.panel.env_id, setting.options)[0]
     game, protocol = game_of(setting.panel.env_id, setting.options), env.get_wrapper_attr("protocol")
@@ -47,7 +53,7 @@ def scale_of_setting(setting: Setting) -> Scale | None:
     hands = env.get_wrapper_attr("hands_per_episode")
     rule = setting.options.get("seat") or env.get_wrapper_attr("settings").seat or protocol.seat
     try:
-        values = headroom(game, dict(weights), episodes=episodes, hands=hands, seat=rule, limit=STATES)
+        values = headroom(game, dict(weights), episodes=episodes, hands=hands, seat=rule, limit=states)
     except (NotExact, NotEnumerable, TooManyStates, UnknownOpponent, TypeError, ValueError):
         return None
     return Scale.of(values, hands, game.spec.min_return, game.spec.max_return)
@@ -77,14 +83,28 @@ class JudgedAgent:
 
     def row(self) -> AgentRow:
         """Return the row of the agent in the table of agents."""
-        episodes = range(len(self.scale.no_memory))
         own, other = map(self.difference, CONTROLS)
-        values = [self.runs[""].episode_value(k) for k in episodes]
-        return AgentRow(agent=self.agent, level=self.level, own=own, other=other, episodes=values)
+        return self._row(self.agent, self.runs[""], own, other)
+
+    def control_rows(self) -> list[AgentRow]:
+        """Return the rows of the controls that were played."""
+        return [
+            self._row(text, self.runs[name], None, None) for name, text in CONTROL_ROWS.items() if name in self.runs
+        ]
+
+    def _row(self, name: str, run: ScaledRun, own: ScaleScore | None, other: ScaleScore | None) -> AgentRow:
+        values = [run.episode_value(k) for k in range(len(self.scale.no_memory))]
+        return AgentRow(agent=name, level=run.level(), own=own, other=other, episodes=values)
 
     def blocks(self) -> list[Block]:
-        """Return the table of the agent and the reference lines, with its explanation."""
-        return [agent_table([self.row()], self.scale, len(self.scale.no_memory)), *legend()]
+        """Return the table of the agent, its controls and the reference lines, with its explanation."""
+        table = agent_table([self.row()], self.scale, len(self.scale.no_memory), self.control_rows())
+        return [table, *legend()]
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict of the sentence, or None without one."""
+        return verdict(*map(self.difference, CONTROLS))
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
@@ -92,7 +112,7 @@ class JudgedAgent:
         scores = {"level": self.level, "own": own, "other": other}
         return {
             "sentence": self.sentence(),
-            "verdict": verdict(own, other),
+            "verdict": self.verdict,
             **{name: None if score is None else score.to_json() for name, score in scores.items()},
             "lines": self.scale.to_json(),
         }

@@ -76,6 +76,14 @@ class Scale:
         """Return the distance between the ends: best learner less no memory, summed over all hands."""
         return self.hands * (sum(self.best_learner) - sum(self.no_memory))
 
+    def lines(self) -> dict[str, tuple[float, ...]]:
+        """Return the reference lines by their names, per hand of each episode."""
+        return {
+            "no memory": self.no_memory,
+            "best learner": self.best_learner,
+            "knows the opponent": self.knows_opponent,
+        }
+
     def level(self, total: float) -> float:
         """Return the level of a total over all hands of a meta-episode."""
         return (total - self.hands * sum(self.no_memory)) / self.length

@@ -74,36 +74,33 @@ class AgentRow:
     """Value of each episode per hand against the opponents that were met."""
 
 
-def agent_table(rows: Sequence[AgentRow], scale: Scale | None, episodes: int) -> TextTable:
+def agent_table(
+    rows: Sequence[AgentRow], scale: Scale | None, episodes: int, controls: Sequence[AgentRow] = ()
+) -> TextTable:
     """Return the table of agents at one setting, the highest level first, with the reference lines below.
 
     Args:
         rows: Agents.
         scale: Scale of the setting, or None if memory is worth nothing there.
         episodes: Number of episodes.
+        controls: Runs of the controls of one agent, below the agents.
     """
     ranked = sorted(rows, key=lambda row: -row.level.mean if row.level is not None else 0.0)
     shown = [
         [
-            one_line(row.agent),
+            ("  " if row in controls else "") + one_line(row.agent),
             score_text(row.level),
-            score_text(row.own),
-            score_text(row.other),
+            *(score_text(value) if row not in controls else "" for value in (row.own, row.other)),
             *(value_text(value) for value in row.episodes),
         ]
-        for row in ranked
+        for row in (*ranked, *controls)
     ]
     if scale is not None:
-        lines = {
-            "no memory": (".00", ".00", scale.no_memory),
-            "best learner": ("1.00", share(scale.best_adaptation), scale.best_learner),
-            "knows the opponent": (
-                share(scale.level(scale.hands * sum(scale.knows_opponent))),
-                "",
-                scale.knows_opponent,
-            ),
-        }
-        shown += [[name, *known, "", *map(number, values)] for name, (*known, values) in lines.items()]
+        known = scale.level(scale.hands * sum(scale.knows_opponent))
+        scores = {"no memory": (".00", ".00"), "best learner": ("1.00", share(scale.best_adaptation))}
+        for name, values in scale.lines().items():
+            level, own = scores.get(name, (share(known), ""))
+            shown.append([name, level, own, "", *map(number, values)])
     header = ["agent", "level", "own memory", "other's memory", *(f"episode {k + 1}" for k in range(episodes))]
     return TextTable(header, shown)
 

@@ -1,5 +1,6 @@
 """The demo, in a one-minute version."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from safetensors.numpy import load_file
 
 from benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, blocks, requirements
 from benchmarks.demo.run import DemoSettings, run, train
-from benchmarks.evaluation.scoring.scores import Summary
 from mage_envs.cli.tables import as_text
 
 UNIFORM = -0.166
@@ -39,31 +39,46 @@ def test_it_leaves_a_model_a_figure_and_numbers(demo):
     assert {"model.safetensors", "mage.json", "result.json", "adaptation.png"} <= {p.name for p in out.iterdir()}
     assert (out / "adaptation.png").read_bytes().startswith(b"\x89PNG")
     text = as_text(blocks(result))
-    for name in (
-        *TRAINING,
-        *HELD_OUT,
-        "no memory",
-        "another's memory in episode 3",
-        "Bayes-optimal",
-        "regret",
-        "luck-adjusted",
-    ):
-        assert name in text
-    assert len(requirements(result)) == 6
-    assert len(result.adjusted) == len(result.regret) == 3
-    for chips, one in zip(result.training.overall.episodes, result.adjusted, strict=True):
-        earned = chips.returns.estimate
-        assert max(one.low, earned.low) < min(one.high, earned.high), "both estimate the same chips"
-    assert re.search(r"\n  all .*%, -?\d+%\]", text), "the share has an interval"
+    assert text.startswith(f"{result.judged.sentence()}.\n\nagent ")
+    lines = ("  without its memory", "  with another's memory", "no memory", "best learner", "knows the opponent")
+    for name in (*(f"  {one}" for one in (*TRAINING, *HELD_OUT, "all")), *lines):
+        assert re.search(rf"^{re.escape(name)}  ", text, re.MULTILINE), name
+    assert len(requirements(result)) == 7
+    told = json.loads((out / "result.json").read_text())
+    assert told["judged"]["sentence"] == result.judged.sentence()
+    assert list(told["judged"]["controls"]) == ["without its memory", "with another's memory"]
+
+
+def test_luck_adjusted_chips_are_those_that_were_paid(demo):
+    _, result = demo
+    adjusted = result.judged.row().episodes
+    for chips, one in zip(result.training.overall.episodes, adjusted, strict=True):
+        paid = chips.returns.estimate
+        assert max(one.low, paid.low) < min(one.high, paid.high), "both estimate the same chips"
 
 
 def test_its_references_are_the_exact_values(demo):
-    overall: Summary = demo[1].training
-    final = overall.overall.episodes[-1].returns
-    assert final.uninformed == pytest.approx(0.1209, abs=5e-5)
-    assert final.ceiling == pytest.approx(0.2729, abs=5e-5)
-    assert demo[1].optimal == pytest.approx((0.1589, 0.2263, 0.2476), abs=1e-4)
-    assert all(0 < one.mean < 0.5 for one in demo[1].regret)
+    scale = demo[1].judged.scale
+    assert scale.no_memory == pytest.approx((0.1599,) * 3, abs=1e-4)
+    assert scale.best_learner == pytest.approx((0.1589, 0.2263, 0.2476), abs=1e-4)
+    assert scale.knows_opponent == pytest.approx((0.2729,) * 3, abs=5e-5)
+
+
+def test_the_readme_has_the_layout_of_the_command(demo):
+    """Names of rows and columns, in their order; the figures are those of a whole run."""
+    table = as_text(blocks(demo[1], notes=False)).splitlines()
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    [block] = [part for part in text.split("```") if "chips per hand" in part]
+
+    def names(lines):
+        rows = [line.strip() for line in lines if line.strip() and ": " not in line and not line.startswith("--")]
+        return [re.split(r" +(?=[-+.\d]+[ \d])|  +", row)[0] for row in rows]
+
+    shown = block.strip("\n").splitlines()
+    assert [one for one in names(table) if one in names(shown)] == names(shown)
+    for head in ("agent ", "chips per hand "):
+        [ours], [theirs] = ([line.split() for line in lines if line.startswith(head)] for lines in (table, shown))
+        assert ours == theirs
 
 
 def test_its_model_plays_as_an_opponent(demo):

@@ -255,10 +255,18 @@ def ending(setting: Setting, measured: Measured) -> int:
     return 3 if missing or failed else 0
 
 
-def measure_judged(options: EvalOptions, agent: Agent, setting: Setting) -> tuple[Measured, JudgedAgent | None]:
+def measure_judged(
+    options: EvalOptions, agent: Agent, setting: Setting, states: int | None = None
+) -> tuple[Measured, JudgedAgent | None]:
     """Measure an agent, and judge its decisions if this is possible exactly.
 
     A policy also plays the controls of the verdict, and a model if the user asks for it.
+
+    Args:
+        options: Options of the evaluation.
+        agent: Agent to evaluate.
+        setting: Panel and options.
+        states: Maximum number of belief states of a judged setting (default: `judged_play.STATES`).
     """
     spec = options.agents[0]
     # Against a single opponent, memory of earlier episodes is worth nothing.
@@ -267,6 +275,7 @@ def measure_judged(options: EvalOptions, agent: Agent, setting: Setting) -> tupl
     # Imported here, because most evaluations cannot be judged.
     from benchmarks.records.record_store import Records
     from benchmarks.scale.judged_play import (
+        STATES,
         JudgedAgent,
         can_be_controlled,
         control_settings,
@@ -277,7 +286,7 @@ def measure_judged(options: EvalOptions, agent: Agent, setting: Setting) -> tupl
 
     scale = None
     if options.control is None and not options.elicit and options.executor == "local":
-        scale = scale_of_setting(setting)
+        scale = scale_of_setting(setting, states or STATES)
     if scale is None:
         return measure(options, agent, setting, spec), None
     with folder_or_temporary(options.out) as folder:

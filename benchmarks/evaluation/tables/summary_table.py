@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
@@ -18,6 +18,9 @@ from mage_envs.files.atomic import write_atomically, write_json
 from mage_envs.files.bounded import read_inside
 from mage_envs.text.visible import one_line, visible
 
+if TYPE_CHECKING:
+    from benchmarks.scale.judged_play import JudgedAgent
+
 SUMMARY = "summary.json"
 NOT_KNOWN = "n/a"
 PROBLEM_COLUMNS = tuple(name.replace("_", " ") for name in REPLY_PROBLEMS)
@@ -25,7 +28,14 @@ _NUMBERS = re.compile(r"[-+0-9.,eE\[\]±% ]*")
 """Pattern of a number with its interval, which may begin with a sign."""
 FORMULA_SIGNS = ("=", "+", "-", "@")
 """First characters of a cell that make a spreadsheet execute it."""
-_AGENT, _CEILING, _BLIND = "#1f5fa8", "#b3472c", "#6b6b6b"
+_AGENT = "#1f5fa8"
+_LINES = {
+    "no memory": ("#6b6b6b", ":"),
+    "blind": ("#6b6b6b", ":"),
+    "best learner": ("#2f7d4f", "-."),
+    "knows the opponent": ("#b3472c", "--"),
+}
+"""Colour and style of each exact line."""
 _CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
 
@@ -174,20 +184,21 @@ def _percent(estimate: Estimate) -> str:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
+def save(folder: Path, summary: Summary, figure: bool = True, judged: JudgedAgent | None = None) -> list[Path]:
     """Write summary.json, scores.csv and adaptation.png, and return their paths.
 
     Args:
         folder: Folder to write to.
         summary: Scores to write.
         figure: False to omit the figure. It is also omitted if matplotlib is not installed.
+        judged: Level and adaptation of the agent, for the figure.
     """
     written = [folder / SUMMARY, folder / "scores.csv"]
     write_json(written[0], summary.to_json())
     write_atomically(written[1], csv_text(summary))
     if figure and importlib.util.find_spec("matplotlib") is not None:
         written.append(folder / "adaptation.png")
-        adaptation_figure(written[-1], summary, controls=summary.floors)
+        adaptation_figure(written[-1], summary, judged=judged)
     return written
 
 
@@ -249,15 +260,15 @@ def adaptation_figure(
     path: Path | str,
     summary: Summary,
     learning_curve: Sequence[tuple[float, float]] | None = None,
-    controls: Sequence[ScoreRow] = (),
+    judged: JudgedAgent | None = None,
 ) -> None:
     """Write a PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
 
     Args:
         path: File to write.
-        summary: Scores to draw.
+        summary: Scores to draw. Its baselines stand in the last panel.
         learning_curve: (training step, score) pairs, which are drawn in an additional panel.
-        controls: Rows drawn next to the overall one.
+        judged: Level and adaptation of the same agent, whose lines and controls stand in the last panel.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -277,9 +288,9 @@ def adaptation_figure(
     label = "success rate" if summary.objective == "success" else f"{summary.unit} per hand"
     if learning_curve:
         _learning_panel(axes.pop(0), learning_curve, label)
-    low, high = _limits(rows, controls, summary)
+    low, high = _limits([*rows, *summary.floors], summary, judged)
     for place, (axis, row) in enumerate(zip(axes, rows)):
-        _opponent_panel(axis, row, summary, controls if row is rows[-1] else ())
+        _opponent_panel(axis, row, summary, judged if row is rows[-1] else None, row is rows[-1])
         axis.set_ylim(low, high)
         if (place + bool(learning_curve)) % columns == 0 or place == 0:
             axis.set_ylabel(label)
@@ -292,15 +303,18 @@ def _measures(row: ScoreRow, summary: Summary) -> list[Measure]:
     return [episode.measure(summary.objective) for episode in row.episodes]
 
 
-def _limits(rows: Sequence[ScoreRow], controls: Sequence[ScoreRow], summary: Summary) -> tuple[float, float]:
+def _limits(rows: Sequence[ScoreRow], summary: Summary, judged: JudgedAgent | None) -> tuple[float, float]:
     """Return a common scale for all opponents."""
     if summary.objective == "success":
         return -0.04, 1.04
     seen: list[float] = [0.0]
-    for row in (*rows, *controls):
+    for row in rows:
         for m in _measures(row, summary):
             e = m.estimate
             seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.uninformed) if v is not None]
+    if judged is not None:
+        seen += [value for line in judged.scale.lines().values() for value in line]
+        seen += [value.mean for row in judged.control_rows() for value in row.episodes if value is not None]
     # If all values are equal, the axis would have no height.
     margin = 0.06 * (max(seen) - min(seen) or 1.0)
     return min(seen) - margin, max(seen) + margin
@@ -314,17 +328,21 @@ def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str)
     _quiet(axis)
 
 
-def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, controls: Sequence[ScoreRow]) -> None:
+def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, judged: JudgedAgent | None, last: bool) -> None:
     measures = _measures(row, summary)
     episodes = list(range(1, len(measures) + 1))
-    for name, color, style in (("ceiling", _CEILING, "--"), ("best blind", _BLIND, ":")):
-        values = [m.ceiling if name == "ceiling" else m.uninformed for m in measures]
+    if judged is None:
+        lines = {"knows the opponent": [m.ceiling for m in measures], "blind": [m.uninformed for m in measures]}
+        drawn = {floor.opponent: [m.estimate.mean for m in _measures(floor, summary)] for floor in summary.floors}
+    else:
+        lines = {name: list(values) for name, values in judged.scale.lines().items()}
+        drawn = {one.agent: [value.mean for value in one.episodes if value] for one in judged.control_rows()}
+    for name, values in lines.items():
         known = [(k, value) for k, value in zip(episodes, values, strict=True) if value is not None]
         if known:
-            title = "best response" if name == "ceiling" else "best blind"
-            axis.plot(*zip(*known), color=color, linestyle=style, linewidth=1.4, label=title)
-    for number, control in enumerate(controls):
-        means = [m.estimate.mean for m in _measures(control, summary)]
+            color, style = _LINES[name]
+            axis.plot(*zip(*known), color=color, linestyle=style, linewidth=1.4, label=name)
+    for number, (name, means) in enumerate(drawn.items() if last else ()):
         axis.plot(
             episodes[: len(means)],
             means,
@@ -332,7 +350,7 @@ def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, controls: Sequen
             marker="x",
             markersize=5,
             linewidth=1.2,
-            label=control.opponent,
+            label=name,
         )
     estimates = [m.estimate for m in measures]
     low = [e.mean if e.low is None else e.low for e in estimates]

@@ -104,7 +104,8 @@ def test_files(tmp_path):
 def test_figures_of_all_shapes(tmp_path):
     summary = kuhn_summary()
     curve = [(0.0, -0.1), (10.0, 0.1)]
-    adaptation_figure(tmp_path / "a.png", summary, curve, [dataclasses.replace(summary.overall, opponent="no memory")])
+    floors = (dataclasses.replace(summary.overall, opponent="random"),)
+    adaptation_figure(tmp_path / "a.png", dataclasses.replace(summary, floors=floors), curve)
     adaptation_figure(tmp_path / "b.png", dataclasses.replace(summary, rows=summary.rows[:1]))
     many = dataclasses.replace(summary, rows=summary.rows * 4)
     adaptation_figure(tmp_path / "c.png", many, curve)

@@ -67,7 +67,7 @@ def test_a_chosen_opponent_typed_answers_and_another_round() -> None:
     while "again" not in visitor.page:
         visitor.answer("1")
     assert "The opponent was kuhn/rock ." in visitor.text
-    assert "Too few hands for a percentage: 3. It is printed from 20 on." in visitor.text
+    assert "Too few hands for a level of play: 3. It is printed from 20 on." in visitor.text
     visitor.post("/sittings")
     assert "Episode 1 of 1" in visitor.text
 
@@ -244,7 +244,7 @@ def test_replayed_deals_have_no_exact_values() -> None:
     assert seen.advance("end")
     assert "fresh deals" in seen.scene.missing
     assert seen.scene.table is not None
-    assert seen.scene.table.share == "n/a"
+    assert seen.scene.table.level == "n/a"
 
 
 def test_no_text_is_markup() -> None:

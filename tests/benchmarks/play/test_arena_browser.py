@@ -77,7 +77,13 @@ def test_a_meta_episode_by_mouse(person: Person) -> None:
     to_the_end(person, "a note")
     assert person.one("#opponent").text.startswith("kuhn/")
     assert person.one("#remarks").text.endswith("It is printed from 20 on.")
-    assert [head.text for head in person.all("tbody th")] == ["you", "luck-adjusted", "blind", "Bayes-optimal", "known"]
+    assert [head.text for head in person.all("tbody th")] == [
+        "you",
+        "luck-adjusted",
+        "no memory",
+        "best learner",
+        "knows the opponent",
+    ]
     asked = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
     addresses = {event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"}
     assert addresses

@@ -10,10 +10,8 @@ import pytest
 
 from benchmarks.evaluation.run.agents import make_agent
 from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.estimates import way
 from benchmarks.evaluation.suites.panels import weights_of
-from benchmarks.evaluation.tables.summary_table import way_text
-from benchmarks.exact.regret import regret
+from benchmarks.exact.regret import Horizon, regret
 from benchmarks.play.end_table import ExactSetting, end_table
 from benchmarks.play.sitting import HANDS, Sitting
 from benchmarks.play.view import PersonView
@@ -94,10 +92,15 @@ def test_the_numbers_are_those_of_agents() -> None:
         f"{one.adjusted.mean:.3f}" for one in report.episodes
     ]
     assert all("±" in cell for cell in cells["you"] + cells["luck-adjusted"])
-    seats = [tuple(episode.seats for episode in one.trajectory.episodes) for one in sittings]
-    exact = [ExactSetting(KuhnPoker(), weights).references(one) for one in seats]
-    blind, optimal = (float(np.mean([getattr(one, name)[-1] for one in exact])) for name in ("blind", "optimal"))
-    assert table.share == way_text(way(report.episodes[-1].adjusted, blind, optimal))
+    # The level is 1 less the regrets by the rest of the meta-episode, over the distance of the lines.
+    whole = [
+        regret(agent, [task], weights, {"opponent": POOL}, scored=False, horizon=Horizon("sum")).episodes
+        for task in tasks
+    ]
+    lost = np.mean([sum(one.regret.mean for one in episodes) for episodes in whole])
+    lines = {name: [float(cell) for cell in cells[name]] for name in ("no memory", "best learner")}
+    length = sum(lines["best learner"]) - sum(lines["no memory"])
+    assert float(table.level.partition(" ")[0]) == pytest.approx(1 - lost / length, rel=0.02)  # lines of 3 digits
 
 
 def test_a_few_hands_get_sentences_and_no_percentage() -> None:
@@ -115,28 +118,30 @@ def test_a_few_hands_get_sentences_and_no_percentage() -> None:
     # A call of the bet with the king wins 2 chips, and a fold loses 1. Both opponents bet, the rock with a king alone.
     assert remark.startswith("Episode 1 of 1: You played fold (Your card: K. ")
     assert remark.endswith("That cost 3.00 chips here; the opponent was probably kuhn/maniac, 100%.")
-    assert few == "Too few hands for a percentage: 1. It is printed from 20 on."
-    assert table.share == ""
-    assert "%" not in table.share_name
+    assert few == "Too few hands for a level of play: 1. It is printed from 20 on."
+    assert table.level == ""
     lines = as_text(table.blocks())
     assert remark in lines
-    assert "Share of the way" not in lines
+    assert "Level" not in lines
 
 
-def test_a_percentage_is_printed_from_twenty_hands_on() -> None:
+def test_a_level_is_printed_from_twenty_hands_on() -> None:
     setting = ExactSetting(KuhnPoker(), weights_of(POOL))
     sittings = [played(seed, opponent=POOL, num_episodes=2) for seed in range(10)]
-    assert end_table(setting, sittings[:9]).share == ""
-    assert "%" in end_table(setting, sittings).share
+    assert end_table(setting, sittings[:9]).level == ""
+    assert re.fullmatch(r"-?\d*\.\d\d ± \d*\.\d\d", end_table(setting, sittings).level)
 
 
 def test_the_exact_values_average_to_the_headroom() -> None:
     setting = ExactSetting(KuhnPoker(), weights_of("pool:kuhn/paper"))
     both = [setting.references(seats) for seats in (((0,), (1,), (0,)), ((1,), (0,), (1,)))]
     exact = headroom(KuhnPoker(), "pool:kuhn/paper")
-    assert np.mean([one.optimal for one in both], axis=0) == pytest.approx(exact.per_episode["sum"], abs=1e-12)
-    assert np.mean([one.blind for one in both], axis=0) == pytest.approx(exact.blind_per_episode, abs=1e-12)
-    assert np.mean([one.known for one in both], axis=0) == pytest.approx(exact.known_per_episode, abs=1e-12)
+    for found, expected in (
+        ("best_learner", exact.per_episode["sum"]),
+        ("no_memory", exact.no_memory_per_episode),
+        ("knows_opponent", exact.known_per_episode),
+    ):
+        assert np.mean([getattr(one, found) for one in both], axis=0) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_posterior_of_a_running_meta_episode_follows_bayes_rule() -> None:
@@ -158,7 +163,7 @@ def test_without_exact_values_the_table_has_none() -> None:
     setting = ExactSetting(TicTacToe(), weights_of("pool:tictactoe/balanced"))
     table = end_table(setting, [sitting])
     assert [row[1:] for row in table.rows[1:]] == [["n/a", "n/a"]] * 3
-    assert table.share == "n/a"
+    assert table.level == "n/a"
     assert "'mcts:100' has no distribution(turn)" in str(table.blocks()[-2])
 
 

@@ -71,7 +71,7 @@ def test_the_readme_has_the_layout_of_the_command(demo):
     [block] = [part for part in text.split("```") if "chips per hand" in part]
 
     def names(lines):
-        rows = [line.strip() for line in lines if line.strip() and ": " not in line and not line.startswith("--")]
+        rows = [line.strip() for line in lines if line.strip() and ":" not in line and not line.startswith("--")]
         return [re.split(r" +(?=[-+.\d]+[ \d])|  +", row)[0] for row in rows]
 
     shown = block.strip("\n").splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.run.agents import SavedModelAgent
-from benchmarks.evaluation.run.environments import game_of, seats_of
+from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.run.measuring import measure_judged
 from benchmarks.evaluation.run.options import EvalOptions
@@ -92,7 +92,7 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
         seed=PANEL_SEED + seed,
         rows_per_cell=max(rows // JUDGED, 2),
         opponents=pool,
-        seats=tuple(seats_of(env_id, kwargs)),
+        seats=(0, 1),
         size=0,
     )
     options = EvalOptions(agents=(str(folder),), controls=True, baselines=False)

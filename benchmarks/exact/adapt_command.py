@@ -330,7 +330,7 @@ def controls_of(main: SuiteRow, names: Sequence[str], cells: Sequence[str]) -> t
 
 def has_control(cell: AdaptCell, name: str) -> bool:
     """Return True if a cell can be played under a control."""
-    # A negative control has no scale. Some games have no neutral words.
+    # Negative controls are without a scale, and some games without neutral words.
     if cell.control:
         return False
     return name != "neutral" or bool(make_game(cell.game, **cell.options).spec.neutral)

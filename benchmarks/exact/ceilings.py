@@ -125,7 +125,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
     started = time.perf_counter()
     seats = range(game.spec.players)
     titles = _SEATS if game.spec.players == 2 else tuple(f"seat {seat}" for seat in seats)
-    # In a general-sum game a positive return is no win.
+    # In a general-sum game a positive return need not be a win.
     wins = () if game.spec.general_sum else [f"wins {title}" for title in titles]
     columns = ["opponent", *titles, "mean", *wins, "NashConv"]
     names = list_opponents(game.spec.name)
@@ -143,7 +143,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
 
 
 def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[Value], str]:
-    """Return the row of one opponent, or the reason why it has no exact values."""
+    """Return the row of one opponent, or the reason why its exact values are unknown."""
     game = game_with(name, options)
     seats = range(game.spec.players)
     try:

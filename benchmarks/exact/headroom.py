@@ -194,7 +194,7 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
         named: Name of a registered pool, or None.
 
     Raises:
-        ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
+        ValueError: If the tree with opponents cannot be enumerated, or if an opponent does not play the game.
     """
     if not is_solvable(game) or game.spec.players == 1:
         raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact headroom.")

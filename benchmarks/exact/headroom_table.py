@@ -55,7 +55,7 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """Return `title` with the pool, or with the panel if the game has no pool."""
+        """Return `title` with the pool, or with the panel for a game without a pool."""
         return ": ".join(filter(None, [self.title, self.pool or self.panel]))
 
 

@@ -146,8 +146,8 @@ def regret(
         on_step: Callback with the numbers of finished and of all meta-episodes.
 
     Raises:
-        NotExact: If an opponent has no exact probabilities.
-        NotEnumerable: If the game has no enumerable tree.
+        NotExact: If the probabilities of an opponent are unknown.
+        NotEnumerable: If the tree of the game cannot be enumerated.
         TooManyStates: If the horizon has too many belief states.
         ValueError: If deals are replayed or a success ends a meta-episode. This is checked before anything is played.
     """
@@ -193,7 +193,7 @@ def regret_of_run(
     Raises:
         ValueError: As in `regret`; also if the run has no opponents, met an opponent outside the pool, or has another
             outcome in this version.
-        NotExact: If an opponent has no exact probabilities.
+        NotExact: If the probabilities of an opponent are unknown.
         TooManyStates: If the horizon has too many belief states.
     """
     with reading(records.folder):

@@ -122,7 +122,7 @@ class RegretParts:
 
 
 def parts_of(rows: Sequence[DecomposedMetaEpisode], weights: Sequence[float]) -> RegretParts | None:
-    """Return the mean parts, or None if some meta-episode lacks an episode.
+    """Return the mean parts, or None if an episode of a meta-episode is missing.
 
     Args:
         rows: Decomposed meta-episodes.

@@ -157,7 +157,7 @@ class Meeting:
 
         Raises:
             NotExact: If an opponent has no `distribution`.
-            NotEnumerable: If the game has no enumerable tree.
+            NotEnumerable: If the tree of the game cannot be enumerated.
             TooManyStates: If there are more than `limit` states.
         """
         started = time.process_time()

@@ -48,7 +48,7 @@ def best_response(
 
     Raises:
         NotExact: If the opponent has no `distribution`, or remembers earlier hands.
-        NotEnumerable: If the game has no enumerable tree.
+        NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If the seat or the objective is invalid.
     """
     return respond(game, [in_episode(exact_policy(opponent, game), episode)], [1.0], seat, objective)
@@ -71,7 +71,7 @@ def best_nonadaptive(
 
     Raises:
         NotExact: If an opponent has no `distribution`, or remembers earlier hands.
-        NotEnumerable: If the game has no enumerable tree.
+        NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If the seat or the objective is invalid.
     """
     mixture = as_pool(pool)
@@ -92,7 +92,7 @@ def respond(
         objective: Payoff that is maximised, `returns` or `success`.
 
     Raises:
-        NotEnumerable: If the game has no enumerable tree.
+        NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If the seat or the objective is invalid, or a game with hidden information shares positions.
     """
     check_seat(game, seat)

@@ -249,7 +249,7 @@ def headroom(
 
     Raises:
         NotExact: If a policy remembers earlier hands, or has no `distribution` while `samples` is 0.
-        NotEnumerable: If the game has no enumerable tree.
+        NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If a setting is invalid.
     """
     # Imported here, because `opponents.exact` loads this module, and only this function samples moves.

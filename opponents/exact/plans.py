@@ -155,7 +155,7 @@ class LivedHands:
             objective: Payoff of the hands, `returns` or `success`.
 
         Raises:
-            NotEnumerable: If the game has no enumerable tree.
+            NotEnumerable: If the tree of the game cannot be enumerated.
         """
         self._roots, self._payoff, self._opponents = roots_of(game), payoff_of(objective), opponents
         self._made: dict[tuple[int, int], tuple[LivedHand, HandPlan]] = {}

@@ -245,7 +245,7 @@ class DecisionValues:
 
         Raises:
             NotExact: If an opponent has no `distribution`.
-            NotEnumerable: If the game has no enumerable tree.
+            NotEnumerable: If the tree of the game cannot be enumerated.
         """
         self._rest = rest
         self._lived = lived_hands(game, pool) if rest is None else rest.lived

@@ -52,7 +52,7 @@ class SingleHands:
 
         Raises:
             NotExact: If a policy remembers earlier hands, or has no `distribution` while `samples` is 0.
-            NotEnumerable: If the game has no enumerable tree.
+            NotEnumerable: If the tree of the game cannot be enumerated.
         """
         self._game, self._seats, self._objective = game, seats, objective
         self._sampled: dict[int, Sampled] = {}

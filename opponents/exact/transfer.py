@@ -21,7 +21,7 @@ def transfer(game: Game, pool: PoolSpec) -> list[list[float]]:
 
     Raises:
         NotEnumerable: If the tasks are not from a table.
-        NotExact: If an opponent has no exact probabilities.
+        NotExact: If the probabilities of an opponent are unknown.
     """
     if not isinstance(game, TableSeries):
         raise NotEnumerable(f"{game.spec.name} is no series of tasks from a table, so transfer has no exact value.")

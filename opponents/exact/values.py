@@ -23,7 +23,7 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
 
     Raises:
         NotExact: If a policy has no `distribution`, or remembers earlier hands.
-        NotEnumerable: If the game has no enumerable tree.
+        NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If the number of policies or the objective is wrong.
     """
     table = _seated(game, policies)

@@ -49,7 +49,7 @@ def judge(
 def played_hands(trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> list[PlayedHand]:
     """Return the hands of a meta-episode, reconstructed from its steps and the results in its prompts.
 
-    The meta-episode may be running: then its last hand is still without a value, and `seen` may include the open prompt.
+    The meta-episode may be running: then its last hand is without a value yet, and `seen` may include the open prompt.
     """
     results = [result for one in seen for result in one.results]
     starts: list[tuple[int, int]] = []

@@ -260,7 +260,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
         (float(i + 1), float(np.mean([p[-1] for p in curve[max(0, i - CURVE_WINDOW + 1) : i + 1]])))
         for i in range(len(curve))
     ]
-    adaptation_figure(out / "adaptation.png", result.training, smoothed, result.judged)
+    adaptation_figure(out / "adaptation.png", result.training, smoothed, result.judged.curves())
     # After the figure, so that a run which is interrupted before can still resume from its checkpoints.
     shutil.rmtree(out / "training")
     log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)

@@ -216,8 +216,7 @@ class ScaledRun:
             for index, value in self.played.items()
             if index in other.played
         }
-        widest = scale.widest_difference
-        return self._score({i: min(max(each, -widest), widest) for i, each in values.items()}, -widest, widest, {})
+        return self._score(values, -scale.widest_difference, scale.widest_difference, {})
 
     @property
     def unusable(self) -> int:
@@ -271,12 +270,13 @@ class ScaledRun:
 
 
 def level_of(scale: Scale, value: PlayedValue) -> float:
-    """Return the level of a meta-episode, at least that of the least return in every hand.
+    """Return the level of a meta-episode. Its price of unusable answers ends at the least return in every hand.
 
     An answer without a legal action costs `INVALID_PRICE` in every game. By the rules alone it costs nothing in one
     game and an episode in another.
     """
-    return max(scale.level(value.total) - INVALID_PRICE * sum(value.unusable), scale.least_level)
+    level = scale.level(value.total)
+    return max(level - INVALID_PRICE * sum(value.unusable), min(level, scale.least_level))
 
 
 def later_level(scale: Scale, value: PlayedValue) -> float:

@@ -195,7 +195,9 @@ def bar_of(level: ScaleScore | None) -> Bar | None:
         )
     ]
     middle, low, high = (round(place, 1) for place in places)
-    return Bar(min(middle, ZERO), round(abs(middle - ZERO), 1), low, high, middle >= ZERO)
+    return Bar(
+        start=min(middle, ZERO), length=round(abs(middle - ZERO), 1), low=low, high=high, positive=middle >= ZERO
+    )
 
 
 def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestation]) -> list[dict[str, Any]]:

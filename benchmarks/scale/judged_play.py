@@ -13,6 +13,7 @@ from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.tables.summary_table import JudgedCurves
 from benchmarks.exact.adaptation import ScaledRun, played_values
 from benchmarks.records.record_store import Records
 from benchmarks.scale.scale import Scale, ScaleScore, verdict
@@ -91,6 +92,13 @@ class JudgedAgent:
         return [
             self._row(text, self.runs[name], None, None) for name, text in CONTROL_ROWS.items() if name in self.runs
         ]
+
+    def curves(self) -> JudgedCurves:
+        """Return the exact lines and the controls for a figure."""
+        controls = {
+            row.agent: [value.mean for value in row.episodes if value is not None] for row in self.control_rows()
+        }
+        return JudgedCurves(self.scale.lines(), controls)
 
     def _row(self, name: str, run: ScaledRun, own: ScaleScore | None, other: ScaleScore | None) -> AgentRow:
         values = [run.episode_value(k) for k in range(len(self.scale.no_memory))]

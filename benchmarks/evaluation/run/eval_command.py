@@ -79,7 +79,7 @@ def command(
             from benchmarks.report.document import REPORT, can_write_reports, write_report
             from benchmarks.report.runs import read_runs
 
-            written = summary_table.save(own.out, measured.summary, judged=judged)
+            written = summary_table.save(own.out, measured.summary, judged=None if judged is None else judged.curves())
             if can_write_reports():
                 written.append(own.out / REPORT)
                 head = "" if judged is None else f"{judged.sentence()}."

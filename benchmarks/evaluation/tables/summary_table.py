@@ -6,9 +6,9 @@ import csv
 import importlib.util
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from benchmarks.evaluation.scoring.estimates import Estimate
@@ -17,9 +17,6 @@ from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
 from mage_envs.files.bounded import read_inside
 from mage_envs.text.visible import one_line, visible
-
-if TYPE_CHECKING:
-    from benchmarks.scale.judged_play import JudgedAgent
 
 SUMMARY = "summary.json"
 NOT_KNOWN = "n/a"
@@ -184,14 +181,14 @@ def _percent(estimate: Estimate) -> str:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def save(folder: Path, summary: Summary, figure: bool = True, judged: JudgedAgent | None = None) -> list[Path]:
+def save(folder: Path, summary: Summary, figure: bool = True, judged: JudgedCurves | None = None) -> list[Path]:
     """Write summary.json, scores.csv and adaptation.png, and return their paths.
 
     Args:
         folder: Folder to write to.
         summary: Scores to write.
         figure: False to omit the figure. It is also omitted if matplotlib is not installed.
-        judged: Level and adaptation of the agent, for the figure.
+        judged: Curves of the judged agent, for the figure.
     """
     written = [folder / SUMMARY, folder / "scores.csv"]
     write_json(written[0], summary.to_json())
@@ -256,11 +253,20 @@ def csv_text(summary: Summary, delimiter: str = ",") -> str:
 # -- the figure ------------------------------------------------------------------------------------------------
 
 
+class JudgedCurves(NamedTuple):
+    """Curves of a judged agent, per hand of each episode."""
+
+    lines: Mapping[str, Sequence[float]]
+    """Exact lines by their names in `_LINES`."""
+    controls: Mapping[str, Sequence[float]]
+    """Luck-adjusted values of the controls; without episodes in which a meta-episode failed."""
+
+
 def adaptation_figure(
     path: Path | str,
     summary: Summary,
     learning_curve: Sequence[tuple[float, float]] | None = None,
-    judged: JudgedAgent | None = None,
+    judged: JudgedCurves | None = None,
 ) -> None:
     """Write a PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
 
@@ -268,7 +274,7 @@ def adaptation_figure(
         path: File to write.
         summary: Scores to draw. Its baselines stand in the last panel.
         learning_curve: (training step, score) pairs, which are drawn in an additional panel.
-        judged: Level and adaptation of the same agent, whose lines and controls stand in the last panel.
+        judged: Curves of the same agent as it was judged, in the last panel.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -303,7 +309,7 @@ def _measures(row: ScoreRow, summary: Summary) -> list[Measure]:
     return [episode.measure(summary.objective) for episode in row.episodes]
 
 
-def _limits(rows: Sequence[ScoreRow], summary: Summary, judged: JudgedAgent | None) -> tuple[float, float]:
+def _limits(rows: Sequence[ScoreRow], summary: Summary, judged: JudgedCurves | None) -> tuple[float, float]:
     """Return a common scale for all opponents."""
     if summary.objective == "success":
         return -0.04, 1.04
@@ -313,8 +319,8 @@ def _limits(rows: Sequence[ScoreRow], summary: Summary, judged: JudgedAgent | No
             e = m.estimate
             seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.uninformed) if v is not None]
     if judged is not None:
-        seen += [value for line in judged.scale.lines().values() for value in line]
-        seen += [value.mean for row in judged.control_rows() for value in row.episodes if value is not None]
+        seen += [value for line in judged.lines.values() for value in line]
+        seen += [value for values in judged.controls.values() for value in values]
     # If all values are equal, the axis would have no height.
     margin = 0.06 * (max(seen) - min(seen) or 1.0)
     return min(seen) - margin, max(seen) + margin
@@ -328,15 +334,15 @@ def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str)
     _quiet(axis)
 
 
-def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, judged: JudgedAgent | None, last: bool) -> None:
+def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, judged: JudgedCurves | None, last: bool) -> None:
     measures = _measures(row, summary)
     episodes = list(range(1, len(measures) + 1))
     if judged is None:
         lines = {"knows the opponent": [m.ceiling for m in measures], "blind": [m.uninformed for m in measures]}
         drawn = {floor.opponent: [m.estimate.mean for m in _measures(floor, summary)] for floor in summary.floors}
     else:
-        lines = {name: list(values) for name, values in judged.scale.lines().items()}
-        drawn = {one.agent: [value.mean for value in one.episodes if value] for one in judged.control_rows()}
+        lines = {name: list(values) for name, values in judged.lines.items()}
+        drawn = {name: list(values) for name, values in judged.controls.items()}
     for name, values in lines.items():
         known = [(k, value) for k, value in zip(episodes, values, strict=True) if value is not None]
         if known:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from mage_envs.files.bounded import read_named
 from mage_envs.loading.arguments import Spec, bind, call, nearest_name, parse
 from mage_envs.loading.imports import check_path, import_path, load_class, load_entry
 from mage_envs.loading.plugins import load_announced
@@ -105,7 +106,7 @@ def memory_settings(spec: str) -> dict[str, Any]:
     # The path of a bank says nothing about its content: files move and change.
     if found.get("bank"):
         check_path(found["bank"], "memory bank")
-        found["bank"] = sha256(Path(str(found["bank"])).read_bytes()).hexdigest()
+        found["bank"] = sha256(read_named(Path(str(found["bank"])))).hexdigest()
     return found
 
 

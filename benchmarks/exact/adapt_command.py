@@ -22,7 +22,7 @@ from benchmarks.evaluation.run.options import PlayOptions
 from benchmarks.evaluation.run.preflight import Price
 from benchmarks.evaluation.run.sampling import FORM, read_sampling
 from benchmarks.evaluation.scoring.call_stats import without_texts
-from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES, AdaptCell
+from benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
 from benchmarks.evaluation.suites.paper import named_suite
 from benchmarks.evaluation.suites.rows import POOL, SuiteRow
 from benchmarks.evaluation.suites.suite_command import (
@@ -87,7 +87,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="AGENT",
-            help=f"Agents as in mage eval, or policy:NAME for a reference of each cell: {', '.join(REFERENCES)}",
+            help=f"Agents as in mage eval, or policy:NAME for a reference of each cell: {', '.join(NAMED)}",
         ),
     ],
     options: PlayOptions,
@@ -263,8 +263,8 @@ def is_model(agent: Agent) -> bool:
 
 
 def is_reference(name: str) -> bool:
-    """Return True for `policy:NAME` with a name of `REFERENCES`."""
-    return name.removeprefix("policy:") in REFERENCES and name.startswith("policy:")
+    """Return True for `policy:NAME` with a name of `NAMED`."""
+    return name.removeprefix("policy:") in NAMED and name.startswith("policy:")
 
 
 def default_pool(agent: Agent | None, suite: str) -> str:
@@ -287,7 +287,7 @@ def rows_of(
 
     Args:
         name: Specification of the agent.
-        agent: The agent, or None for one of `REFERENCES`.
+        agent: The agent, or None for one of `NAMED`.
         memory: Memory, or None for the agent's own, else `MEMORY`.
         sampling: Sampling of a model.
         pool: Condition, or `both`.

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.evaluation.run.agents import NO_MODEL
 from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, REFERENCES, AdaptCell
+from benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, NAMED, AdaptCell
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.paper import named_suite
 from benchmarks.evaluation.suites.pool_texts import has_description
@@ -127,7 +127,7 @@ def plays(agent: str, name: str, condition: str) -> bool:
     cell, reference = CELLS[name], agent.removeprefix("policy:")
     if condition == POOL and not has_description(cell.pool):
         return False
-    return reference not in REFERENCES or agent == reference or cell.agent(reference) is not None
+    return reference not in NAMED or agent == reference or cell.agent(reference) is not None
 
 
 def name_of_agent(folder: Path, agents: Mapping[str, Mapping[str, Any]]) -> str:
@@ -140,7 +140,7 @@ def name_of_agent(folder: Path, agents: Mapping[str, Mapping[str, Any]]) -> str:
     identities = [{key: value for key, value in about.items() if key != "request"} for about in agents.values()]
     if all(identity == identities[0] for identity in identities):
         return str(identities[0]["name"])
-    for reference in REFERENCES:
+    for reference in NAMED:
         if all(about["name"] == CELLS[name].agent(reference) for name, about in agents.items()):
             return f"policy:{reference}"
     names = sorted({str(identity["name"]) for identity in identities})

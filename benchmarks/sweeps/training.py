@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -16,8 +17,8 @@ from benchmarks.evaluation.suites.panels import named_panel
 from benchmarks.records.record_store import RUN
 from benchmarks.sweeps.plan import SweepRun
 from mage_commands import INTERRUPTED
-from mage_envs.files.atomic import write_atomically
-from mage_envs.files.bounded import read_json_inside
+from mage_envs.files.atomic import open_to_append, write_atomically
+from mage_envs.files.bounded import UnsafeFile, read_json_inside
 from mage_envs.loading.imports import names_from
 from wrappers.protocol import as_protocol
 
@@ -42,6 +43,8 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         from trainer.runs.run_folder import checkpoints
 
         folder = folder_of(out, run)
+        if not folder.resolve().is_relative_to(out.resolve()):
+            raise UnsafeFile(f"{folder} is a link to {str(folder.resolve())!r}; make {out} the link instead.")
         folder.mkdir(parents=True, exist_ok=True)
         words = [*run.arguments, "--seed", str(run.seed), "--output_dir", str(folder)]
         words += ["--resume"] if checkpoints(folder) else []
@@ -51,7 +54,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         try:
             # A sweep file may come from a stranger, so it may not import a module that the user did not name.
             names = names_from(run.file, paths=True) if run.file else nullcontext()
-            log = (folder / SHOWN).open("a", encoding="utf-8")
+            log = os.fdopen(open_to_append(folder / SHOWN), "a", encoding="utf-8")
             with names, log as shown, redirect_stdout(shown), redirect_stderr(shown):
                 status = main(words)
         finally:

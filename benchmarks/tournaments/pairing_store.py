@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.tournaments.pairing import Pairing
 from benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.files.atomic import write_atomically, write_json
+from mage_envs.files.bounded import read_json_inside
 
 
 class OtherTournament(ValueError):
@@ -36,7 +37,7 @@ class Store:
 
     def _compare(self, path: Path, settings: Settings) -> None:
         try:
-            found = json.loads(path.read_text())
+            found = read_json_inside(self.folder, path.name)
             policies = set(found.pop("policies"))
             # A policy may be registered by another module than before.
             del found["imports"]
@@ -62,7 +63,7 @@ class Store:
     def read(self, names: tuple[str, str]) -> Pairing | None:
         """Return the pairing if it was finished here, else None."""
         try:
-            data = json.loads(self._path(names).read_text())
+            data = read_json_inside(self.folder, str(self._path(names).relative_to(self.folder)))
             return Pairing.from_json(data) if data["rules"] == self._rules else None
         except FileNotFoundError:
             return None

@@ -17,6 +17,8 @@ from typing import Any
 _DRAFT = ".partial"
 _BYTES = 6
 """Bytes of the random part of a draft's name."""
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags that open no link, and wait for no reader or writer of a pipe. Windows has neither."""
 _STALE = 3600.0
 """Age in seconds of a draft that is certainly abandoned, since its last change."""
 
@@ -25,6 +27,11 @@ def output_path(text: str) -> Path:
     """Return a path as an absolute path: the `type` of every option that names an output."""
     # Environments and opponents of the user run later, and may change the current folder.
     return Path(text).absolute()
+
+
+def open_to_append(path: Path) -> int:
+    """Return the descriptor of a file that is appended to. Raises OSError if it is a link or a pipe."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW, 0o644)
 
 
 def draft_beside(path: Path) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mage_envs.files.atomic import draft_beside, sync
+from mage_envs.files.atomic import NO_FOLLOW, draft_beside, sync
 
 MAX_FILE_BYTES = 64 * 2**20
 """Limit in bytes of a JSON file, and of one line."""
@@ -50,8 +50,8 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
     real = path.resolve(strict=True)
     if not real.is_relative_to(folder.resolve()):
         raise UnsafeFile(f"{path} is a link to {str(real)!r}, outside the folder.")
-    # Without O_NONBLOCK, opening a named pipe waits for a writer that never comes.
-    handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    # Without NO_FOLLOW, opening a named pipe waits for a writer that never comes.
+    handle = os.open(real, os.O_RDONLY | NO_FOLLOW | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise UnsafeFile(f"{path} is not a regular file.")
@@ -70,11 +70,34 @@ def read_inside(folder: Path, name: str, most: int = MAX_FILE_BYTES) -> bytes:
         FileNotFoundError: If the file does not exist.
         UnsafeFile: If `open_inside` refuses the file, or if it is larger than `most`.
     """
-    # One byte more than allowed: the size that the file system reports could change while the file is read.
     with open_inside(folder, name) as file:
-        content = file.read(most + 1)
+        return _content(file, folder / name, most)
+
+
+def open_named(path: Path) -> BinaryIO:
+    """Open a regular file that the user named, where a link may lead anywhere.
+
+    Raises:
+        OSError: If the file does not exist, is a folder or cannot be opened.
+        UnsafeFile: If it is a pipe or a device.
+    """
+    real = path.resolve(strict=True)
+    if real.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return open_inside(real.parent, real.name)
+
+
+def read_named(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+    """Return the content of a regular file that the user named. Raises like `open_named`, or UnsafeFile by size."""
+    with open_named(path) as file:
+        return _content(file, path, most)
+
+
+def _content(file: BinaryIO, path: Path, most: int) -> bytes:
+    # One byte more than allowed: the size that the file system reports could change while the file is read.
+    content = file.read(most + 1)
     if len(content) > most:
-        raise UnsafeFile(f"{folder / name} has more than {most >> 20} MB.")
+        raise UnsafeFile(f"{path} has more than {most >> 20} MB.")
     return content
 
 
@@ -107,12 +130,7 @@ def read_yaml(path: Path) -> Any:
     import yaml
 
     try:
-        # The user named this path, so a link may lead anywhere.
-        real = path.resolve(strict=True)
-        if real.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        content = read_inside(real.parent, real.name, MAX_YAML_BYTES)
-        value = yaml.safe_load(content.decode())
+        value = yaml.safe_load(read_named(path, MAX_YAML_BYTES).decode())
         if _count_values(value, {}) > MAX_YAML_VALUES:
             raise ValueError(f"it has more than {MAX_YAML_VALUES} values")
     except (yaml.YAMLError, ValueError, RecursionError) as error:

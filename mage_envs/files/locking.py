@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mage_envs.files.atomic import NO_FOLLOW
+
 
 def _module(name: str) -> Any:
     """Return a module, or None if this system lacks it."""
@@ -35,8 +37,6 @@ LOCK = ".lock"
 
 MAX_PROCESS_ID_BYTES = 20
 PROCESS_ID = re.compile(rb"[0-9]{1,19}\n?")
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Flags of opening that Windows does not have."""
 
 
 class FolderInUse(OSError):
@@ -129,7 +129,7 @@ class FolderLock:
     def _open(self) -> int:
         """Open or create the file. Raise OSError if it is another file, which the process id would overwrite."""
         try:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | os.O_CLOEXEC, 0o644)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | NO_FOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
             if self._path.is_symlink():
                 raise self._refuse("is a link") from error

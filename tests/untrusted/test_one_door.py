@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.__main__ import main
 from mage_commands import COMMANDS
+from mage_envs.games.webshop import import_official
+from tests.games.webshop.raw import write_official
 from tests.trainer.backends.test_weights import in_shards
 from tests.trainer.tiny_runs import save_model
 from trainer.backends.play_settings import PlaySettings
@@ -37,7 +41,7 @@ WORDS: dict[str, list[list[str]]] = {
         ["{run}", "--to", "markdown"],
         ["{run}", "--to", "hub-folder", "--out", "{out}/hub"],
     ],
-    "leaderboard": [["{run}"]],
+    "leaderboard": [["{run}"], ["{suite}", "--page", "{out}/page.html"]],
     "regret": [["{run}"]],
     "eval": [
         ["scripted:random", *KUHN, "--out", "{run}", "--resume"],
@@ -57,58 +61,137 @@ WORDS: dict[str, list[list[str]]] = {
         ["scripted:first", *KUHN[:3], "--rows", "1", "--opponents", "checkpoint:{model}"],
     ],
     "exploit": [["model:{model}", "--samples", "0"]],
-    "tournament": [["KuhnPoker", "--policies", "checkpoint:{model},kuhn/nash", "--games", "2", "--no-exact"]],
-    "train": [["--model", "{model}", *TINY, "--output_dir", "{out}/trained"]],
+    "tournament": [
+        ["KuhnPoker", "--policies", "checkpoint:{model},kuhn/nash", "--games", "2", "--no-exact"],
+        ["KuhnPoker", "--policies", "kuhn/nash,kuhn/aggressive", "--games", "2", "--no-exact", "--out", "{cup}"],
+    ],
+    "train": [
+        ["--model", "{model}", *TINY, "--output_dir", "{out}/trained"],
+        ["--config", "{files}/train.yaml", "--dry-run"],
+        ["--config", "{files}/remark.yaml", "--dry-run"],
+    ],
+    "play": [["KuhnPoker", "--opponent", "checkpoint:{model}", "--seed", "1"]],
+    "arena": [["--watch", "model:{model}", "--port", "{port}"]],
+    "doctor": [[], ["hf:{model}"], ["hf:{shards}"]],
+    "suite": [["demo", "--rows", "{files}/rows.yaml", "--quick", "--out", "{played}", "--resume"]],
+    "adapt": [["policy:blind", "--suite", "adapt-mini", "--no-controls", "--out", "{suite}", "--resume"]],
+    "fill": [
+        [
+            "model:{model}",
+            "--panel",
+            "kuhn-heldout-128",
+            "--memory",
+            "memento",
+            "--rows",
+            "1",
+            "--out",
+            "{bank}",
+        ]
+    ],
+    "sweep": [["{files}/sweep.yaml", "--seeds", "1", "--out", "{swept}"]],
+    "paper": [["ablation-4.4.3", "--dry-run", "--quick", "--out", "{out}/paper"]],
+    "webshop": [
+        ["import", "{shop}", "--cache", "{out}/shop", "--size", "small", "--products", "8"],
+        ["verify", "{catalogue}"],
+    ],
+    "chaos": [["--env", "mage/KuhnPoker-Meta-v0", "--opponent", "checkpoint:{model}", "--check", "play", "--quick"]],
 }
-"""Arguments of the commands that read a folder of others."""
-OWN = {
-    *("play", "arena", "list", "doctor", "webshop", "serve", "ceilings", "headroom", "transfer", "models", "chaos"),
-    # These read only what they made below --out, by the modules that the commands above use.
-    *("demo", "sweep", "ablate", "suite", "paper", "adapt", "fill"),
+"""Arguments of the commands that read a folder or a file of others. Each writes where its user says."""
+LONG = {
+    "ablate": [["4.4.3", "--seeds", "1", "--rollouts", "1", "--model", "tiny", "--out", "{out}/ablation"]],
+    "demo": [["--rollouts", "1", "--rows", "3", "--out", "{out}/demo"]],
 }
-"""Commands that name no such folder, or an agent or opponent as the commands above."""
+"""Arguments of the commands that train and play for minutes."""
+FILES: dict[str, object] = {
+    "train.yaml": {"model_name_or_path": "words", "max_rollouts": 1},
+    "remark.yaml": {"system_prompt": "@{files}/remark.txt", "model_name_or_path": "tiny"},
+    "remark.txt": "Play well.",
+    "rows.yaml": [{"name": "first", "agent": "scripted:first", "memory": "none"}],
+    "sweep.yaml": {
+        "presets": ["mage-kuhn"],
+        "common": {
+            "model": "tiny",
+            "max_rollouts": 1,
+            "num_generations": 2,
+            "groups_per_rollout": 1,
+            "max_completion_length": 4,
+            "num_episodes": 1,
+            "gradient_checkpointing": False,
+        },
+    },
+}
+"""Files that the user names, each with its text, or with a value that is written as JSON."""
+OWN = {"list", "serve", "ceilings", "headroom", "transfer", "models"}
+"""Commands that read none: exact values, environments without data, and the weights that a package of pip holds."""
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("door")
-    names = {name: place / "foreign" / name for name in ("run", "other", "model", "shards")}
+    names = ("run", "other", "model", "shards", "suite", "played", "files", "cup", "swept", "shop")
+    foreign = {name: place / "foreign" / name for name in names}
     for name in ("run", "other"):
         opponents = "kuhn/nash" if name == "run" else "kuhn/nash,kuhn/aggressive"
-        assert main(["eval", "scripted:random", *KUHN, "--opponents", opponents, "--out", str(names[name])]) == 0
-    save_model(names["model"])
+        assert main(["eval", "scripted:random", *KUHN, "--opponents", opponents, "--out", str(foreign[name])]) == 0
+    save_model(foreign["model"])
     settings = PlaySettings("mage/KuhnPoker-Meta-v0", {"style": "words", "memory": "history"}, 1, constrained=True)
-    settings.save(names["model"])
-    shutil.copytree(names["model"], names["shards"])
-    weights: dict[str, torch.Tensor] = load_model(names["model"]).state_dict()
-    in_shards(names["shards"], weights)
+    settings.save(foreign["model"])
+    shutil.copytree(foreign["model"], foreign["shards"])
+    weights: dict[str, torch.Tensor] = load_model(foreign["model"]).state_dict()
+    in_shards(foreign["shards"], weights)
+    foreign["files"].mkdir()
+    for name, content in FILES.items():
+        text = json.dumps(content) if not isinstance(content, str) else content
+        (foreign["files"] / name).write_text(text.replace("{files}", str(foreign["files"])))
+    foreign["shop"].mkdir()
+    write_official(foreign["shop"])
+    catalogue = import_official(foreign["shop"], "small", products=8, cache=place / "foreign" / "cache")
+    for command in ("tournament", "suite", "adapt", "sweep"):
+        words = WORDS[command][-1]
+        assert main([command, *(word.format(**foreign) for word in words if word != "--resume")]) == 0
     (place / "out").mkdir()
-    return names | {"out": place / "out", "place": place}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    own = {"out": place / "out", "bank": place / "out" / "bank.json", "place": place}
+    return foreign | own | {"catalogue": catalogue, "port": port}
 
 
 def test_every_command_is_listed() -> None:
-    assert WORDS.keys() | OWN == COMMANDS.keys()
+    assert WORDS.keys() | LONG.keys() | OWN == COMMANDS.keys()
 
 
-def test_every_command_uses_the_door(places: dict[str, Path]) -> None:
+def test_every_command_uses_the_door(places: dict[str, Any]) -> None:
+    run_audited(WORDS, places, 280)
+
+
+@pytest.mark.slow
+def test_long_commands_use_the_door(places: dict[str, Any]) -> None:
+    run_audited(LONG, places, 3000)
+
+
+def run_audited(commands: dict[str, list[list[str]]], places: dict[str, Any], seconds: float) -> None:
+    """Run commands under the audit hook, and assert that each ends well and no other module opens a foreign folder."""
     words = [
         [command, *(word.replace("{", "{{").replace("}", "}}") if word.startswith('{"') else word for word in line)]
-        for command, lines in WORDS.items()
+        for command, lines in commands.items()
         for line in lines
     ]
-    commands = [[word.format(**places) for word in line] for line in words]
+    lines = [[word.format(**places) for word in line] for line in words]
     job, report = places["place"] / "job.json", places["place"] / "report.json"
     foreign = [str(places["place"] / "foreign")]
-    content = {"commands": commands, "allowed": [str(places["place"])], "foreign": foreign, "out": str(report)}
+    visits = {"arena": f"http://127.0.0.1:{places['port']}/watch"}
+    allowed = [str(places["place"])]
+    content = {"commands": lines, "allowed": allowed, "foreign": foreign, "visits": visits, "out": str(report)}
     job.write_text(json.dumps(content))
     environment = os.environ | {"MAGE_ENVS_CACHE": str(places["place"] / "cache"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.untrusted.audited", str(job)],
         cwd=ROOT,
         env=environment,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=seconds,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads(report.read_text())

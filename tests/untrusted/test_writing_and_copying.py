@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from benchmarks.records import record_store, validate
 from benchmarks.records.canonical import canonical
 from benchmarks.records.lines import digest
 from benchmarks.records.record_store import Records
+from mage_envs.games.webshop import import_official, open_shop
+from mage_envs.games.webshop.cache import DamagedCache
+from tests.games.webshop.raw import write_official
+from trainer.runs.resumable_jsonl import ResumableJsonl
 
 EVAL = (
     *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),
@@ -84,7 +89,10 @@ def test_validate_finds_what_no_reader_accepts(
     (run / "summary.json").unlink()
     assert validate.problems(run) != []
     capsys.readouterr()
-    for words in (["report", str(run), "--out", str(tmp_path / "r.html")], ["export", str(run), "--to", "csv"]):
+    for words in (
+        ["report", str(run), "--out", str(tmp_path / "r.html")],
+        ["export", str(run), "--to", "csv", "--out", str(tmp_path / "r.csv")],
+    ):
         assert main(words) in (0, 2)
         assert "Traceback" not in capsys.readouterr().err
 
@@ -116,3 +124,75 @@ def test_a_result_of_another_form_is_one_line(tmp_path: Path, capsys: pytest.Cap
     result.write_text("[]")
     assert main(["sweep", str(plan), "--seeds", "1", "--out", str(tmp_path / "out")]) == 2
     assert f"{result} is not a result of a sweep" in capsys.readouterr().err
+
+
+# -- files that the user names -----------------------------------------------------------------------------------------
+
+NAMED: dict[str, list[str]] = {
+    "config": ["train", "--config", "{pipe}", "--dry-run"],
+    "system prompt": ["train", "--model", "tiny", "--system_prompt", "@{pipe}", "--dry-run"],
+    "sweep": ["sweep", "{pipe}", "--out", "{out}"],
+    "rows": ["suite", "heldout", "--rows", "{pipe}", "--quick", "--out", "{out}"],
+    "levels": ["eval", "scripted:first", "--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{{"generator": "{pipe}"}}'],
+    "goals": ["eval", "scripted:first", "--env", "mage/WebShop-Meta-v0", "--env-kwargs", '{{"goals": "{pipe}"}}'],
+    "bank": [*EVAL[:-1], "--memory", "memento:scope=run,bank={pipe}"],
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", NAMED)
+def test_a_pipe_is_refused_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    words = [word.format(pipe=tmp_path / "pipe.json", out=tmp_path / "out") for word in NAMED[name]]
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert "is not a regular file" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_rows_of_a_billion_values_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.yaml"
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 11))]
+    rows.write_text("\n".join(lines))
+    assert main(["suite", "heldout", "--rows", str(rows), "--quick", "--out", str(tmp_path / "out")]) == 2
+    assert "it has more than 10000 values" in capsys.readouterr().err
+
+
+# -- what is written into a folder of others ---------------------------------------------------------------------------
+
+
+def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.jsonl"
+    outside.write_text("mine\n")
+    (tmp_path / "log.jsonl").symlink_to(outside)
+    with pytest.raises(OSError, match=r"log\.jsonl"):
+        ResumableJsonl(tmp_path / "log.jsonl").append([{"step": 1}])
+    assert outside.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("linked", ["mage-kuhn", "mage-kuhn/seed-0", "mage-kuhn/seed-0/shown.txt"])
+def test_a_sweep_does_not_train_through_a_link(
+    linked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer.cli.train.main", lambda _: 1)
+    outside, link = tmp_path / "outside", tmp_path / "out" / linked
+    link.parent.mkdir(parents=True)
+    if linked.endswith(".txt"):
+        outside.write_text("mine\n")
+    else:
+        outside.mkdir()
+    link.symlink_to(outside)
+    (tmp_path / "plan.yaml").write_text("presets: [mage-kuhn]\n")
+    assert main(["sweep", str(tmp_path / "plan.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]) == 2
+    assert str(link) in capsys.readouterr().err
+    assert list(outside.iterdir()) == [] if outside.is_dir() else outside.read_text() == "mine\n"
+
+
+def test_a_catalogue_that_links_out_of_its_folder_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    folder = import_official(write_official(tmp_path / "shop"), products=3, cache=tmp_path / "cache")
+    moved = tmp_path / "elsewhere.bin"
+    (folder / "products.bin").rename(moved)
+    (folder / "products.bin").symlink_to(moved)
+    with pytest.raises(DamagedCache, match=r"products\.bin is missing, a link out of the folder"):
+        open_shop(folder, "human", 0)

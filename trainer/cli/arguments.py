@@ -64,6 +64,8 @@ class ParsedArguments:
     """Fields that flags and the file set, as lower-case text."""
     config: str | None = None
     """Path of the config file; None without one."""
+    file_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the config file."""
     is_foreign: bool = False
     """True if the environment is of another project, which has none of the options of our games."""
 
@@ -79,10 +81,7 @@ class ParsedArguments:
         """Return True if an option is set that only TRL defines, or if a launcher started the processes."""
         light = {item.name for kind in (RunSettings, ModelConfig, ScriptArguments) for item in fields(kind)}
         # Under a launcher, MAGEConfig compares WORLD_SIZE with the number of processes that accelerate sees.
-        return (
-            bool({name.removeprefix("no_") for name in self.explicit_fields} - light - {"config"})
-            or "WORLD_SIZE" in os.environ
-        )
+        return bool({name.removeprefix("no_") for name in self.explicit_fields} - light) or "WORLD_SIZE" in os.environ
 
     def parsed(self, kind: type[RunSettings]) -> tuple[ScriptArguments, RunSettings, ModelConfig]:
         """Return the options of the command, the settings of the run, and the fields of the model.
@@ -91,7 +90,8 @@ class ParsedArguments:
         """
         kinds: Any = [ScriptArguments, kind, ModelConfig]
         parser = Parser(kinds)
-        parser.set_defaults_with_config(**{**self.chosen, **self.model_defaults})
+        # TRL's own `--config` would read the file a second time, past the checks of ours.
+        parser.set_defaults_with_config(**{**self.chosen, **self.model_defaults, **self.file_fields})
         script, config, model = parser.parse_args_and_config(list(self.words))
         # The file may name further modules. They must register their games before the settings refer to them.
         config.imports = list(dict.fromkeys((*config.imports, *self.modules)))
@@ -142,10 +142,11 @@ def parse_args(arguments: Sequence[str], known: set[str] | None = None) -> Parse
             rest.append(argument)
     chosen = preset(once["--preset"]) if "--preset" in once else {}
     machine = hardware(once["--hardware"]) if "--hardware" in once else None
-    for flag, argument in (("--config", "--config"), ("--model", "--model_name_or_path")):
-        if flag in once:
-            rest += [argument, once[flag]]
-    given = _given(rest, known)
+    if "--model" in once:
+        rest += ["--model_name_or_path", once["--model"]]
+    path = Path(once["--config"]) if "--config" in once else None
+    loaded = {} if path is None else _file(path)
+    given = _given(rest, known, loaded, path)
     # The hardware's default is an adapter; a user who trains the whole model must not get the adapter's settings.
     if machine:
         chosen |= machine.fields if given.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
@@ -156,17 +157,16 @@ def parse_args(arguments: Sequence[str], known: set[str] | None = None) -> Parse
         machine=machine,
         explicit_fields=given,
         config=once.get("--config"),
+        file_fields=loaded,
     )
 
 
-def _given(words: Sequence[str], known: set[str] | None) -> Mapping[str, str]:
+def _given(
+    words: Sequence[str], known: set[str] | None, loaded: Mapping[str, Any], path: Path | None
+) -> Mapping[str, str]:
     """Return the fields that flags and the file set, as lower-case text. Raise UsageError for an unknown name."""
-    names: dict[str, str] = {}
-    where: dict[str, str] = {}
-    if "--config" in words:
-        path = Path(words[words.index("--config") + 1])
-        names = {name: str(value).lower() for name, value in _file(path).items()}
-        where = dict.fromkeys(names, f"field in {path}")
+    names = {name: str(value).lower() for name, value in loaded.items()}
+    where = dict.fromkeys(names, f"field in {path}")
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word.startswith("--"):
             # Lower case, so that `--use_peft False` equals `use_peft: false` of the file.

@@ -201,7 +201,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         from trainer.config.mage_config import MAGEConfig
 
         kinds = (ScriptArguments, MAGEConfig, ModelConfig)
-        typed = parse_args(arguments, {item.name for kind in kinds for item in fields(kind)} | {"config"})
+        typed = parse_args(arguments, {item.name for kind in kinds for item in fields(kind)})
         script, config, model = typed.parsed(MAGEConfig)
     else:
         script, config, model = typed.parsed(RunSettings)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.cli.json_options import EXAMPLE, read_object
+from mage_envs.files.bounded import read_named
 from mage_envs.loading.imports import check_path
 from mage_envs.registry import find_env
 from mage_envs.settings import EpisodeReward, reward_name
@@ -138,8 +139,8 @@ def _from_file(name: str, value: str | None) -> str | None:
     path = Path(value[1:]).expanduser()
     check_path(path, name)
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_named(path).decode().strip()
+    except (OSError, ValueError) as error:
         raise ValueError(f"{name}={value!r} names a file that cannot be read as text ({error}).") from error
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.files.atomic import drafts_of, write_atomically
+from mage_envs.files.atomic import drafts_of, open_to_append, write_atomically
 from mage_envs.files.bounded import lines_inside, parse_json
 from mage_envs.secrets import scrubbed
 
@@ -74,7 +74,7 @@ class ResumableJsonl:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered, so that a failed write leaves nothing but the bytes that `os.write` counted.
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        file = open_to_append(self.path)
         try:
             before = os.lseek(file, 0, os.SEEK_END)
             try:

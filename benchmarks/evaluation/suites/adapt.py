@@ -28,6 +28,8 @@ REFERENCES = ("random", "nash", "no-memory", "myopic", "bayes", "counting")
 Of these, `random`, `nash` and `counting` know the rules alone; the others know the pool, too. `counting` is a learner
 with a Dirichlet prior over the play of its opponent.
 """
+NAMED = (*REFERENCES, "blind")
+"""Names in place of a policy: the references, and `blind`, which forgets even the earlier hands of its episode."""
 
 
 DISPLAY = ("memory", "context", "style")
@@ -83,10 +85,7 @@ class AdaptCell:
         return f"{make_game(self.game, **self.options).spec.rules} {description_of(self.pool)}"
 
     def agent(self, reference: str) -> str | None:
-        """Return the specification of a reference in this cell, or None if the suite ships none.
-
-        Besides `REFERENCES` there is `blind`, which forgets even the earlier hands of its episode.
-        """
+        """Return the specification of one of `NAMED` in this cell, or None if the suite ships none."""
         if reference == "random":
             return "scripted:random"
         if self.players:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.run.sampling import checked, read_sampling
+from mage_envs.files.bounded import read_yaml
 from mage_envs.loading.arguments import nearest_name
 from wrappers.controls import CONTROLS, SOURCED
 
@@ -68,13 +69,9 @@ def read_rows(path: Path, panels: tuple[str, ...]) -> tuple[SuiteRow, ...]:
         ValueError: If the file is not YAML or a row is malformed. The message names the place and the remedy.
     """
     try:
-        import yaml
+        told = read_yaml(path)
     except ModuleNotFoundError as error:
         raise ImportError('--rows requires PyYAML. Install it with: pip install "mage-envs[records]"') from error
-    try:
-        told = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(told, list) or not told:
         raise ValueError(f"{path} must be a list of rows, each with the keys {', '.join(KEYS)}.")
     rows = tuple(_row(f"{path}, row {number}", one, panels) for number, one in enumerate(told, start=1))

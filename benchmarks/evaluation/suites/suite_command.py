@@ -59,6 +59,7 @@ from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically, write_json
+from mage_envs.files.bounded import read_json_inside
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
 from mage_envs.text.visible import one_line
@@ -443,6 +444,6 @@ def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
     """Add the roots of the runs, and the digest of all roots, to the plan."""
-    roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
+    roots = [read_json_inside(out / cell.folder, ROOT)["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
     write_json(out / SUITE, {**plan, "runs": runs, "root": digest_of(roots)})

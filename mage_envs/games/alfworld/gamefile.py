@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mage_envs.files.bounded import parse_json, read_named
 from mage_envs.games.alfworld.errors import GameFileError, described
 
 GameLike = Mapping[str, object] | str | os.PathLike[str]
@@ -30,7 +30,7 @@ def read_game(game: GameLike) -> GameText:
         return _texts(game, "The given mapping")
     path = Path(game)
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = parse_json(read_named(path))
     except OSError as error:
         raise GameFileError(str(path), f"it cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:

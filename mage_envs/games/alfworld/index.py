@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mage_envs.files.atomic import write_atomically
+from mage_envs.files.bounded import parse_json, read_named
 from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 
@@ -107,7 +108,7 @@ def _examined(folder: Path, trial: str) -> tuple[str, str | None]:
 
 
 def _mapping(path: Path) -> Mapping[str, Any]:
-    read = json.loads(path.read_text("utf-8"))
+    read = parse_json(read_named(path))
     if not isinstance(read, dict):
         raise ValueError(f"{path} must contain a JSON object, got {type(read).__name__}")
     return read

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mage_envs.files.bounded import read_named
 from mage_envs.games.sokoban.level import Level
 from mage_envs.games.sokoban.level_text import blocks_of, decode_text, level_of_rows
 from mage_envs.games.sokoban.rooms import TRIES, Room
@@ -89,7 +90,7 @@ def read_levels(path: str | os.PathLike[str]) -> LevelSet:
         )
         if not files:
             raise FileNotFoundError(f"The folder {path} has no level files ({', '.join(SUFFIXES)}).")
-    elif path.is_file():
+    elif path.exists():
         files = [path]
     else:
         raise FileNotFoundError(f"Level file {path} not found. Pass a file or folder of Sokoban levels.")
@@ -130,7 +131,7 @@ def _read(path: Path, files: tuple[tuple[Path, int], ...]) -> LevelSet:
 def _levels_of(path: Path, saved_at: int) -> Sequence[tuple[int, Level | str]]:
     """Return the line of each level of a file with the level, or with the reason why it cannot be played."""
     try:
-        blocks = blocks_of(decode_text(path.read_bytes()))
+        blocks = blocks_of(decode_text(read_named(path)))
     except ValueError as error:
         raise LevelFileError(f"{path}: not a text file ({error}).") from error
     levels: list[tuple[int, Level | str]] = []

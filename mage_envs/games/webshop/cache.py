@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mage_envs.files.atomic import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree
+from mage_envs.files.bounded import open_inside, read_json_inside
 from mage_envs.files.cache import VARIABLE, cache_root
 from mage_envs.files.locking import file_lock
 
@@ -70,15 +72,25 @@ def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> 
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a built folder. Raises DamagedCache if a file is missing or has another size."""
+    """Return the manifest of a built folder.
+
+    Raises:
+        FileNotFoundError: If the folder has none.
+        DamagedCache: If a file is missing, has another size, or is a link out of the folder.
+    """
     try:
-        about: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        about: dict[str, Any] = read_json_inside(folder, MANIFEST)
         sizes = {name: details["bytes"] for name, details in about["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(folder, f"its {MANIFEST} cannot be read ({error})") from error
     for name, size in sizes.items():
-        if not (folder / name).is_file() or (folder / name).stat().st_size != size:
-            raise _damaged(folder, f"{name} is missing or does not have {size} bytes")
+        try:
+            with open_inside(folder, name) as file:
+                fits = file.seek(0, os.SEEK_END) == size
+        except (OSError, ValueError):
+            fits = False
+        if not fits:
+            raise _damaged(folder, f"{name} is missing, a link out of the folder, or does not have {size} bytes")
     return about
 
 

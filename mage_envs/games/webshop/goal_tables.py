@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mage_envs.files.bounded import parse_json, read_named
 from mage_envs.games.webshop.goals import KINDS, Goal, goal_for, parse_id
 from mage_envs.games.webshop.products import UNLIMITED, MadeGoal, Product
 from mage_envs.games.webshop.store import Catalogue
@@ -201,7 +201,7 @@ def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the entries of a file of own goals, which is one JSON array. Raises ValueError if it is not."""
     check_path(path, "goals")
     try:
-        entries = json.loads(Path(path).read_text("utf-8"))
+        entries = parse_json(read_named(Path(path)))
     except (OSError, ValueError) as error:
         raise ValueError(f"goals={str(path)!r} cannot be read as a file of own goals: {error}.") from error
     if not isinstance(entries, list):

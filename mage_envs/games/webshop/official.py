@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
 from mage_envs.cli.progress import Progress
+from mage_envs.files.bounded import open_named
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.products import (
     MalformedAnnotation,
@@ -136,7 +138,7 @@ def read_object(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read(path: Path, opening: str, closing: str, element: Callable[[_Window], T]) -> Iterator[T]:
-    with path.open(encoding="utf-8-sig") as file:
+    with TextIOWrapper(open_named(path), encoding="utf-8-sig") as file:
         window = _Window(path, file)
         window.expect(opening)
         if window.peek() == closing:

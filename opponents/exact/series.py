@@ -1,7 +1,7 @@
 """Series of tasks without repetition, in a form that the exact solvers know: opponents and independent hands.
 
-The second player also draws the task, in a first move whose result the learner sees. An opponent is then a pair of a
-policy and an order of the tasks, and every order is equally likely.
+A third seat draws the task, in a first move whose result the learner sees. The opponent plays both other seats, so an
+opponent is a pair of a policy and an order of the tasks, and every order is equally likely.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from opponents.pools import OpponentPool
 ORDERS = 5_000
 """Maximum number of pairs of a policy and an order of the tasks."""
 _DRAW = "draw a task"
-"""Information state of the second player at the first move."""
+"""Information state of the seat that draws, at the first move."""
+_DRAWER = 2
+"""Seat that draws. It is not the second player's, who need not see what the draw hid from it."""
 
 
 class DrawState(State):
-    """The start of a hand: the second player draws one of the first states of all tasks."""
+    """The start of a hand: one of the first states of all tasks is drawn."""
 
-    player = 1
+    player = _DRAWER
     returns = (0.0, 0.0)
 
     def __init__(self, firsts: Sequence[State]) -> None:
@@ -36,14 +38,14 @@ class DrawState(State):
         self.legal_actions: tuple[str, ...] = tuple(map(str, range(len(firsts))))
 
     def observation(self, seat: int) -> str:
-        return _DRAW if seat else ""
+        return _DRAW if seat == _DRAWER else ""
 
     def after(self, action: str) -> State:
         return self._firsts[int(action)]
 
 
 class DrawnSeries(Game):
-    """A series whose tasks the second player draws."""
+    """A series whose tasks are drawn by a seat of its own."""
 
     def __init__(self, spec: GameSpec, first: DrawState) -> None:
         self.spec, self._first = spec, first
@@ -93,7 +95,7 @@ def ordered(game: Game, pool: OpponentPool, orders: Sequence[Sequence[int]]) -> 
         orders: Each the indices of the tasks of all episodes.
 
     Returns:
-        The game in which the second player draws the tasks, and its opponents.
+        The game in which a third seat draws the tasks, and its opponents.
 
     Raises:
         NotEnumerable: If the tasks are not from a table.

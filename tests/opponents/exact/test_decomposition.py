@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from mage_envs.core import ExactPolicy, Game, State, Turn
+from mage_envs.games.table_game import TableSeries
 from mage_envs.registry import make_game
 from opponents import as_pool, make_opponent
 from opponents.exact.decomposition import OwnBelief, decompose
@@ -264,3 +266,61 @@ def test_an_ending_outside_of_the_rules_is_no_error_of_inference():
     assert made.decision == made.regret - made.inference - made.exploration
     assert ending.inference == ending.exploration == ending.gap == 0.0
     assert ending.decision == ending.regret
+
+
+GAMES = ["chicken", "inspect", "bargain", "throw"]
+
+
+def series_values(pool: Mapping[str, float]) -> tuple[DecisionValues, DecisionValues]:
+    """Values by the rest of the hand and of the series, whose tasks come once each in an unknown order."""
+    game = make_game("Encounters", games=GAMES)
+    rest = Rest(game, pool, episodes=3, alternate=False)
+    return DecisionValues(rest.game, rest.pool), DecisionValues(game, pool, rest=rest)
+
+
+def test_a_belief_in_a_series_keeps_what_is_known_of_the_order_of_tasks() -> None:
+    """A stated belief b equals the posterior of a pool with the prior weights b_i / L_i, L_i the likelihood so far."""
+    mixture = as_pool("pool:encounters/all")
+    pool = {str(entry): weight for entry, weight in zip(mixture.entries, mixture.weights, strict=True)}
+    game = make_game("Encounters", games=GAMES)
+    assert isinstance(game, TableSeries)
+    opponents = [make_opponent(name, game) for name in pool]
+    alone, whole = series_values(pool)
+    rng, checked, wrong = np.random.default_rng(5), 0, 0
+    for _ in range(3):
+        met, order = opponents[int(rng.integers(len(pool)))], rng.permutation(len(GAMES))[:3]
+        assert isinstance(met, ExactPolicy)
+        hands = list[PlayedHand]()
+        for episode, task in enumerate(order):
+            deals, choices = game.tasks[task], list[OwnChoice]()
+            state = deals[int(rng.choice(len(deals), p=[chance for chance, _ in deals]))][1]
+            while state.player is not None:
+                if state.player == 0:
+                    choices.append(OwnChoice(state.information_state(0), str(rng.choice(state.legal_actions))))
+                    state = state.after(choices[-1].action)
+                else:
+                    row = met.distribution(turn_of(state)._replace(episode=episode))
+                    state = state.after(list(row)[int(rng.choice(len(row), p=list(row.values())))])
+            ending = state.observation(0)
+            hands.append(PlayedHand(0, choices, state.returns[0], episode=episode, place=episode, ending=ending))
+        before = np.array([np.reshape(hand.before, (len(pool), -1)).sum(axis=1) for hand in whole.judge(hands)])
+        stated = [rng.dirichlet(np.ones(len(pool))) * (row > 0) for row in before]
+        answers = [OwnBelief((row / row.sum()).tolist()) for row in stated]
+        judged = zip(hands, whole.judge(hands), decompose(alone, whole, hands, answers), strict=True)
+        for episode, (hand, exact, parts) in enumerate(judged):
+            weights = {
+                name: float(said / (row / prior)) if row > 0 else 0.0
+                for (name, prior), said, row in zip(pool.items(), stated[episode], before[episode], strict=True)
+            }
+            total = sum(weights.values())
+            own = {name: weight / total for name, weight in weights.items() if weight > 0}
+            near, far = (values.judge(hands)[episode].values for values in series_values(own))
+            assert parts.posterior == pytest.approx(before[episode].tolist(), **CLOSE)
+            for index, (choice, part) in enumerate(zip(hand.choices, parts.decisions, strict=True)):
+                row = SimpleNamespace(action=choice.action, whole=exact.values[index])
+                inference, exploration, gap = losses(row, (dict(near[index]), dict(far[index])))
+                assert (part.inference, part.exploration) == pytest.approx((inference, exploration), **CLOSE)
+                assert part.gap == pytest.approx(gap, **CLOSE)
+                checked, wrong = checked + 1, wrong + (inference > 1e-6)
+    assert checked >= 9
+    assert wrong > 0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 
+from mage_envs.games.encounters import ENCOUNTERS
 from mage_envs.registry import make_game
+from mage_envs.tree import tree_of
 from opponents import as_pool
 from opponents.exact import series
 from opponents.exact.bayes import bayes_value, first_seats
@@ -36,3 +40,12 @@ def test_orders_times_opponents_are_limited(limit: int, fits: bool, monkeypatch:
     else:
         with pytest.raises(TooManyStates, match="too many orders"):
             without_repetition(game, pool, episodes=3, hands=1)
+
+
+@pytest.mark.parametrize("games", list(combinations(ENCOUNTERS, 2)), ids="-".join)
+def test_every_series_has_exact_values(games: tuple[str, str]) -> None:
+    """The draw may hide from the opponent what the learner sees, and this is no imperfect recall of the opponent."""
+    game = make_game("Encounters", games=list(games))
+    found, _ = without_repetition(game, as_pool("pool:encounters/all"), episodes=2, hands=1)
+    first = tree_of(found).roots[0][1]
+    assert len(first.children) == sum(map(len, game.tasks))

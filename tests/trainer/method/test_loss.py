@@ -1,5 +1,6 @@
 """The loss: a ten-line reference, TRL's own, masking, merging, micro-batching."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from tests.trainer.tiny_runs import make_config, make_trainer, save_model, step,
 from trainer.method.batch import MicroBatch, Row, Update, build_rows, collate, dummy_row, micro_batches, rank_share
 from trainer.method.components import KL_ESTIMATORS
 from trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
+from trainer.method.metrics import LARGEST_RATIO
 from trainer.trl.mage_trainer import MAGETrainer
 from trainer.trl.updating import loss_terms
 
@@ -73,14 +75,26 @@ def test_equals_a_ten_line_reference() -> None:
     new, old, ref, sampled, adv = (rng.normal(size=n) for _ in range(5))
     entropy, legal = rng.random(n), rng.random(7)
     total = 0.0
+    logged: dict[str, float] = defaultdict(float)
     for i in range(n):
         ratio = np.exp(new[i] - old[i])
+        gap = old[i] - sampled[i]
+        low, high = ratio < 0.8 and adv[i] < 0, ratio > 1.2 and adv[i] > 0
         gain = min(ratio * adv[i], min(max(ratio, 0.8), 1.2) * adv[i])
         if adv[i] < 0:
             gain = max(gain, 3.0 * adv[i])  # the classic dual clip
         kl = np.exp(ref[i] - new[i]) - (ref[i] - new[i]) - 1
         total += -gain * min(np.exp(old[i] - sampled[i]), 2.0) + 0.1 * kl - 0.01 * entropy[i]
+        for name, value in (
+            *(("loss/policy", -gain * min(np.exp(gap), 2.0)), ("kl", kl), ("entropy", entropy[i])),
+            *(("clip_ratio/low", low), ("clip_ratio/high", high), ("clip_ratio/any", low or high)),
+            *(("sampling/correction", np.exp(gap)), ("sampling/log_abs", abs(gap))),
+            *(("sampling/k3", np.exp(gap) - gap - 1), ("sampling/truncated", np.exp(gap) > 2.0)),
+            ("ratio/log_abs", abs(new[i] - old[i])),
+        ):
+            logged[name] += float(value)
     total += 0.5 * legal.sum()
+    logged |= {"uniform_legal": legal.sum(), LARGEST_RATIO: np.exp(max(old - sampled))}
     tensor = torch.as_tensor
     batch = SimpleNamespace(
         advantages=tensor(adv),
@@ -92,8 +106,9 @@ def test_equals_a_ten_line_reference() -> None:
         steps=torch.arange(n),
     )
     scores = Scores(tensor(new), tensor(entropy), tensor(legal))
-    loss, _ = policy_loss(scores, batch, TERMS)  # type: ignore[arg-type]
+    loss, sums = policy_loss(scores, batch, TERMS)  # type: ignore[arg-type]
     assert loss.item() == pytest.approx(total, rel=1e-12)
+    assert {name: value.item() for name, value in sums.items()} == pytest.approx(dict(logged), rel=1e-9)
 
 
 def trl_inputs(rows: Sequence[Row], batch: MicroBatch) -> dict[str, torch.Tensor]:

@@ -131,6 +131,13 @@ class State(ABC):
         after = self.after(action)
         return self.canonical(action), after
 
+    def after_illegal(self) -> State:
+        """Return the state after an answer of the mover that was no legal action (default: this state).
+
+        If moves cost something, an answer that moves nothing must cost as much, or garbage would beat play.
+        """
+        return self
+
     def info(self, seat: int) -> dict[str, Any]:
         """Return the player's `info` for this state, as in the first hand of episode 0 before any answer.
 

@@ -253,7 +253,7 @@ class Hand:
         try:
             self.play(action)
         except IllegalAction:
-            self.played = None
+            self.played, self.state = None, self.state.after_illegal()
             if self.forfeits:
                 self._stop(BY_FORFEIT)
             elif self.turns >= self.max_turns:

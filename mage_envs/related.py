@@ -104,6 +104,9 @@ class RelatedState(State):
     def after(self, action: str) -> RelatedState:
         return RelatedState(self.own.after(action), self._fact)
 
+    def after_illegal(self) -> RelatedState:
+        return RelatedState(self.own.after_illegal(), self._fact)
+
     def canonical(self, action: str) -> str:
         return self.own.canonical(action)
 

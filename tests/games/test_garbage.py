@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from copy import deepcopy
+
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
@@ -65,4 +69,52 @@ def test_garbage_in_sokoban_is_no_success_and_below_the_expert(on_invalid):
     for seed in range(5):
         garbage = play(env, seed, expert, lambda turn: True)
         assert not is_success(env.unwrapped.hands)
-        assert garbage <= 0 < play(env, seed, expert, lambda turn: False)
+        assert garbage <= -0.7 < play(env, seed, expert, lambda turn: False)
+
+
+def test_an_illegal_answer_in_sokoban_costs_one_move():
+    env = gym.make("mage/Sokoban-v0", disable_env_checker=True)
+    env.reset(seed=3)
+    paid = []
+    for action in ("garbage", "up", "", "up, down, up"):
+        env.step(action)
+        paid.append(env.unwrapped.hand.state.returns[0])
+    assert paid == pytest.approx([-0.1, -0.2, -0.3, -0.6])
+
+
+def answer_of(env, rng):
+    """Return the action of an untrained player: a legal one, for games with free text the first shown."""
+    names = env.unwrapped.hand.turn(env.unwrapped.seat).legal_actions
+    return str(rng.choice(names)) if names else "search[shirt]"
+
+
+def rest(env, answers):
+    """Return the return from here on, in a copy of the environment."""
+    env, total, done = deepcopy(env), 0.0, False
+    while not done:
+        _, reward, done, truncated, _ = env.step(answers(env))
+        total, done = total + reward, done or truncated
+    return total
+
+
+# ALFWorld's engine has no copies, and its tasks pay nothing but success.
+OPTIONS = {"mage/OpenSpiel-v0": {"game": "goofspiel(num_cards=3)"}}
+IDS = [
+    name for name in sorted(gym.registry) if re.fullmatch(r"mage/\w+-v0", name) and not name.startswith("mage/ALFWorld")
+]
+
+
+@pytest.mark.parametrize("on_invalid", ["retry", "forfeit"])
+@pytest.mark.parametrize("env_id", IDS)
+def test_garbage_from_any_position_is_no_better_than_the_best_of_some_play(env_id, on_invalid):
+    env = gym.make(env_id, on_invalid=on_invalid, disable_env_checker=True, **OPTIONS.get(env_id, {}))
+    rng = np.random.default_rng(7)
+    for seed in range(6):
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            garbage = rest(env, lambda env: "garbage")
+            plays = [rest(env, lambda env: answer_of(env, rng)) for _ in range(12)]
+            assert garbage <= max(plays) + 1e-9, f"seed {seed}: {garbage} against {max(plays)}"
+            _, _, done, truncated, _ = env.step(answer_of(env, rng))
+            over = done or truncated

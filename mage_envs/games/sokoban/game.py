@@ -134,6 +134,10 @@ class SokobanState(State):
                 break
         return SokobanState(positions, position, executed, self.max_turns)
 
+    def after_illegal(self) -> SokobanState:
+        # A move that does nothing, which costs as much as any other move.
+        return SokobanState(self._positions, self._position, self.executed + 1, self.max_turns)
+
     def canonical(self, action: str) -> str:
         # The longest canonical action is much shorter than 100 characters. Longer texts are not worth normalizing.
         if action in _TURNS or len(action) > 100:
@@ -201,7 +205,8 @@ class Sokoban(Game):
     `X` a box, `P` the player and `S` the player on a target. If the level is solved, a last line says so.
 
     Returns: gym-sokoban's rewards, summed over the executed moves. A move costs 0.1. A box pays +1 when it is pushed
-    onto a target and -1 when it is pushed off. The solution pays +10. Boxes that start on targets pay nothing.
+    onto a target and -1 when it is pushed off. The solution pays +10. Boxes that start on targets pay nothing. An
+    illegal answer counts as a move that does nothing.
 
     Success: the level is solved.
 

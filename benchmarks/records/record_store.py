@@ -306,6 +306,11 @@ class Writer:
             if (self.folder / RUN).exists():
                 write_json(self.folder / RUN, self._about, sort_keys=True)
 
+    def note_replies(self, how: str) -> None:
+        """Store how the replies of a local model are played, before its first meta-episode."""
+        if how and self._saved_at == math.inf:
+            self._about = {**self._about, "replies": how}
+
     def flush(self) -> None:
         """Write the open shard to the disk."""
         if not self._open:

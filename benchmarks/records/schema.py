@@ -119,6 +119,8 @@ class RunRecord(StrictRecord):
     commit: str | None
     started: str
     argv: list[str]
+    replies: str = ""
+    """How the replies of a local model were played, if a probe found it; absent in other runs."""
 
 
 class RootRecord(StrictRecord):

@@ -56,7 +56,8 @@ def duration(seconds: float) -> str:
 
 def all_settings(run: ReportedRun) -> str:
     """Return everything that decides what a run played, as JSON."""
-    told = {name: run.about[name] for name in ("setting", "agent", "started", "commit", "versions", "platform", "argv")}
+    names = ("setting", "agent", "replies", "started", "commit", "versions", "platform", "argv")
+    told = {name: run.about[name] for name in names if name in run.about}
     return json.dumps(told, indent=1, ensure_ascii=False)
 
 

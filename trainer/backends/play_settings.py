@@ -23,7 +23,7 @@ from wrappers.memories import as_memory
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
-    from trainer.backends.local_model import Sampling
+    from trainer.backends.local_model import HFGenerator, Sampling
 
 FILE = "mage.json"
 PATH_OPTIONS = ("data", "levels", "goals")
@@ -139,7 +139,7 @@ def with_ends(prompt_format: PromptFormat, generation_config: Any) -> PromptForm
 
 def make_generator(
     folder: str | Path, settings: PlaySettings, cached: bool = False, device: str = "cpu", **changes: Any
-) -> Generator:
+) -> HFGenerator:
     """Return a local generator for any model in a folder, with these settings.
 
     Args:

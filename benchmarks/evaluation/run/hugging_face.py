@@ -13,6 +13,7 @@ from mage_envs.loading.arguments import Spec, call
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
+    from trainer.backends.local_model import HFGenerator
     from trainer.backends.play_settings import PlaySettings
     from trainer.backends.reply_format import ReplyFormat
     from trainer.backends.tokens import PromptFormat
@@ -63,6 +64,8 @@ class HuggingFaceAgent:
         if not (self.folder / "config.json").is_file() and base_of(self.folder) is None:
             raise ValueError(f"Agent {name!r}: {self.folder} has no config.json. Use the folder of a saved model.")
         self._prompt_format()
+        self.replies = ""
+        """How replies are played, by the probe of batches and caches; empty before the model is loaded."""
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling and limits in that game, for the records."""
@@ -101,7 +104,9 @@ class HuggingFaceAgent:
 
     def generator(self, game: Game) -> Generator:
         changes: dict[str, Any] = {**(self.sampling or {}), "stops_at_answer": self.options.stop}
-        return local_generator(self.name, self.folder, self._settings(game.spec.name), changes)
+        made = local_generator(self.name, self.folder, self._settings(game.spec.name), changes)
+        self.replies = str(made.batching)
+        return made
 
     def _settings(self, game_name: str) -> PlaySettings:
         from trainer.backends.play_settings import PlaySettings
@@ -139,7 +144,7 @@ def local_generator(
     settings: PlaySettings,
     sampling: Mapping[str, Any] | None,
     converses: bool = False,
-) -> Generator:
+) -> HFGenerator:
     """Load the model of an agent, on a GPU if there is one.
 
     Args:

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, SavedModelAgent
 from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.budget import Limits
 from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
+from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from benchmarks.evaluation.run.options import EvalOptions, PlayOptions
 from benchmarks.evaluation.run.preflight import CutReplies, Preflight
 from benchmarks.evaluation.run.summary import summary_of
@@ -97,6 +98,8 @@ def _add(writer: Writer, agent: Agent, game_name: str, index: int, trajectory: T
     """Store a meta-episode. Raise OtherRun if the agent's server has changed its model since the last one."""
     if isinstance(agent, EndpointAgent):
         writer.confirm(identity_of(agent, game_name))
+    elif isinstance(agent, SavedModelAgent | HuggingFaceAgent):
+        writer.note_replies(agent.replies)
     writer.add(index, trajectory)
 
 

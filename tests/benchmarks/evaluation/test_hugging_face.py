@@ -96,7 +96,10 @@ def test_the_template_gets_the_thinking_of_the_name(folder: str) -> None:
 def test_a_folder_plays_a_panel_and_its_run_is_executed_again(folder: str, tmp_path: Path) -> None:
     out, name = tmp_path / "run", f"hf:{folder},max_tokens=2"
     assert main(["eval", name, "--panel", "kuhn-paper-16", "--num-episodes", "1", "--out", str(out)]) == 0
-    about = json.loads((out / "run.json").read_text())["agent"]
+    run = json.loads((out / "run.json").read_text())
+    assert run["replies"] == "played in batches of any lengths, with a cache"
+    assert run["replies"] in (out / "report.html").read_text()
+    about = run["agent"]
     assert about["name"] == name
     facts = about["request"].pop("reply_format")
     assert about["request"] == {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 1.0}

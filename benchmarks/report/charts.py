@@ -213,12 +213,12 @@ def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> li
     """
     measures = view.measure(row)
     found = [
-        Reference("best response", "ceiling", [m.ceiling for m in measures]),
-        Reference("best blind", "blind", [m.uninformed for m in measures]),
+        Reference("knows the opponent", "ceiling", [m.ceiling for m in measures]),
+        Reference("blind", "blind", [m.blind for m in measures]),
     ]
-    # The Bayes-optimal value is known for the headline measure only.
+    # The value of the best learner is known for the headline measure only.
     if view.kind == "headline" and row.optimal:
-        found.insert(1, Reference("Bayes-optimal", "bayes", row.optimal))
+        found.insert(1, Reference("best learner", "bayes", row.optimal))
     if overall and view.kind != "success":
         for floor in run.floors:
             found.append(Reference(floor.opponent, "floor", [point.mean for point in view.points(floor)]))

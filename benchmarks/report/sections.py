@@ -113,7 +113,7 @@ def _cells(run: ReportedRun, row: ScoreRow) -> list[ResultCell]:
 
 def _exact_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     """Yield rows with the exact values of the last episode, if a setting has any."""
-    for name, kind in (("best response", "ceiling"), ("Bayes-optimal", "bayes"), ("best blind", "uninformed")):
+    for name, kind in (("knows the opponent", "ceiling"), ("best learner", "bayes"), ("blind", "blind")):
         values: list[float | None] = []
         for setting in found:
             run = setting.runs[0]
@@ -123,7 +123,7 @@ def _exact_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
             if kind == "bayes":
                 value = row.optimal[-1] if row.optimal else None
             elif measure is not None:
-                value = measure.ceiling if kind == "ceiling" else measure.uninformed
+                value = measure.ceiling if kind == "ceiling" else measure.blind
             values.append(value)
         if any(value is not None for value in values):
             texts = [NOT_KNOWN if value is None else f"{value:.3f}" for value in values]

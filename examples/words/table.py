@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.evaluation.scoring.estimates import Estimate, way
-from benchmarks.evaluation.tables.summary_table import number, way_text
+from benchmarks.evaluation.tables.summary_table import number
 from mage_envs.cli.tables import TextTable
 
 
@@ -38,18 +37,13 @@ class Learned:
     exact: Mapping[str, Any]
     """Exact values, from `Headroom.to_json`."""
 
-    @property
-    def share(self) -> Estimate | None:
-        """Share of the way from the blind value (0) to that of the policy `sum` (1) that the last episode reaches."""
-        return way(Estimate(**self.model[-1]), self.exact["blind"], self.exact["per_episode"]["sum"][-1])
-
 
 NOTES = (
     "Values are per hand, of which an episode has one. first rollout: random weights; last rollouts: as sampled in",
     "training; saved model: what the run leaves, on fresh deals, without the luck of cards and replies where values",
-    "are not wins (mage regret). blind, Bayes-optimal, known: exact (docs/headroom.md). ±: half a 95%",
-    "interval, groups or deals being clusters. share: of the way from blind to Bayes-optimal, sum, in the last",
-    "episode. The exact critic is part of the training alone: no prompt shows anything of it.",
+    "are not wins (mage regret). blind, best learner, knows the opponent: exact (docs/headroom.md). ±: half a 95%",
+    "interval, groups or deals being clusters. The exact critic is part of the training alone: no prompt shows",
+    "anything of it.",
 )
 
 
@@ -67,12 +61,12 @@ def _block(one: Learned) -> list[str]:
         [f"last {min(10, one.rollouts)} rollouts", *map(_cell, one.last)],
         ["saved model", *map(_cell, one.model)],
         ["blind", *[number(one.exact["blind"])] * episodes],
-        ["Bayes-optimal, sum", *map(number, solved["sum"])],
-        [f"Bayes-optimal, differential, gt {one.exact['gt']:g}", *map(number, solved["mage"])],
-        ["known", *[number(one.exact["known"])] * episodes],
+        ["best learner", *map(number, solved["sum"])],
+        [f"best learner, differential, gt {one.exact['gt']:g}", *map(number, solved["mage"])],
+        ["knows the opponent", *[number(one.exact["known"])] * episodes],
     ]
     return [
-        f"{one.game} against {one.pool}, in {one.unit}; share {way_text(one.share)}",
+        f"{one.game} against {one.pool}, in {one.unit}",
         one.command,
         f"{one.rollouts} rollouts of {one.meta_episodes} meta-episodes, {one.parameters:,} parameters, "
         f"{one.cpu_seconds:.0f} CPU s; advantage: {one.advantage}",

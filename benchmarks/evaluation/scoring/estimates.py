@@ -37,21 +37,6 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
-def way(value: Estimate, start: float | None, end: float | None) -> Estimate | None:
-    """Return the position of a value between two exact values, or None if these are equal.
-
-    Args:
-        value: Estimate to convert.
-        start: Exact value that maps to 0, or None if unknown.
-        end: Exact value that maps to 1, or None if unknown.
-    """
-    # Below 1e-9 the difference is rounding, and the division would return noise.
-    if start is None or end is None or end - start < 1e-9:
-        return None
-    low, high = (None if one is None else (one - start) / (end - start) for one in (value.low, value.high))
-    return Estimate((value.mean - start) / (end - start), low, high, value.n)
-
-
 def estimate(
     values: Sequence[float],
     clusters: Sequence[Hashable],

@@ -62,7 +62,7 @@ class ExactValues:
             self._known[key] = None if policy is None else ceiling(self._game, policy, seat, objective)
         return self._known[key]
 
-    def uninformed(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
+    def blind(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
         """Return the return against this opponent of the best single policy against the pool, or None if unknown.
 
         In games of perfect information that policy depends on the order of moves, and only its mean over the pool is
@@ -80,7 +80,7 @@ class ExactValues:
             return None
         if not isinstance(response, TabularPolicy):
             return response if set(met) == set(self._pool) else None
-        key = ("uninformed", policy, seat, objective)
+        key = ("blind", policy, seat, objective)
         if key not in self._known:
             seated: tuple[ExactPolicy, ...] = (response, policy) if seat == 0 else (policy, response)
             self._known[key] = policy_value(self._game, seated, objective)[seat]

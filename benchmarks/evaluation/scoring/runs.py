@@ -66,7 +66,7 @@ def _measure(each: Sequence[Measure], proportion: bool) -> Measure:
     return Measure(
         estimate=_mean([one.estimate for one in each], proportion),
         ceiling=_shared([one.ceiling for one in each]),
-        uninformed=_shared([one.uninformed for one in each]),
+        blind=_shared([one.blind for one in each]),
     )
 
 

@@ -30,7 +30,7 @@ from benchmarks.evaluation.scoring.call_stats import (
     share_without_text,
     shares_by_kind,
 )
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate, way
+from benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from benchmarks.evaluation.scoring.exact_values import ExactValues
 from mage_envs.core import Game
 from mage_envs.registry import list_games, settings_of
@@ -51,24 +51,13 @@ class Measure:
     estimate: Estimate
     ceiling: float | None
     """Best response value."""
-    uninformed: float | None
+    blind: float | None
     """Value of the best policy that knows the pool but not the current opponent, and learns nothing."""
 
     @property
     def regret(self) -> float | None:
         """Return the difference between the ceiling and the mean."""
         return None if self.ceiling is None else self.ceiling - self.estimate.mean
-
-    @property
-    def share(self) -> float | None:
-        """Return the position of the mean between `uninformed` (0) and `ceiling` (1), or None if these are equal."""
-        found = self.share_estimate
-        return None if found is None else found.mean
-
-    @property
-    def share_estimate(self) -> Estimate | None:
-        """Return `share` with its interval."""
-        return way(self.estimate, self.uninformed, self.ceiling)
 
 
 @dataclass(frozen=True)
@@ -140,18 +129,6 @@ class ScoreRow:
         if self.failures > MAX_UNUSABLE * played:
             found.append(f"Warning: {self.failures} of {played} meta-episodes failed and are left out of the scores.")
         return found
-
-    def efficiency(self, k: int, objective: Objective) -> float | None:
-        """Return the position in episode k (from 0) of the mean between `uninformed` (0) and `optimal` (1)."""
-        found = self.efficiency_estimate(k, objective)
-        return None if found is None else found.mean
-
-    def efficiency_estimate(self, k: int, objective: Objective) -> Estimate | None:
-        """Return `efficiency` with its interval."""
-        if not 0 <= k < min(len(self.episodes), len(self.optimal)):
-            return None
-        measure = self.episodes[k].measure(objective)
-        return way(measure.estimate, measure.uninformed, self.optimal[k])
 
 
 @dataclass(frozen=True)
@@ -360,7 +337,7 @@ def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> Epi
             return Measure(estimate, None, None)
         ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in played]
         names = tuple(weights)
-        blind = [[exact.uninformed(t.opponent, k, seat, kind, names) for seat in t.episodes[k].seats] for t in played]
+        blind = [[exact.blind(t.opponent, k, seat, kind, names) for seat in t.episodes[k].seats] for t in played]
         return Measure(estimate, average(ceilings), average(blind))
 
     def average(values: list[list[float | None]]) -> float | None:

@@ -23,13 +23,13 @@ WIDTH = 80
 """Maximum number of columns of a table, unless names are longer."""
 MARK = "*"
 """Mark of a row's cell that has a note."""
-EXACT = ("= best without memory", "= optimal learner", "= best response")
+EXACT = ("= blind", "= best learner", "= knows the opponent")
 """Rows of exact values: of the best policy without information, of the learner that knows the pool and maximises the
-sum of the episodes, and of the best response."""
+sum of the episodes, and of the best play against a known opponent."""
 FIELDS = (
     *("panel", "protocol", "episodes", "row", "agent", "pass_at_k", "low", "high", "measure"),
     *("first", "first_low", "first_high", "last", "last_low", "last_high", "gain", "gain_low", "gain_high"),
-    *("best_without_memory", "optimal_learner", "best_response", "draws", "n", "failed", *REPLY_PROBLEMS),
+    *("blind", "best_learner", "knows_the_opponent", "draws", "n", "failed", *REPLY_PROBLEMS),
     "note",
 )
 Shown = tuple[ScoreRow, Objective] | str
@@ -265,7 +265,7 @@ def _known(summary: Summary) -> tuple[float | None, ...]:
     if not row.episodes or len(row.episodes) < len(row.pass_at):
         return (None,) * len(EXACT)
     measure = row.episodes[-1].measure(summary.objective)
-    return measure.uninformed, row.optimal[-1] if row.optimal else None, measure.ceiling
+    return measure.blind, row.optimal[-1] if row.optimal else None, measure.ceiling
 
 
 def _folded(block: SuiteBlock) -> list[Block]:

@@ -63,7 +63,7 @@ def blocks(summary: Summary, controls: Sequence[ScoreRow] = ()) -> list[Block]:
         return [*lines, *summary.overall.warnings()]
     columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
-    columns += ["best blind", "ceiling", "share"]
+    columns += ["blind", "knows the opponent"]
     main = [_headline(row, summary, episodes) for row in rows]
     rates = [_rates(row, summary, episodes) for row in rows]
     rate_columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, episodes + 1))]
@@ -111,13 +111,7 @@ def _headline(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     if episodes > 1:
         cells.append(_interval(row.success_gain if summary.objective == "success" else row.gain, signed=True))
     last = measures[-1] if len(measures) == episodes else None
-    share = None if last is None else last.share_estimate
-    return [
-        *cells,
-        number(last.uninformed if last else None),
-        number(last.ceiling if last else None),
-        way_text(share),
-    ]
+    return [*cells, number(last.blind if last else None), number(last.ceiling if last else None)]
 
 
 def _rates(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
@@ -164,14 +158,6 @@ def _interval(estimate: Estimate | None, signed: bool = False) -> str:
 def number(value: float | None) -> str:
     """Return a number with three decimals. Adding 0.0 turns a negative zero into zero."""
     return NOT_KNOWN if value is None else f"{round(value, 3) + 0.0:.3f}"
-
-
-def way_text(come: Estimate | None) -> str:
-    """Return `83% [79%, 87%]`, the position of a value between two exact ones with its interval."""
-    if come is None:
-        return NOT_KNOWN
-    ends = "" if come.low is None or come.high is None else f" [{come.low:.0%}, {come.high:.0%}]"
-    return f"{come.mean:.0%}{ends}"
 
 
 def _percent(estimate: Estimate) -> str:
@@ -230,23 +216,21 @@ def _cell(value: object) -> object:
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:
     """Return one line per opponent, episode and measure, and one per opponent and problem of replies."""
-    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "blind", "ceiling")
-    lines: list[Sequence[object]] = [(*head, "share", "share_low", "share_high")]
+    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "blind", "knows_the_opponent")
+    lines: list[Sequence[object]] = [head]
     lost = () if summary.with_losses is None else (summary.with_losses,)
     for row in (*summary.rows, summary.overall, *lost, *summary.floors):
         for number, episode in enumerate(row.episodes, start=1):
             for name, measure in ((f"{summary.unit} per hand", episode.returns), ("success", episode.success)):
                 e = measure.estimate
-                way = measure.share_estimate
-                share = (None, None, None) if way is None else (way.mean, way.low, way.high)
-                exact = (measure.uninformed, measure.ceiling, *share)
+                exact = (measure.blind, measure.ceiling)
                 lines.append((row.opponent, number, name, e.mean, e.low, e.high, e.n, *exact))
         for number, e in enumerate(row.pass_at, start=1):
-            lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, *[None] * 5))
+            lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, *[None] * 2))
         calls = sum(one.calls for one in row.calls.values())
         for name, value in row.reply_problems().items():
             measure_name = f"replies, {name.replace('_', ' ')}"
-            lines.append((row.opponent, None, measure_name, value, None, None, calls, *[None] * 5))
+            lines.append((row.opponent, None, measure_name, value, None, None, calls, *[None] * 2))
     return delimited(lines, delimiter)
 
 
@@ -317,7 +301,7 @@ def _limits(rows: Sequence[ScoreRow], summary: Summary, judged: JudgedCurves | N
     for row in rows:
         for m in _measures(row, summary):
             e = m.estimate
-            seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.uninformed) if v is not None]
+            seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.blind) if v is not None]
     if judged is not None:
         seen += [value for line in judged.lines.values() for value in line]
         seen += [value for values in judged.controls.values() for value in values]
@@ -338,7 +322,7 @@ def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, judged: JudgedCu
     measures = _measures(row, summary)
     episodes = list(range(1, len(measures) + 1))
     if judged is None:
-        lines = {"knows the opponent": [m.ceiling for m in measures], "blind": [m.uninformed for m in measures]}
+        lines = {"knows the opponent": [m.ceiling for m in measures], "blind": [m.blind for m in measures]}
         drawn = {floor.opponent: [m.estimate.mean for m in _measures(floor, summary)] for floor in summary.floors}
     else:
         lines = {name: list(values) for name, values in judged.lines.items()}

@@ -187,12 +187,11 @@ def test_the_demo_pools_exact_values():
     rows = [played([1], opponent=name, seats=[(seat,)], seed=1) for name in names for seat in (0, 1)]
     summary = summarise(rows, KUHN)
     overall = summary.overall.episodes[0].returns
-    assert overall.uninformed == pytest.approx(0.1209, abs=5e-5)
+    assert overall.blind == pytest.approx(0.1209, abs=5e-5)
     assert overall.ceiling == pytest.approx(0.2729, abs=5e-5)
-    assert overall.share == pytest.approx((1 - overall.uninformed) / (overall.ceiling - overall.uninformed))
     each = [row.episodes[0].returns for row in summary.rows]
-    assert np.mean([m.uninformed for m in each]) == pytest.approx(overall.uninformed)
-    assert all(m.uninformed <= m.ceiling for m in each)
+    assert np.mean([m.blind for m in each]) == pytest.approx(overall.blind)
+    assert all(m.blind <= m.ceiling for m in each)
 
 
 def test_an_exchanged_opponent_has_the_ceiling_of_the_one_in_force():
@@ -204,7 +203,7 @@ def test_sampled_and_unnamed_opponents_have_no_exact_values():
     for game, name in ((TicTacToe(), "mcts:10"), (KUHN, "SomebodysClass")):
         summary = summarise([played([1], opponent=name)], game)
         measure = summary.overall.episodes[0].measure(summary.objective)
-        assert (measure.ceiling, measure.uninformed, measure.share) == (None, None, None)
+        assert (measure.ceiling, measure.blind) == (None, None)
 
 
 def test_tictactoe_is_scored_by_wins():
@@ -213,8 +212,8 @@ def test_tictactoe_is_scored_by_wins():
     assert summary.objective == "success"
     success = summary.overall.episodes[0].success
     assert success.ceiling == pytest.approx(1.0)
-    assert 0.5 < success.uninformed <= 1.0 + 1e-12
-    assert summary.rows[0].episodes[0].success.uninformed is None  # only its mean over the pool is known
+    assert 0.5 < success.blind <= 1.0 + 1e-12
+    assert summary.rows[0].episodes[0].success.blind is None  # only its mean over the pool is known
     assert summary.overall.episodes[0].returns.ceiling is None
 
 

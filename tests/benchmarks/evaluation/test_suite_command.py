@@ -110,7 +110,7 @@ def test_each_row_is_a_run(played, capsys):
     assert "As reported" not in out, "the paper did not measure at K = 3 under the protocol adaptive"
     three, rows = len(PLAYED) * 3, 3  # rows in three blocks, exact values in one of them
     assert ours.count("n/a") == three + rows  # the panel that nobody plays
-    assert "= best response" in ours
+    assert "= knows the opponent" in ours
     runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
     assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 16)
     memories = [runs[name].about["setting"]["options"]["memory"] for name in PLAYED]
@@ -120,9 +120,9 @@ def test_each_row_is_a_run(played, capsys):
     rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
     assert [(row["panel"], row["row"], row["n"]) for row in rows] == [("kuhn-train", name, "16") for name in PLAYED]
     for row in rows:
-        assert float(row["best_without_memory"]) == pytest.approx(0.121, abs=5e-4)
-        assert 0.12 < float(row["optimal_learner"]) < float(row["best_response"])
-        assert float(row["best_response"]) == pytest.approx(0.273, abs=5e-4)
+        assert float(row["blind"]) == pytest.approx(0.121, abs=5e-4)
+        assert 0.12 < float(row["best_learner"]) < float(row["knows_the_opponent"])
+        assert float(row["knows_the_opponent"]) == pytest.approx(0.273, abs=5e-4)
         assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
     assert "<!doctype html>" in (played / "s" / "report.html").read_text()
     assert [folder.name for folder in folders_of(played / "s")] == list(PLAYED)
@@ -166,7 +166,7 @@ def test_rows_of_one_model_share_a_line_with_intervals_across_runs(tmp_path, cap
     assert (float(row["last"]), row["n"], row["agent"]) == (pytest.approx(mean), "48", "3 runs of words")
     assert float(row["last_low"]) == pytest.approx(mean - half)
     assert float(row["last_high"]) == pytest.approx(mean + half)
-    assert float(row["best_response"]) == pytest.approx(0.273, abs=5e-4)
+    assert float(row["knows_the_opponent"]) == pytest.approx(0.273, abs=5e-4)
     assert f"{mean:+.2f}±{half:.2f}" in [row[1] for row in rows if row[0] == "words"]
     notes = [line for line in lines if line.startswith("* words")]
     assert notes[0] == "* words: mean of 3 runs of the same tasks, and intervals across these runs"
@@ -325,7 +325,7 @@ def test_the_file_of_the_docs_is_read():
             "a and b are runs of one model, but their memory differ",
         ),
         ("name: a", "must be a list of rows"),
-        ("- [", "is not YAML"),
+        ("- [", "is not valid YAML"),
     ],
 )
 def test_bad_rows_are_one_line_and_nothing_is_written(tmp_path, capsys, text, message):

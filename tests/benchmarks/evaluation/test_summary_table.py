@@ -36,8 +36,7 @@ def test_table_of_chips():
     assert "-0.250 [-2.637, 2.137]" in first
     assert "+1.000 [1.000, 1.000]" in first
     cells = re.split(r"\s{2,}", first)
-    assert cells[-2] == "0.250"
-    assert re.fullmatch(r"-?\d+% \[-?\d+%, -?\d+%\]|n/a", cells[-1]), "a share with its interval"
+    assert cells[-1] == "0.250"
     assert [line.split("  ")[0] for line in lines[5:9]] == ["kuhn/conservative", "kuhn/aggressive", "all", "no memory"]
     assert len({len(line) for line in lines[5:9]}) == 1
     assert all(len(line) < 180 for line in lines)
@@ -49,7 +48,7 @@ def test_table_of_wins_and_of_what_is_not_known():
     rows = [played([1, 0], opponent="mcts:10", seed=i) for i in range(4)]
     text = table(summarise(rows, TicTacToe()))
     assert "Success rate with 95% intervals" in text
-    assert text.count("n/a") == 3  # best blind, ceiling, share
+    assert text.count("n/a") == 2  # blind, knows the opponent
     assert "50.0%" in text  # draws
     assert "all" not in [line.split(" ")[0] for line in text.splitlines()]
 
@@ -58,7 +57,7 @@ def test_a_meta_episode_of_one_and_rows_without_results():
     rows = [played([1], opponent="cfr", failure="opponent: x"), played([1], opponent="kuhn/rock", seed=3)]
     text = table(summarise(rows, KuhnPoker()))
     assert "gain" not in text
-    assert next(line for line in text.splitlines() if line.startswith("cfr")).count("n/a") == 4
+    assert next(line for line in text.splitlines() if line.startswith("cfr")).count("n/a") == 3
 
 
 def test_table_where_meta_episodes_stop_with_their_first_success():
@@ -83,7 +82,7 @@ def test_table_where_meta_episodes_stop_with_their_first_success():
     row = lines[lines.index(alone) + 3]
     assert re.findall(r" of (\d)", row) == ["3", "2", "2"]
     assert "gain" not in "\n".join(lines)
-    assert "ceiling" not in "\n".join(lines)
+    assert "knows the opponent" not in "\n".join(lines)
 
 
 def test_files(tmp_path):
@@ -96,7 +95,7 @@ def test_files(tmp_path):
     line = next(
         x for x in lines if (x["opponent"], x["episode"], x["measure"]) == ("kuhn/conservative", "3", "chips per hand")
     )
-    assert (float(line["mean"]), int(line["n"]), round(float(line["ceiling"]), 6)) == (0.75, 8, 0.25)
+    assert (float(line["mean"]), int(line["n"]), round(float(line["knows_the_opponent"]), 6)) == (0.75, 8, 0.25)
     assert paths[2].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert not list((tmp_path / "new" / "folder").glob("*.partial"))
 

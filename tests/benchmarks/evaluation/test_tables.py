@@ -79,7 +79,7 @@ def test_answers_without_text_are_counted_apart_in_every_table():
         "Warning: 12% of the replies were cut at the token limit; raise max_tokens.",
         "Warning: 38% of the replies came back without a text (refusals, tool calls or empty).",
     ]
-    assert 'all,,"replies, no text",0.375,,,8,,,' in csv_text(summary)
+    assert 'all,,"replies, no text",0.375,,,8,,\n' in csv_text(summary)
     cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, row="c", summary=summary)
     [line] = csv.DictReader(tsv([cell]).splitlines(), delimiter="\t")
     assert [line[name] for name in ("invalid", "cut", "overflow", "no_text")] == ["0.125", "0.125", "0.0", "0.375"]
@@ -119,7 +119,7 @@ def test_pass_at_k_does_not_depend_on_early_stop():
     assert full.first_success == short.first_success == 2
 
 
-def test_efficiency_is_the_way_to_the_learner_that_knows_the_pool():
+def test_the_best_learner_is_computed_for_the_panel():
     setting = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {})
     rows = [
         played(
@@ -129,18 +129,6 @@ def test_efficiency_is_the_way_to_the_learner_that_knows_the_pool():
     ]
     row = summary_of("tester", setting, rows).overall
     assert row.optimal == pytest.approx((0.125, 0.189, 0.231), abs=1e-3)
-    blind = row.episodes[2].returns.uninformed
-    assert row.efficiency(2, "returns") == pytest.approx((0.5 - blind) / (row.optimal[2] - blind))
-    found = row.efficiency_estimate(2, "returns")
-    last = row.episodes[2].returns
-    assert (found.low, found.high) == pytest.approx(
-        [(end - blind) / (row.optimal[2] - blind) for end in (last.estimate.low, last.estimate.high)]
-    )
-    share = last.share_estimate
-    assert (share.mean, share.low, share.high) == pytest.approx(
-        [(end - blind) / (last.ceiling - blind) for end in (0.5, last.estimate.low, last.estimate.high)]
-    )
-    assert row.efficiency(0, "returns") is None  # nothing is known yet, so that there is no way to go
     assert row.episodes[2].returns.regret == pytest.approx(row.episodes[2].returns.ceiling - 0.5)
     replayed = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {"deal": "replay"})
     assert summary_of("tester", replayed, rows).overall.optimal == ()

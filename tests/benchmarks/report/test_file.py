@@ -168,7 +168,7 @@ def test_the_file_has_scores_and_records(report, runs):
     page = Page(report.read_text())
     assert page.scripts[:2] == ["application/json", None]
     assert set(page.scripts[2:]) == {"application/gzip"}
-    for told in ("scripted:random + amem", "scripted:last", "best response", "Bayes-optimal", "best blind"):
+    for told in ("scripted:random + amem", "scripted:last", "knows the opponent", "best learner", "blind"):
         assert told in page.tables
     assert "12 digests and root agree; 2 executed again, all as recorded" in page.tables
     assert "</script><script>window.ran=(window.ran||0)+1</script> + reflection" in page.tables

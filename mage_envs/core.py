@@ -132,10 +132,7 @@ class State(ABC):
         return self.canonical(action), after
 
     def after_illegal(self) -> State:
-        """Return the state after an answer of the mover that was no legal action (default: this state).
-
-        If moves cost something, an answer that moves nothing must cost as much, or garbage would beat play.
-        """
+        """Return the state after an illegal answer, which must cost as much as a move (default: this state)."""
         return self
 
     def info(self, seat: int) -> dict[str, Any]:
@@ -407,11 +404,7 @@ def is_success(hands: Sequence[HandResult]) -> bool:
     for value, _, ended_by, success, _, _, _ in hands:
         if ended_by == BY_TIMEOUT:
             return False
-        if success is not None:
-            judged = True
-        if not success:
-            won = False
-        total += value
+        judged, won, total = judged or success is not None, won and bool(success), total + value
     return won if judged else total > 0
 
 
@@ -420,10 +413,7 @@ SUCCESS, FAILURE, DRAW = "success", "failure", "draw"
 
 
 def episode_outcome(hands: Sequence[HandResult]) -> str:
-    """Return `SUCCESS`, `FAILURE` or `DRAW` for an episode of these hands.
-
-    The game's verdict (`State.won`) decides and knows no draw, else the sign of the return. A timeout is a failure.
-    """
+    """Return the outcome by the verdict (`State.won`), which knows no draw, or by the return. A timeout fails."""
     if is_success(hands):
         return SUCCESS
     lost = any(hand.ended_by == BY_TIMEOUT or hand.success is not None for hand in hands)

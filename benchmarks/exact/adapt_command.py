@@ -39,7 +39,7 @@ from benchmarks.evaluation.tables.markup import latex, markdown
 from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table
 from benchmarks.exact.adaptation import ScaledRun, recorded_run
 from benchmarks.records.record_store import Records
-from benchmarks.report.document import REPORT, can_write_reports, write_report
+from benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
 from benchmarks.scale.adapt_parts import add_questions, read_parts
 from benchmarks.scale.scale_text import LEGEND
@@ -251,7 +251,9 @@ class SuitePlay:
                 write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
                 if out is not None and can_write_reports():
                     known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
-                    write_report(folder / REPORT, read_runs(list(known), known=known), head=f"{result.sentence()}.")
+                    write_report(
+                        folder / REPORT, read_runs(list(known), known=known), head=Heading(f"{result.sentence()}.")
+                    )
         if out is not None:
             sys.stderr.write(f"wrote {out / VALUES}\n")
         return result, min((status for status in statuses if status), default=0)

@@ -183,12 +183,17 @@ class Records(Shards):
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder itself if it contains a run, else all runs below it. Raise NoRun if there are none."""
-    found = [folder] if (folder / RUN).exists() else sorted(path.parent for path in folder.rglob(RUN))
+    """Return the folder itself if it contains a run, else all runs below it. Raise NoRun if there are none.
+
+    The controls of a run lie in its folder, and are left out.
+    """
+    if (folder / RUN).exists():
+        return [folder]
+    found = {path.parent for path in folder.rglob(RUN)}
     if not found:
         # Raises NoRun, with the message for this folder.
         read_about(folder)
-    return found
+    return sorted(one for one in found if found.isdisjoint(one.parents))
 
 
 class Writer:

@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.report import sections
 from benchmarks.report.blocks import Blocks, pack
@@ -32,6 +32,19 @@ MOST_MB = 20.0
 """Default maximum size of a report in 10^6 bytes."""
 
 
+class Heading(NamedTuple):
+    """What a report says before all else."""
+
+    sentence: str = ""
+    """Level and adaptation of the agents, in one sentence each."""
+    table: str = ""
+    """Their table, as text."""
+
+
+UNJUDGED = Heading()
+"""Heading of a report without judged agents."""
+
+
 def can_write_reports() -> bool:
     """Return True if Jinja is installed."""
     return importlib.util.find_spec("jinja2") is not None
@@ -42,7 +55,7 @@ def write_report(
     runs: Sequence[ReportedRun],
     most_mb: float = MOST_MB,
     trained: Sequence[TrainedRun] = (),
-    head: str = "",
+    head: Heading = UNJUDGED,
 ) -> Blocks:
     """Write a report and return its embedded transcripts.
 
@@ -51,7 +64,7 @@ def write_report(
         runs: Evaluated runs.
         most_mb: Maximum size of the file in 10^6 bytes.
         trained: Training runs.
-        head: Sentence before all others.
+        head: Level and adaptation of the agents.
 
     Raises:
         ValueError: If the report is larger than `most_mb` even without transcripts.
@@ -64,7 +77,7 @@ def write_report(
 
 
 def document(
-    runs: Sequence[ReportedRun], most_mb: float, trained: Sequence[TrainedRun] = (), head: str = ""
+    runs: Sequence[ReportedRun], most_mb: float, trained: Sequence[TrainedRun] = (), head: Heading = UNJUDGED
 ) -> tuple[str, Blocks]:
     """Return the text of a report and its embedded transcripts.
 
@@ -72,7 +85,7 @@ def document(
         runs: Evaluated runs.
         most_mb: Maximum size of the text in 10^6 bytes.
         trained: Training runs.
-        head: Sentence before all others.
+        head: Level and adaptation of the agents.
 
     Raises:
         ValueError: If the report is larger than `most_mb` even without transcripts.
@@ -161,12 +174,13 @@ def templates() -> Environment:
 
 
 def _page(
-    runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], texts: tuple[str, str, str], blocks: Blocks
+    runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], texts: tuple[str, str, Heading], blocks: Blocks
 ) -> str:
-    """Return the page. `texts` are its script, its style and the sentence before all others."""
+    """Return the page. `texts` are its script, its style and its heading."""
     script, style, head = texts
     settings = sections.settings(runs)
     told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
+    counts = sections.sentence(runs) if runs else "", sentence(trained) if trained else ""
     # The class of the body, with which page.css hides sections without content.
     if runs and trained:
         kind = "both"
@@ -181,9 +195,8 @@ def _page(
             script=script,
             style=style,
             blocks=blocks.texts,
-            sentence=" ".join(
-                filter(None, [head, sections.sentence(runs) if runs else "", sentence(trained) if trained else ""])
-            ),
+            sentence=" ".join(filter(None, [head.sentence, *counts])),
+            levels=head.table,
             left_out=blocks.left_out,
             transcripts=sum(len(run.pages) for run in told),
             runs=runs,

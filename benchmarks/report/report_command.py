@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from benchmarks.report.bubbles import draw
-from benchmarks.report.document import MOST_MB, REPORT, templates, write_report
+from benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
 from benchmarks.report.runs import has_runs, read_runs
 from benchmarks.report.trained import read_trained, trained_folders
+from benchmarks.scale.judged_play import judged_folder, judged_together
 from mage_envs.files.atomic import output_path
 
 
@@ -61,7 +62,8 @@ def command(
     read = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], sample)
     trained = read_trained(paths, len(read))
     path = out or output_path(REPORT)
-    blocks = write_report(path, read, max_mb, trained)
+    judged = [one for one in (judged_folder(run.folder) for run in read) if one is not None]
+    blocks = write_report(path, read, max_mb, trained, Heading(*judged_together(judged)))
     kept = sum(map(len, blocks.places))
     count = len(read) + len(trained)
     sys.stderr.write(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +15,11 @@ from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import JudgedCurves
 from benchmarks.exact.adaptation import ScaledRun, played_values
-from benchmarks.records.record_store import Records
+from benchmarks.records.about import setting_of
+from benchmarks.records.record_store import RUN, Records, reading
 from benchmarks.scale.scale import Scale, ScaleScore, verdict
 from benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
-from mage_envs.cli.tables import Block
+from mage_envs.cli.tables import Block, as_text
 from mage_envs.core import NotEnumerable
 from mage_envs.tree import is_enumerable
 from opponents import UnknownOpponent
@@ -29,6 +30,8 @@ CONTROLS = ("none", "other")
 """Controls of the verdict: without memory, and with the memory of another opponent."""
 CONTROL_ROWS = {"none": "without its memory", "other": "with another's memory"}
 """Names of the rows of the controls."""
+MAX_SENTENCES = 2
+"""Maximum number of agents that a report describes in a sentence each."""
 STATES = 100_000
 """Maximum number of belief states of a judged setting. Beyond it the first judged decision takes minutes."""
 
@@ -137,6 +140,41 @@ def judged_run(records: Records, setting: Setting, scale: Scale) -> ScaledRun:
         weights=setting.panel.weights(),
         played=played_values(records),
     )
+
+
+def judged_folder(folder: Path) -> JudgedAgent | None:
+    """Return the agent of a stored run, with the controls that its folder holds.
+
+    The result is None if its decisions cannot be judged, or if the run is a control itself.
+
+    Raises:
+        ValueError: If the run cannot be read, or is not of this version.
+    """
+    records = Records(folder)
+    with reading(folder):
+        setting = setting_of(records.about)
+        # A run under a control has no verdict, because its memory is not its own.
+        scale = None if "/" in str(setting.resolved["memory"]) else scale_of_setting(setting)
+        if scale is None or not records.lines:
+            return None
+        runs = {"": judged_run(records, setting, scale)}
+        for name in CONTROLS:
+            place = folder / "controls" / name
+            if (place / RUN).exists():
+                control = Records(place)
+                runs[name] = judged_run(control, setting_of(control.about), scale)
+    return JudgedAgent(agent=records.about["agent"]["name"], scale=scale, runs=runs)
+
+
+def judged_together(agents: Sequence[JudgedAgent]) -> tuple[str, str]:
+    """Return the sentences of agents, if there are few, and their table as text, one table for each scale."""
+    blocks: list[Block] = []
+    for scale in dict.fromkeys(one.scale for one in agents):
+        rows = [one for one in agents if one.scale == scale]
+        alone = rows[0].control_rows() if len(rows) == 1 else []
+        blocks += [agent_table([one.row() for one in rows], scale, len(scale.no_memory), alone), *legend(), ""]
+    few = agents if len(agents) <= MAX_SENTENCES else ()
+    return " ".join(f"{one.sentence()}." for one in few), as_text(blocks[:-1])
 
 
 def can_be_controlled(setting: Setting) -> bool:

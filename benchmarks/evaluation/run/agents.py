@@ -197,15 +197,13 @@ class SavedModelAgent:
         """
         from trainer.backends.play_settings import PlaySettings
 
-        self.sampling = sampling
-        self.name = f"model:{folder}"
+        self.sampling, self.name = sampling, f"model:{folder}"
         # The model is loaded later, when other code may have changed the current directory.
         self.folder = Path(folder).absolute()
         if not self.folder.is_dir():
             raise FileNotFoundError(f"Agent {self.name!r}: the folder does not exist. Use the folder of a saved model.")
         self.settings = PlaySettings.load(folder)
         self.replies = ""
-        """How replies are played, by the probe of batches and caches; empty before the model is loaded."""
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling settings for the records. They are the same in every game."""
@@ -220,9 +218,7 @@ class SavedModelAgent:
     def generator(self, game: Game) -> Generator:
         # In a conversation each prompt extends the last one, so its key-value cache can be reused.
         converses = self.settings.env_kwargs.get("context") == "conversation"
-        made = local_generator(self.name, self.folder, self.settings, self.sampling, converses)
-        self.replies = str(made.batching)
-        return made
+        return local_generator(self, self.settings, self.sampling, converses)
 
 
 class PolicyAgent:

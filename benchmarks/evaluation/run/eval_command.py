@@ -76,13 +76,14 @@ def command(
         written: list[Path] = []
         if own.out is not None:
             # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
-            from benchmarks.report.document import REPORT, can_write_reports, write_report
+            from benchmarks.report.document import REPORT, UNJUDGED, Heading, can_write_reports, write_report
             from benchmarks.report.runs import read_runs
+            from benchmarks.scale.judged_play import judged_together
 
             written = summary_table.save(own.out, measured.summary, judged=None if judged is None else judged.curves())
             if can_write_reports():
                 written.append(own.out / REPORT)
-                head = "" if judged is None else f"{judged.sentence()}."
+                head = UNJUDGED if judged is None else Heading(*judged_together([judged]))
                 write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}), head=head)
         # Write the files first: if the reader of stdout is gone, the next line raises.
         if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Spec, call
@@ -104,9 +104,7 @@ class HuggingFaceAgent:
 
     def generator(self, game: Game) -> Generator:
         changes: dict[str, Any] = {**(self.sampling or {}), "stops_at_answer": self.options.stop}
-        made = local_generator(self.name, self.folder, self._settings(game.spec.name), changes)
-        self.replies = str(made.batching)
-        return made
+        return local_generator(self, self._settings(game.spec.name), changes)
 
     def _settings(self, game_name: str) -> PlaySettings:
         from trainer.backends.play_settings import PlaySettings
@@ -138,9 +136,17 @@ class HuggingFaceAgent:
         return limit if isinstance(limit, int) and limit > 0 else None
 
 
+class LocalAgent(Protocol):
+    """An agent whose model is loaded in this process."""
+
+    name: str
+    folder: Path
+    replies: str
+    """How replies are played, by the probe of batches and caches; empty before the model is loaded."""
+
+
 def local_generator(
-    name: str,
-    folder: Path,
+    agent: LocalAgent,
     settings: PlaySettings,
     sampling: Mapping[str, Any] | None,
     converses: bool = False,
@@ -148,8 +154,7 @@ def local_generator(
     """Load the model of an agent, on a GPU if there is one.
 
     Args:
-        name: Name of the agent, for error messages.
-        folder: Folder of the model.
+        agent: Agent. Its `replies` are set.
         settings: Limits, sampling and prompt format.
         sampling: Fields of the trainer's `Sampling` to replace.
         converses: True to keep the key-value cache between the calls of a conversation.
@@ -159,9 +164,11 @@ def local_generator(
         from trainer.runs.quiet import quieten
 
         quieten()
-        return make_generator(folder, settings, converses, device="auto", **(sampling or {}))
+        made = make_generator(agent.folder, settings, converses, device="auto", **(sampling or {}))
     except ModuleNotFoundError as error:
-        raise _missing(name, error) from error
+        raise _missing(agent.name, error) from error
+    agent.replies = str(made.batching)
+    return made
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> ImportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -300,10 +301,11 @@ def measure_judged(
         if options.controls or (options.controls is None and free and can_be_controlled(setting)):
             met = {setting.tasks[index].opponent for index in runs[""].played}
             for name, changed in control_settings(setting, folder, free, has_other=len(met) > 1):
-                # The runs of a policy cost nothing, so they are not kept.
+                # Kept beside the run, so that `mage report` has the same verdict.
                 place = folder / "controls" / name
-                with folder_or_temporary(None if free else place) as kept:
-                    own = replace(options, out=kept, baselines=False, resume=options.resume and not free)
-                    measure(own, agent, changed, spec)
-                    runs[name] = judged_run(Records(kept), changed, scale)
+                if free:
+                    # A policy plays it again, because the memories of a resumed run may have changed.
+                    shutil.rmtree(place, ignore_errors=True)
+                measure(replace(options, out=place, baselines=False), agent, changed, spec)
+                runs[name] = judged_run(Records(place), changed, scale)
         return measured, JudgedAgent(agent=measured.summary.agent, scale=scale, runs=runs)

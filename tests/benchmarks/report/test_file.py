@@ -10,6 +10,7 @@ import sys
 from base64 import b64decode
 from collections import Counter
 from dataclasses import astuple
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -251,6 +252,25 @@ def test_thinned(runs, tmp_path, capsys):
     assert out.stat().st_size <= whole - 4000
     left = re.search(r"(\d+) transcripts are left out", capsys.readouterr().err)[1]
     assert f"{left} of 32 transcripts, evenly spread, are left out" in out.read_text()
+
+
+def test_a_judged_run_has_the_same_verdict_in_a_later_report(tmp_path, capsys):
+    out, later = tmp_path / "run", tmp_path / "later.html"
+    words = ["eval", "policy:bayes:kuhn/paper,3,1,sum", "--panel", "kuhn-paper-16", "--no-baselines"]
+    assert main([*words, "--out", str(out)]) == 0
+    sentence = capsys.readouterr().out.splitlines()[0]
+    assert re.match(r"policy:bayes:kuhn/paper,3,1,sum .* level, adaptation by its own memory", sentence)
+    assert main(["report", str(out), "--out", str(later)]) == 0
+    for page in (later.read_text(), (out / "report.html").read_text()):
+        text = unescape(page)
+        assert f"<h1>{sentence} " in text
+        assert re.search(r"^  without its memory .*\n  with another's memory .*\nno memory ", text, re.M)
+    # The runs of the controls are no further runs, and without them the level is left.
+    assert main(["report", str(tmp_path), "--out", str(later)]) == 0
+    assert "1 run," in capsys.readouterr().err
+    shutil.rmtree(out / "controls")
+    assert main(["report", str(out), "--out", str(later)]) == 0
+    assert re.search("<h1>policy:bayes:kuhn/paper,3,1,sum: level .*, no verdict", later.read_text())
 
 
 def test_bad_input_is_one_line_and_writes_nothing(runs, tmp_path, capsys):

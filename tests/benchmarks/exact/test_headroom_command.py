@@ -45,6 +45,12 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+def test_one_episode_leaves_nothing_to_remember(capsys: pytest.CaptureFixture[str]) -> None:
+    data = json.loads("\n".join(printed(capsys, "KuhnPoker", "--pool", "kuhn/paper", "--episodes", "1", "--json")))
+    assert data["blind"] == pytest.approx(0.125, abs=1e-3)
+    assert data["per_episode"]["sum"] == pytest.approx([data["blind"]])
+
+
 def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixture[str]) -> None:
     lengths = ("--episodes", "2", "--hands", "2")
     lines = printed(capsys, "KuhnPoker", "--option", "reveal=always", "--seat", "first", *lengths)

@@ -42,6 +42,11 @@ def test_orders_times_opponents_are_limited(limit: int, fits: bool, monkeypatch:
             without_repetition(game, pool, episodes=3, hands=1)
 
 
+def test_a_series_has_one_hand_per_episode() -> None:
+    with pytest.raises(TooManyStates, match="episodes of 2 hands without repetition"):
+        without_repetition(make_game("Encounters"), as_pool("pool:encounters/all"), episodes=1, hands=2)
+
+
 @pytest.mark.parametrize("games", list(combinations(ENCOUNTERS, 2)), ids="-".join)
 def test_every_series_has_exact_values(games: tuple[str, str]) -> None:
     """The draw may hide from the opponent what the learner sees, and this is no imperfect recall of the opponent."""

@@ -34,6 +34,18 @@ POOL = ("kuhn/soft-aggressive", "kuhn/soft-station", "kuhn/conservative")
 EXACT = CreditConfig(advantage="exact", credit="reward")
 
 
+def test_positions_that_the_opponent_never_leads_to_count_equally() -> None:
+    """The opponent never bets, so the first player never meets a bet, with a queen from a jack as from a king."""
+    never = TabularPolicy(
+        {f"{card}{before}": {move: 1.0} for card in "JQK" for before, move in (("p", "check"), ("b", "fold"))}
+    )
+    hand = OwnHand(KUHN, never, 0, lambda result: result.value)
+    rows = {state: row for state, row in hand.values({}).items() if "call" in row}
+    assert len(rows) == 3
+    assert sorted(row["call"] for row in rows.values()) == [-2.0, 0.0, 2.0]
+    assert {row["fold"] for row in rows.values()} == {-1.0}
+
+
 def softmax(logits: Mapping[str, float]) -> dict[str, float]:
     total = sum(math.exp(value) for value in logits.values())
     return {action: math.exp(value) / total for action, value in logits.items()}

@@ -74,17 +74,20 @@ def test_equals_a_ten_line_reference() -> None:
     n = 400
     new, old, ref, sampled, adv = (rng.normal(size=n) for _ in range(5))
     entropy, legal = rng.random(n), rng.random(7)
-    total = 0.0
+    # Tokens without a log-probability of the sampler have the weight 1.
+    sampled[::9] = np.nan
+    total = policy_alone = 0.0
     logged: dict[str, float] = defaultdict(float)
     for i in range(n):
         ratio = np.exp(new[i] - old[i])
-        gap = old[i] - sampled[i]
+        gap = 0.0 if np.isnan(sampled[i]) else old[i] - sampled[i]
         low, high = ratio < 0.8 and adv[i] < 0, ratio > 1.2 and adv[i] > 0
         gain = min(ratio * adv[i], min(max(ratio, 0.8), 1.2) * adv[i])
         if adv[i] < 0:
             gain = max(gain, 3.0 * adv[i])  # the classic dual clip
         kl = np.exp(ref[i] - new[i]) - (ref[i] - new[i]) - 1
-        total += -gain * min(np.exp(old[i] - sampled[i]), 2.0) + 0.1 * kl - 0.01 * entropy[i]
+        policy_alone -= gain
+        total += -gain * min(np.exp(gap), 2.0) + 0.1 * kl - 0.01 * entropy[i]
         for name, value in (
             *(("loss/policy", -gain * min(np.exp(gap), 2.0)), ("kl", kl), ("entropy", entropy[i])),
             *(("clip_ratio/low", low), ("clip_ratio/high", high), ("clip_ratio/any", low or high)),
@@ -94,7 +97,7 @@ def test_equals_a_ten_line_reference() -> None:
         ):
             logged[name] += float(value)
     total += 0.5 * legal.sum()
-    logged |= {"uniform_legal": legal.sum(), LARGEST_RATIO: np.exp(max(old - sampled))}
+    logged |= {"uniform_legal": legal.sum(), LARGEST_RATIO: np.exp(np.nanmax(old - sampled))}
     tensor = torch.as_tensor
     batch = SimpleNamespace(
         advantages=tensor(adv),
@@ -109,6 +112,9 @@ def test_equals_a_ten_line_reference() -> None:
     loss, sums = policy_loss(scores, batch, TERMS)  # type: ignore[arg-type]
     assert loss.item() == pytest.approx(total, rel=1e-12)
     assert {name: value.item() for name, value in sums.items()} == pytest.approx(dict(logged), rel=1e-9)
+    # By default neither the reference, the entropy nor the uniform play counts, and nothing is corrected.
+    plain, _ = policy_loss(scores, batch, LossTerms())  # type: ignore[arg-type]
+    assert plain.item() == pytest.approx(policy_alone, rel=1e-12)
 
 
 def trl_inputs(rows: Sequence[Row], batch: MicroBatch) -> dict[str, torch.Tensor]:

@@ -15,6 +15,7 @@ from wrappers import MemoryView, Request, as_memory
 from wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
 from wrappers.baselines.episode_text import trace
 from wrappers.baselines.memento import FEATURES, Case, CaseValues, Memento, MementoQ, features
+from wrappers.baselines.memory_bank import bank_text
 from wrappers.memory import Answer
 
 SOKOBAN = "mage/Sokoban-Meta-v0"
@@ -377,3 +378,10 @@ def test_a_cut_answer_counts_as_unread():
     memory.on_answer(Request("plan", "?"), Answer("1. go\n2. on", True, "length"), view_at("x"))
     assert [event["reason"] for event in memory.events()] == ["length"]
     assert memory._plan == "1. go\n2. on"
+
+
+def test_a_bank_has_the_same_bytes_in_any_order_of_its_keys():
+    items = [{"b": 1, "a": 2}]
+    assert bank_text("memento", items, encoder="hash", q=1) == bank_text(
+        "memento", [{"a": 2, "b": 1}], q=1, encoder="hash"
+    )

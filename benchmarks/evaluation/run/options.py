@@ -159,7 +159,7 @@ class EvalOptions(PlayOptions, PanelOptions):
         typer.Option(
             "--controls/--no-controls",
             help="Play the same tasks without memory and with another opponent's, which the verdict needs "
-            "(default: yes for a policy, no for a model, whose calls they triple)",
+            "(default: yes for a policy, no for a model, whose calls they triple at most)",
         ),
     ] = None
 

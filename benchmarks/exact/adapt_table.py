@@ -99,7 +99,11 @@ class AdaptResult:
     def cell_differences(self, control: str) -> dict[str, ScaleScore | None]:
         """Return the main level less that under a control in each cell that both played; empty if none did."""
         main, others = self.conditions[self.main], self.conditions.get(control, {})
-        return {name: run.difference(others[name]) for name, run in main.items() if name in others}
+        return {
+            name: run.difference(others[name], by_regrets=control == NONE)
+            for name, run in main.items()
+            if name in others
+        }
 
     def level(self, condition: str | None = None) -> ScaleScore | None:
         """Return the mean level over families; a cell counts at least `LEAST_LEVEL`."""

@@ -47,6 +47,8 @@ class PlayedValue(NamedTuple):
     """Measure of each episode as it was paid."""
     slip: float = 0.0
     """Largest price of a single wrong action that was open to the agent."""
+    regrets: tuple[float, ...] = ()
+    """Regret of each episode against the best play of the rest of the meta-episode, under the posterior."""
     unusable: tuple[int, ...] = ()
     """Answers of each episode that named no legal action or were cut; empty if there were none."""
 
@@ -106,8 +108,13 @@ class CellValues:
         whole = judge(self.whole, trajectory, seen)
         known = judge(self._hand, trajectory, seen, trajectory.opponent or "")
         prices = [max(each.values()) - min(each.values()) for hand in whole.hands for each in hand.values]
+        lost = [
+            sum(sum(hand.regrets) for hand, episode in zip(whole.hands, whole.episode_of, strict=True) if episode == k)
+            for k in range(trajectory.num_episodes)
+        ]
         return PlayedValue(
-            total=whole.hands[0].available - sum(sum(hand.regrets) for hand in whole.hands),
+            total=whole.hands[0].available - sum(lost),
+            regrets=tuple(lost),
             episodes=tuple(
                 sum(hand.adjusted for hand, episode in zip(known.hands, known.episode_of, strict=True) if episode == k)
                 for k in range(trajectory.num_episodes)
@@ -203,16 +210,21 @@ class ScaledRun:
         widest = 1.0 - scale.least_level
         return self._score(values, -widest, widest, {})
 
-    def difference(self, other: ScaledRun) -> ScaleScore | None:
+    def difference(self, other: ScaledRun, by_regrets: bool = False) -> ScaleScore | None:
         """Return the level of this run less that of another run of the same tasks, in episodes 2 to K.
 
         In episode 1 no memory exists yet, so the runs differ by luck alone. None without a scale.
+
+        Args:
+            other: The other run.
+            by_regrets: True if neither run has a memory that depends on the opponent but for what was seen of it.
+                Otherwise the posterior of the judge is not that of the agent.
         """
         scale = self.scale
         if scale is None:
             return None
         values = {
-            index: later_level(scale, value) - later_level(scale, other.played[index])
+            index: later_level(scale, value, by_regrets) - later_level(scale, other.played[index], by_regrets)
             for index, value in self.played.items()
             if index in other.played
         }
@@ -279,9 +291,13 @@ def level_of(scale: Scale, value: PlayedValue) -> float:
     return max(level - INVALID_PRICE * sum(value.unusable), min(level, scale.least_level))
 
 
-def later_level(scale: Scale, value: PlayedValue) -> float:
-    """Return what episodes 2 to K contribute to the level of a meta-episode, but for a constant."""
-    return sum(value.episodes[1:]) / scale.length - INVALID_PRICE * sum(value.unusable[1:])
+def later_level(scale: Scale, value: PlayedValue, by_regrets: bool) -> float:
+    """Return what episodes 2 to K contribute to the level of a meta-episode, but for a constant.
+
+    Regrets have less luck than values against the opponent that was met: the best learner has none.
+    """
+    worth = -sum(value.regrets[1:]) if by_regrets else sum(value.episodes[1:])
+    return worth / scale.length - INVALID_PRICE * sum(value.unusable[1:])
 
 
 def run_of_cell(

@@ -79,7 +79,9 @@ class JudgedAgent:
 
     def difference(self, control: str) -> ScaleScore | None:
         """Return the level less that under a control, or None if it was not played."""
-        return self.runs[""].difference(self.runs[control]) if control in self.runs else None
+        if control not in self.runs:
+            return None
+        return self.runs[""].difference(self.runs[control], by_regrets=control == "none")
 
     def sentence(self) -> str:
         """Return the result in one sentence."""

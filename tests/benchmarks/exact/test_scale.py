@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.adapt import CELLS
 from benchmarks.exact.adaptation import exact_values, pool_of, scale_of_cell
+from benchmarks.scale.judged_play import judged_folder
 from benchmarks.scale.scale import (
     ADAPTS,
     UNCLEAR,
@@ -197,3 +199,20 @@ def test_the_sentence_has_both_numbers():
     assert failed.startswith("m: no verdict, level -1.57 to 2.43, ")
     assert failed.endswith("; 2 of 10 and 3 of 10 failed")
     assert "memory of earlier episodes is worth nothing here" in scale_sentence("m", None, None, None)
+
+
+def test_both_estimates_of_adaptation_agree_where_nothing_is_luck(tmp_path):
+    """Against each opponent they differ, but the means over the pool are equal: nothing in the game is random."""
+    agent = "policy:bayes:ultimatum/reserves,3,1,sum"
+    words = ["--panel", "adapt-ultimatum", "--no-baselines", "--out", str(tmp_path / "run")]
+    assert main(["eval", agent, *words]) == 0
+    judged = judged_folder(tmp_path / "run")
+    own, none = judged.runs[""], judged.runs["none"]
+    paid = [sum(value.episodes[1:]) - sum(none.played[index].episodes[1:]) for index, value in own.played.items()]
+    lost = [sum(none.played[index].regrets[1:]) - sum(value.regrets[1:]) for index, value in own.played.items()]
+    assert max(abs(one - other) for one, other in zip(paid, lost, strict=True)) > 0.1
+    assert own.difference(none, by_regrets=True).mean == pytest.approx(own.difference(none).mean, abs=1e-9)
+    assert own.difference(none).mean > 0.5
+    # The best learner has no regret, so its adaptation is the regret of the same player without memory.
+    assert all(abs(regret) < 1e-9 for value in own.played.values() for regret in value.regrets)
+    assert judged.difference("none").mean == pytest.approx(own.difference(none).mean, abs=1e-9)

@@ -123,7 +123,7 @@ def test_damage_is_noticed(data, tmp_path):
     with pytest.raises(DamagedCache, match=r"products.bin does not match its checksum\. Delete the folder"):
         verify(folder)
     target.write_bytes(content[:-1])
-    with pytest.raises(DamagedCache, match="products.bin is missing or does not have"):
+    with pytest.raises(DamagedCache, match="products.bin is missing, a link out of the folder, or does not have"):
         Catalogue(folder)
     (folder / MANIFEST).write_text("{")
     with pytest.raises(DamagedCache, match="manifest.json cannot be read"):

@@ -404,7 +404,9 @@ def is_success(hands: Sequence[HandResult]) -> bool:
     for value, _, ended_by, success, _, _, _ in hands:
         if ended_by == BY_TIMEOUT:
             return False
-        judged, won, total = judged or success is not None, won and bool(success), total + value
+        judged = judged or success is not None
+        won = won and bool(success)
+        total += value
     return won if judged else total > 0
 
 

@@ -12,8 +12,9 @@ from benchmarks.report.bubbles import draw
 from benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
 from benchmarks.report.runs import has_runs, read_runs
 from benchmarks.report.trained import read_trained, trained_folders
-from benchmarks.scale.judged_play import judged_folder, judged_together
+from benchmarks.scale.judged_play import JudgedAgent, judged_folder, judged_together
 from mage_envs.files.atomic import output_path
+from mage_envs.text.visible import one_line
 
 
 def command(
@@ -62,7 +63,13 @@ def command(
     read = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], sample)
     trained = read_trained(paths, len(read))
     path = out or output_path(REPORT)
-    judged = [one for one in (judged_folder(run.folder) for run in read) if one is not None]
+    judged: list[JudgedAgent] = []
+    for run in read:
+        try:
+            judged += filter(None, [judged_folder(run.folder)])
+        except ValueError as error:
+            # A run of another version cannot be executed again, but its transcripts can be read.
+            sys.stderr.write(f"mage: no level: {one_line(str(error))}\n")
     blocks = write_report(path, read, max_mb, trained, Heading(*judged_together(judged)))
     kept = sum(map(len, blocks.places))
     count = len(read) + len(trained)

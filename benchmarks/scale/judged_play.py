@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,12 +16,13 @@ from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import JudgedCurves
 from benchmarks.exact.adaptation import ScaledRun, played_values
-from benchmarks.records.about import setting_of
+from benchmarks.records.about import identity_fields, setting_of
 from benchmarks.records.record_store import RUN, Records, reading
 from benchmarks.scale.scale import Scale, ScaleScore, verdict
 from benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
 from mage_envs.cli.tables import Block, as_text
 from mage_envs.core import NotEnumerable
+from mage_envs.files.bounded import names_inside
 from mage_envs.tree import is_enumerable
 from opponents import UnknownOpponent
 from opponents.exact import NotExact, headroom
@@ -150,7 +152,7 @@ def judged_folder(folder: Path) -> JudgedAgent | None:
     The result is None if its decisions cannot be judged, or if the run is a control itself.
 
     Raises:
-        ValueError: If the run cannot be read, or is not of this version.
+        ValueError: If the run cannot be read, is not of this version, or has a control of another run.
     """
     records = Records(folder)
     with reading(folder):
@@ -161,11 +163,28 @@ def judged_folder(folder: Path) -> JudgedAgent | None:
             return None
         runs = {"": judged_run(records, setting, scale)}
         for name in CONTROLS:
-            place = folder / "controls" / name
+            place = control_folder(folder, name)
             if (place / RUN).exists():
                 control = Records(place)
+                _check_control(name, records, control)
                 runs[name] = judged_run(control, setting_of(control.about), scale)
     return JudgedAgent(agent=records.about["agent"]["name"], scale=scale, runs=runs)
+
+
+def control_folder(folder: Path, name: str) -> Path:
+    """Return the folder of a run's control. Raises UnsafeFile if it is a link, which could lead anywhere."""
+    for part in ("controls", f"controls/{name}"):
+        names_inside(folder, part)
+    return folder / "controls" / name
+
+
+def _check_control(name: str, main: Records, control: Records) -> None:
+    """Raise ValueError if a stored run has another agent, other tasks or other options than the main run."""
+    memory = re.escape(main.about["setting"]["options"]["memory"])
+    forms = {"none": rf"none|blank/{memory}", "other": rf"other@[0-9a-f]{{32}}/{memory}"}
+    ours, theirs = ((run.about["agent"], identity_fields(run.about)) for run in (main, control))
+    if ours != theirs or not re.fullmatch(forms[name], control.about["setting"]["options"]["memory"]):
+        raise ValueError(f"{control.folder} is not the control {name!r} of this run. Remove it.")
 
 
 def judged_together(agents: Sequence[JudgedAgent]) -> tuple[str, str]:

@@ -129,7 +129,7 @@ class FolderLock:
     def _open(self) -> int:
         """Open or create the file. Raise OSError if it is another file, which the process id would overwrite."""
         try:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | NO_FOLLOW | os.O_CLOEXEC, 0o644)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
         except OSError as error:
             if self._path.is_symlink():
                 raise self._refuse("is a link") from error

@@ -45,11 +45,13 @@ WORDS: dict[str, list[list[str]]] = {
     "regret": [["{run}"]],
     "eval": [
         ["scripted:random", *KUHN, "--out", "{run}", "--resume"],
+        # With two opponents the controls are kept, and resumed, too.
+        ["scripted:random", *KUHN, "--opponents", "kuhn/conservative,kuhn/aggressive", "--out", "{other}", "--resume"],
         [
             "scripted:first",
             *KUHN,
             "--opponents",
-            "kuhn/nash,kuhn/aggressive",
+            "kuhn/conservative,kuhn/aggressive",
             "--control",
             "other",
             "--from",
@@ -131,7 +133,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     names = ("run", "other", "model", "shards", "suite", "played", "files", "cup", "swept", "shop")
     foreign = {name: place / "foreign" / name for name in names}
     for name in ("run", "other"):
-        opponents = "kuhn/nash" if name == "run" else "kuhn/nash,kuhn/aggressive"
+        opponents = "kuhn/nash" if name == "run" else "kuhn/conservative,kuhn/aggressive"
         assert main(["eval", "scripted:random", *KUHN, "--opponents", opponents, "--out", str(foreign[name])]) == 0
     save_model(foreign["model"])
     settings = PlaySettings("mage/KuhnPoker-Meta-v0", {"style": "words", "memory": "history"}, 1, constrained=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -196,3 +198,70 @@ def test_a_catalogue_that_links_out_of_its_folder_is_damaged(tmp_path: Path) -> 
     (folder / "products.bin").symlink_to(moved)
     with pytest.raises(DamagedCache, match=r"products\.bin is missing, a link out of the folder"):
         open_shop(folder, "human", 0)
+
+
+# -- controls beside a run ---------------------------------------------------------------------------------------------
+
+JUDGED = (*EVAL[:-1], "--opponents", "kuhn/conservative,kuhn/aggressive", "--out")
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    assert main([*JUDGED, str(tmp_path / "judged")]) == 0
+    assert sorted(path.name for path in (tmp_path / "judged" / "controls").iterdir()) == ["none", "other"]
+    return tmp_path / "judged"
+
+
+@pytest.mark.parametrize("linked", ["controls", "controls/none", "controls/other"])
+def test_controls_that_are_links_are_neither_read_nor_written(
+    linked: str, judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = tmp_path / "outside"
+    (judged / linked).rename(outside)
+    (judged / linked).symlink_to(outside)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main([*JUDGED, str(judged), "--resume"]) == 2
+    assert f"{judged / linked} is a link" in capsys.readouterr().err
+    assert main(["report", str(judged), "--out", str(tmp_path / "r.html")]) == 0
+    assert f"mage: no level: {judged / linked} is a link" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("forged", ["other agent", "other tasks", "wrong control"])
+def test_a_run_of_another_agent_is_no_control(
+    forged: str, judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bad player without memory would make any player with memory adapt."""
+    place = judged / "controls" / "none"
+    source = judged / "controls" / "other"
+    if forged != "wrong control":
+        words = {"other agent": ("scripted:first",), "other tasks": ("scripted:random", "--seed", "9")}[forged]
+        assert main(["eval", *words, *JUDGED[2:], str(tmp_path / "forged")]) == 0
+        source = tmp_path / "forged" / "controls" / "none"
+    shutil.rmtree(place)
+    shutil.copytree(source, place)
+    capsys.readouterr()
+    assert main(["report", str(judged), "--out", str(tmp_path / "r.html")]) == 0
+    assert f"no level: {place} is not the control 'none' of this run. Remove it." in capsys.readouterr().err
+
+
+def test_a_policy_plays_a_control_again_whose_memories_have_changed(judged: Path) -> None:
+    """The stored control copied the memories of another state of the main run."""
+    other = judged / "controls" / "other"
+    root, about = (other / "root.json").read_text(), json.loads((other / "run.json").read_text())
+    for options in (about["setting"]["options"], about["env_kwargs"]):
+        options["memory"] = re.sub("@[0-9a-f]{32}", "@" + 32 * "0", options["memory"])
+    (other / "run.json").write_text(json.dumps(about))
+    (other / "root.json").unlink()
+    assert main([*JUDGED, str(judged), "--resume"]) == 0
+    assert (other / "root.json").read_text() == root
+
+
+def test_a_run_that_cannot_be_executed_again_can_be_read(
+    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewrite(judged, lambda line: line["episodes"][0].update(reward=line["episodes"][0]["reward"] + 1))
+    (judged / "summary.json").unlink()
+    assert main(["report", str(judged), "--out", str(tmp_path / "r.html")]) == 0
+    assert "mage: no level: " in capsys.readouterr().err

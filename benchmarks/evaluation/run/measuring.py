@@ -277,11 +277,14 @@ def measure_judged(
     if len(setting.panel.weights()) < 2:
         return measure(options, agent, setting, spec), None
     # Imported here, because most evaluations cannot be judged.
-    from benchmarks.records.record_store import Records
+    from benchmarks.records.identity import OtherRun
+    from benchmarks.records.record_store import RUN, Records
     from benchmarks.scale.judged_play import (
+        CONTROLS,
         STATES,
         JudgedAgent,
         can_be_controlled,
+        control_folder,
         control_settings,
         folder_or_temporary,
         judged_run,
@@ -294,6 +297,8 @@ def measure_judged(
     if scale is None:
         return measure(options, agent, setting, spec), None
     with folder_or_temporary(options.out) as folder:
+        # A link is refused before anything is played.
+        places = {name: control_folder(folder, name) for name in CONTROLS}
         measured = measure(replace(options, out=folder), agent, setting, spec)
         runs = {"": judged_run(Records(folder), setting, scale)}
         free = isinstance(agent, PolicyAgent)
@@ -302,10 +307,14 @@ def measure_judged(
             met = {setting.tasks[index].opponent for index in runs[""].played}
             for name, changed in control_settings(setting, folder, free, has_other=len(met) > 1):
                 # Kept beside the run, so that `mage report` has the same verdict.
-                place = folder / "controls" / name
-                if free:
-                    # A policy plays it again, because the memories of a resumed run may have changed.
-                    shutil.rmtree(place, ignore_errors=True)
-                measure(replace(options, out=place, baselines=False), agent, changed, spec)
+                place, own = places[name], replace(options, out=places[name], baselines=False)
+                try:
+                    measure(own, agent, changed, spec)
+                except OtherRun:
+                    # The memories that a control copies change if the main run was resumed. A policy plays it again.
+                    if not free or not options.resume or not (place / RUN).exists():
+                        raise
+                    shutil.rmtree(place)
+                    measure(own, agent, changed, spec)
                 runs[name] = judged_run(Records(place), changed, scale)
         return measured, JudgedAgent(agent=measured.summary.agent, scale=scale, runs=runs)

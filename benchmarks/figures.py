@@ -6,10 +6,23 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mage_envs.files.atomic import write_atomically
+from mage_envs.files.atomic import output_path, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+FORMATS = (".png", ".pdf", ".svg")
+"""Suffixes of files that a figure can be saved to."""
+
+
+def figure_path(text: str) -> Path:
+    """Return the file of `--plot`. Raises ValueError if no figure could be saved there, before anything is computed."""
+    path = output_path(text)
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"--plot {text} must end with {', '.join(FORMATS)}, such as --plot figure.png.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    blank(1, 1)
+    return path
 
 
 def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figure", constrained: bool = True) -> Figure:

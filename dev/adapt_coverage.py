@@ -28,6 +28,7 @@ from benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights
 from benchmarks.scale.stored_suites import cell_scale
 from dev.adapt_errors import level_moments
 from mage_envs.cli.tables import Block, TextTable, as_text
+from mage_envs.core import Task
 from mage_envs.files.atomic import write_atomically
 from mage_envs.random.streams import Streams
 from mage_envs.registry import make_game
@@ -69,19 +70,24 @@ def repeated(name: str, spec: str, panels: int, slip: float = 0.0) -> list[Scale
         panels: Number of panels.
         slip: Probability of a random legal action in place of the agent's own.
     """
-    cell, scale = CELLS[name], cell_scale(name)
-    panel = cell_panel(cell, META_EPISODES)
+    panel = cell_panel(CELLS[name], META_EPISODES)
     size = len(panel.tasks())
     # A panel that is `panels` times as long consists of that many panels, because no seed occurs twice.
     tasks = replace(panel, size=size * panels).tasks()
+    return levels_on(name, spec, [tasks[start : start + size] for start in range(0, len(tasks), size)], slip)
+
+
+def levels_on(name: str, spec: str, panels: Sequence[Sequence[Task]], slip: float = 0.0) -> list[ScaleScore]:
+    """Return the level of an agent on each panel of a cell. Further arguments as in `repeated`."""
+    cell, scale = CELLS[name], cell_scale(name)
+    panel = cell_panel(cell, META_EPISODES)
     options = {**panel.env_kwargs, "memory": "history"}
     values = CellValues(panel.env_id, options, panel.weights())
     agent, game = make_agent(spec), make_game(cell.game, **cell.options)
     levels = []
-    for start in range(0, len(tasks), size):
-        part = tasks[start : start + size]
+    for part in panels:
         watched = WatchedGenerator(SlippingGenerator(agent.generator(game), slip))
-        played = evaluate(GeneratorAgent(watched, agent.name), part, options, batch=size)
+        played = evaluate(GeneratorAgent(watched, agent.name), part, options, batch=len(part))
         judged = {slot: values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)}
         level = run_of_cell(cell, scale, part, judged).level()
         if level is None:

@@ -73,7 +73,7 @@ EVERY_COMMAND: Mapping[str, tuple[str, ...]] = {
     "export": ("runs/scripted-first", "--to", "parquet"),
     "leaderboard": ("runs/scripted-first", "runs/scripted-random"),
     "ceilings": ("matrix_rps",),
-    "headroom": ("KuhnPoker", "--figure", "headroom.png"),
+    "headroom": ("KuhnPoker", "--plot", "headroom.png"),
     "transfer": ("Encounters",),
     "regret": ("policy:uniform", "--env", "kuhn_poker", "--rows", "2"),
     "exploit": ("--help",),

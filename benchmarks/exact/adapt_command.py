@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from benchmarks import figures
 from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.evaluate import evaluate
@@ -36,8 +37,10 @@ from benchmarks.evaluation.suites.suite_command import (
     short_names,
 )
 from benchmarks.evaluation.tables.markup import latex, markdown
-from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table
+from benchmarks.exact.adapt_figure import adapt_figure
+from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table, ranked
 from benchmarks.exact.adaptation import ScaledRun, recorded_run
+from benchmarks.figures import figure_path
 from benchmarks.records.record_store import Records
 from benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
 from benchmarks.report.runs import read_runs
@@ -134,6 +137,10 @@ def command(
     table_format: Annotated[
         Literal["text", "markdown", "latex"], typer.Option("--format", help="Format of the table of several agents")
     ] = "text",
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", parser=figure_path, help="Draw the two numbers of each agent, as PNG, PDF or SVG"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure whether agents adapt to whom they play: the level of play, and what their own memory is worth to them.
@@ -180,6 +187,9 @@ def command(
             )
     elif results:
         print_report(results[0].blocks())
+    if plot is not None and results:
+        figures.save(adapt_figure(ranked(results)), plot)
+        sys.stderr.write(f"wrote {plot}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
 

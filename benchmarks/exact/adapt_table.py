@@ -259,14 +259,19 @@ def stored_level(reference: str, cell: str) -> float | None:
     return None if row is None else float(row["mean"])
 
 
-def agents_table(results: Sequence[AdaptResult]) -> TextTable:
-    """Return the table of several agents in one suite, the highest level first, with the exact lines below."""
+def ranked(results: Sequence[AdaptResult]) -> list[AdaptResult]:
+    """Return the results, the highest level first. One with failures has its worst level, one without a level none."""
 
     def level_of(result: AdaptResult) -> float:
         level = result.level()
         return float("-inf") if level is None or level.unmet else level.worst
 
-    rows = [result.row() for result in sorted(results, key=level_of, reverse=True)]
+    return sorted(results, key=level_of, reverse=True)
+
+
+def agents_table(results: Sequence[AdaptResult]) -> TextTable:
+    """Return the table of several agents in one suite, the highest level first, with the exact lines below."""
+    rows = [result.row() for result in ranked(results)]
     best = [
         (name, run.scale.best_adaptation)
         for name, run in results[0].conditions[results[0].main].items()

@@ -20,9 +20,10 @@ import numpy as np
 from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
+from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.exact.judged_hands import DecisionPrices, judge
 from benchmarks.exact.recorded_generator import SeenPrompt
-from benchmarks.exact.regret import Horizon, executed_run, pool_of_run
+from benchmarks.exact.regret import Horizon, executed_lines, pool_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import Records, reading
 from benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, Stratum, score_strata
@@ -34,6 +35,7 @@ from opponents.exact import Headroom, Objective, headroom
 from opponents.exact.regret import DecisionValues
 from opponents.pools import OpponentPool, as_pool
 from trainer.method.trajectory import Trajectory
+from trainer.runs.trajectory_json import Line
 
 
 class PlayedValue(NamedTuple):
@@ -146,9 +148,23 @@ def played_values(records: Records) -> dict[int, PlayedValue]:
         setting = setting_of(records.about)
         pool = pool_of_run(records, setting, game_of(setting.panel.env_id, setting.options))
         values = CellValues(setting.panel.env_id, setting.options, pool)
-        finished = [index for index, line in sorted(records.lines.items()) if line["failure"] is None]
-        executed = executed_run(records, setting)
-        return {index: values.of(*played) for index, played in zip(finished, executed, strict=True)}
+        return values_of_lines(values, setting, records.lines, str(records.folder))
+
+
+def values_of_lines(
+    values: CellValues, setting: Setting, lines: Mapping[int, Line], where: str
+) -> dict[int, PlayedValue]:
+    """Return the luck-adjusted values of recorded meta-episodes by their index, without those that failed.
+
+    Args:
+        values: Decision values of the setting.
+        setting: The setting.
+        lines: Recorded meta-episodes by their index.
+        where: Their folder, for messages.
+    """
+    finished = {index: line for index, line in sorted(lines.items()) if line["failure"] is None}
+    executed = executed_lines(list(finished.values()), setting, where)
+    return {index: values.of(*played) for index, played in zip(finished, executed, strict=True)}
 
 
 def paid_values(records: Records, success: bool) -> dict[int, PlayedValue]:

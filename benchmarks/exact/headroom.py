@@ -16,12 +16,12 @@ from benchmarks.exact import headroom_table
 from benchmarks.exact.headroom_figure import draw, draw_table
 from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
 from benchmarks.executors import ExecutorOption, Local, make_executor
+from benchmarks.figures import figure_path
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import game_with
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
-from mage_envs.files.atomic import output_path
 from mage_envs.registry import settings_of
 from opponents import PoolSpec, as_pool, make_opponent
 from opponents.exact import GT, Headroom, Objective, headroom
@@ -79,8 +79,8 @@ def command(
     limit: Annotated[
         int, typer.Option(metavar="N", help=f"Maximum number of belief states (default: {STATES:,})")
     ] = STATES,
-    figure: Annotated[
-        Path | None, typer.Option(parser=output_path, metavar="FILE", help="Draw the values to this file as PNG")
+    plot: Annotated[
+        Path | None, typer.Option(parser=figure_path, metavar="FILE", help="Draw the values, as PNG, PDF or SVG")
     ] = None,
     all_games: Annotated[bool, typer.Option("--all", help="Print the table of every shipped game and pool")] = False,
     wide: Annotated[bool, typer.Option(help="With --all: print one wide table with units and every episode")] = False,
@@ -103,8 +103,8 @@ def command(
             rows.append(row)
             # The whole table takes minutes, so each row is written as soon as it is known.
             line.write(headroom_table.row_line(row))
-        if figure is not None:
-            draw_table(figure, [(row.setup.name, row.found) for row in rows if row.found])
+        if plot is not None:
+            draw_table(plot, [(row.setup.name, row.found) for row in rows if row.found])
         line.erase()
         if as_json:
             print_json([row.to_json() for row in rows])
@@ -122,9 +122,6 @@ def command(
         raise ValueError("--episodes and --hands must be at least 1.")
     if limit < 1 or samples < 0:
         raise ValueError("--limit must be at least 1, and --samples at least 0.")
-    if figure is not None:
-        # Fail before the slow solution if the folder cannot be created.
-        figure.parent.mkdir(parents=True, exist_ok=True)
     rules = game_with(game, dict(_option(text) for text in option or ()))
     name, opponents = _pool(rules, game, pool)
     seating = seat or settings_of(game).seat or "alternate"
@@ -145,8 +142,8 @@ def command(
     unit = "success" if objective == "success" else rules.spec.unit
     title = f"{rules.title} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
     title += f"{_counted(hands, 'hand')}, seat {seating}"
-    if figure is not None:
-        draw(figure, found, title, unit)
+    if plot is not None:
+        draw(plot, found, title, unit)
     line.erase()
     if as_json:
         print_json({"title": title, **found.to_json()})

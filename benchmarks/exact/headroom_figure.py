@@ -10,7 +10,7 @@ from opponents.exact import Headroom
 from opponents.exact.headroom import CREDITS
 
 MIN_HEADROOM = 1e-3
-"""Adaptation headroom below which a game is not drawn, because shares of it are not meaningful."""
+"""Distance of both lines below which a game is not drawn, because shares of it are not meaningful."""
 
 _STYLES = {
     "myopic": ("#3b6ea8", "o"),
@@ -23,7 +23,7 @@ _STYLES = {
 
 
 def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
-    """Write a PNG with the curves of the learners between the lines of the blind and of the known learner.
+    """Draw the curves of the learners between the lines of no memory and of the learner that knows the opponent.
 
     Args:
         path: File to write.
@@ -36,7 +36,13 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
     """
     figure = figures.blank(6.4, 4.0)
     axis = figure.subplots()
-    for name, values, line in (("known", found.known_per_episode, "--"), ("blind", found.blind_per_episode, ":")):
+    # Without a solution, the least that is known is the play without memory of earlier hands.
+    floor = (
+        ("no memory", found.no_memory_per_episode)
+        if found.no_memory_per_episode
+        else ("blind", found.blind_per_episode)
+    )
+    for (name, values), line in ((("knows the opponent", found.known_per_episode), "--"), (floor, ":")):
         # The value is the same in every episode unless an opponent changes between episodes.
         if len(set(values)) == 1:
             axis.axhline(values[-1], color="#222222", linestyle=line, linewidth=1.3, label=name)
@@ -57,26 +63,33 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
 
 
 def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
-    """Write a PNG of many games: the share of the adaptation headroom that each learner reaches in the last episode.
+    """Draw many games: where each learner is in the last episode, between no memory and knowing the opponent.
 
-    The share is 0 for the blind and 1 for the known learner. Games without adaptation headroom, or whose learners were
-    not solved exactly, are left out.
+    Games in which knowing the opponent is worth nothing beyond this, or whose learners were not solved exactly, are
+    left out.
 
     Raises:
         ImportError: If matplotlib is not installed.
     """
-    shown = [(name, found) for name, found in rows if found.exact and found.adaptation > MIN_HEADROOM]
+    shown = [
+        (name, found, found.no_memory)
+        for name, found in rows
+        if found.exact and found.no_memory is not None and found.known - found.no_memory > MIN_HEADROOM
+    ]
     figure = figures.blank(7.6, 1.2 + 0.27 * len(shown))
     axis = figure.subplots()
     for credit in CREDITS:
         colour, marker = _STYLES[credit]
-        gone = [(found.per_episode[credit][-1] - found.blind) / found.adaptation for _, found in shown]
+        gone = [(found.per_episode[credit][-1] - floor) / (found.known - floor) for _, found, floor in shown]
         axis.plot(gone, range(len(shown)), linestyle="", color=colour, marker=marker, markersize=5, label=credit)
-    axis.set_yticks(range(len(shown)), [f"{name}  {found.adaptation:.3f}" for name, found in shown], fontsize=7)
+    labels = [f"{name}  {found.known - floor:.3f}" for name, found, floor in shown]
+    axis.set_yticks(range(len(shown)), labels, fontsize=7)
     axis.invert_yaxis()
-    axis.axvline(0, color="#222222", linestyle=":", linewidth=1.3, label="blind")
-    axis.axvline(1, color="#222222", linestyle="--", linewidth=1.3, label="known")
-    axis.set_xlabel("share of the adaptation headroom (the figure\nbeside the name) in the last episode", fontsize=8)
+    axis.axvline(0, color="#222222", linestyle=":", linewidth=1.3, label="no memory")
+    axis.axvline(1, color="#222222", linestyle="--", linewidth=1.3, label="knows the opponent")
+    axis.set_xlabel(
+        "last episode, from no memory (0) to knowing the opponent (1);\nbeside the name, their distance", fontsize=8
+    )
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="both", color="#e4e4e4", linewidth=0.8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=6)

@@ -25,6 +25,7 @@ from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, Rest
 from trainer.method.trajectory import Trajectory
+from trainer.runs.trajectory_json import Line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +251,26 @@ def executed_run(
         ValueError: If the run has another outcome in this version.
     """
     lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
+    return executed_lines(lines, setting, str(records.folder), batch=batch, on_step=on_step)
+
+
+def executed_lines(
+    lines: Sequence[Line],
+    setting: Setting,
+    where: str,
+    *,
+    batch: int = EvalOptions.batch,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[Trajectory, Sequence[SeenPrompt]]]:
+    """Execute recorded meta-episodes again, and yield them. Further arguments and errors as in `executed_run`.
+
+    Args:
+        lines: Finished meta-episodes.
+        setting: Their setting.
+        where: Their folder, for messages.
+        batch: Number of meta-episodes executed concurrently.
+        on_step: Callback with the numbers of finished and of all meta-episodes.
+    """
     for at in range(0, len(lines), batch):
         part, watched = lines[at : at + batch], list[WatchedGenerator]()
 
@@ -260,7 +281,6 @@ def executed_run(
 
         played, different = executed(part, setting, len(part), watch)
         if different:
-            where = records.folder
             raise ValueError(f"{where} has another outcome with this version. See mage replay {where}.")
         for slot, trajectory in enumerate(played):
             yield trajectory, watched[0].seen[slot, 0]

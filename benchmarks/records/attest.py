@@ -31,7 +31,7 @@ from benchmarks.records.record_store import SUITE, Records, Writer, reading, run
 from benchmarks.records.schema import AttestationRecord
 from benchmarks.records.validate import problems
 from benchmarks.scale.judged_play import folder_or_temporary, judged_run, scale_of_setting
-from benchmarks.scale.scale import ROUNDING
+from benchmarks.scale.scale import ROUNDING, ScaleScore
 from benchmarks.scale.stored_suites import restore_sources
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Task
@@ -212,14 +212,13 @@ def challenged(records: Records, setting: Setting, player: Agent, out: Path | No
         played = evaluate(player, new.tasks, new.options, on_step=progress_of(player.name), on_finished=writer.add)
         writer.close()
         measure, (there, here) = _compared(records, setting, Records(folder), new)
-    half = math.hypot(there.half, here.half) * Z_99 / Z_95
+    half, agreed = compare_means(there, here)
     return Attestation(
         root=root,
         fingerprint=records.about["fingerprint"],
         agent=records.about["agent"]["name"],
         method="challenged",
-        # A player without luck in its level has the same one in both, up to rounding.
-        agreed=abs(there.mean - here.mean) <= half + ROUNDING,
+        agreed=agreed,
         meta_episodes=len(played),
         nonce=nonce,
         measure=measure,
@@ -234,6 +233,21 @@ class ComparedMean(NamedTuple):
 
     mean: float
     half: float
+
+
+def compare_means(there: ComparedMean, here: ComparedMean) -> tuple[float, bool]:
+    """Return half of the 99% interval of the difference of two means, and True if it contains 0."""
+    half = math.hypot(there.half, here.half) * Z_99 / Z_95
+    # A player without luck in its level has the same one in both, up to rounding.
+    return half, abs(there.mean - here.mean) <= half + ROUNDING
+
+
+def compared_level(level: ScaleScore | None) -> ComparedMean | None:
+    """Return a level with half of its interval, or None if it has none, or if meta-episodes failed."""
+    if level is None or not level.is_complete or level.high is None:
+        return None
+    # The upper end has no allowance for slips that were not seen.
+    return ComparedMean(level.mean, level.high - level.mean)
 
 
 def _compared(
@@ -256,12 +270,7 @@ def _compared(
         measured = [ComparedMean(one.mean, one.half or 0.0) for one in found]
     else:
         levels = [judged_run(run, one, scale).level() for one, run in ((setting, records), (new, made))]
-        # The upper end has no allowance for slips that were not seen.
-        measured = [
-            ComparedMean(level.mean, level.high - level.mean)
-            for level in levels
-            if level is not None and level.is_complete and level.high is not None
-        ]
+        measured = [mean for level in levels if (mean := compared_level(level)) is not None]
     if len(measured) < 2:
         raise ValueError(
             "Both the run and the challenge need an interval and no failures. Use more --rows, or --resume."

@@ -15,7 +15,7 @@ from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.scoring.scores import headline
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import JudgedCurves
-from benchmarks.exact.adaptation import ScaledRun, played_values
+from benchmarks.exact.adaptation import PlayedValue, ScaledRun, played_values
 from benchmarks.records.about import identity_fields, setting_of
 from benchmarks.records.record_store import RUN, Records, reading
 from benchmarks.scale.scale import Scale, ScaleScore, verdict
@@ -135,14 +135,18 @@ class JudgedAgent:
 
 def judged_run(records: Records, setting: Setting, scale: Scale) -> ScaledRun:
     """Return a stored run of a setting with its scale. Raises ValueError as `played_values`."""
-    game = game_of(setting.panel.env_id, setting.options)
+    return scaled_run(setting, scale, played_values(records))
+
+
+def scaled_run(setting: Setting, scale: Scale, played: Mapping[int, PlayedValue]) -> ScaledRun:
+    """Return the values of a setting's meta-episodes with its scale."""
     return ScaledRun(
-        unit=game.spec.unit,
+        unit=game_of(setting.panel.env_id, setting.options).spec.unit,
         hands=scale.hands,
         scale=scale,
         tasks=setting.tasks,
         weights=setting.panel.weights(),
-        played=played_values(records),
+        played=played,
     )
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.evaluation.run.agents import make_agent
 from benchmarks.evaluation.run.eval_command import setting_from
-from benchmarks.evaluation.run.in_training import score_of
 from benchmarks.evaluation.run.measuring import measure
 from benchmarks.evaluation.run.options import EvalOptions
+from benchmarks.evaluation.scoring.scores import score_of
 from benchmarks.evaluation.suites.panels import named_panel
 from benchmarks.records.record_store import RUN
 from benchmarks.sweeps.plan import SweepRun

@@ -197,8 +197,8 @@ def _reporting(parser: Callable[[str], Any]) -> Callable[[Any], Any]:
             return text
         try:
             return parser(text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
+        except (ValueError, OSError) as error:
+            raise typer.BadParameter(describe_error(error)) from error
 
     # The metavar of an option without one.
     parse.__name__ = getattr(parser, "__name__", "TEXT")

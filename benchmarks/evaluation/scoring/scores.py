@@ -357,3 +357,11 @@ def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> Epi
             for name in sorted({name for e in results for name in e.metrics})
         },
     )
+
+
+def score_of(summary: Summary) -> float:
+    """Return the headline measure of the last episode, or Pass@k if meta-episodes stop at a success."""
+    overall = summary.overall
+    if summary.early_stop:
+        return overall.pass_at[-1].mean
+    return overall.episodes[-1].measure(summary.objective).estimate.mean

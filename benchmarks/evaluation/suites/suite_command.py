@@ -21,10 +21,10 @@ from benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent
 from benchmarks.evaluation.run.controls import controlled
 from benchmarks.evaluation.run.dry_run import NOTE
 from benchmarks.evaluation.run.dry_run import dry_run as expect
-from benchmarks.evaluation.run.in_training import score_of
 from benchmarks.evaluation.run.measuring import ending, measure
 from benchmarks.evaluation.run.options import PlayOptions, TsvOption
 from benchmarks.evaluation.run.preflight import Price
+from benchmarks.evaluation.scoring.scores import score_of
 from benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
 from benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
 from benchmarks.evaluation.suites.paper import (

@@ -177,7 +177,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
         (["headroom", "KuhnPoker", "--limit", "0"], "--limit"),
         (["headroom", "KuhnPoker", "--samples", "-1"], "--samples"),
-        (["headroom", "KuhnPoker", "--figure", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
+        (["headroom", "KuhnPoker", "--plot", "/proc/x/y.png"], "/proc/x: No such file or directory; check the path"),
         (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
         (["validate", "docs"], "holds no run"),

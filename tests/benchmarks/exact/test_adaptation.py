@@ -23,11 +23,13 @@ from benchmarks.evaluation.suites.pool_texts import has_description
 from benchmarks.evaluation.suites.rows import SuiteRow
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_command import planned
-from benchmarks.exact.adapt_table import reference_rows
+from benchmarks.exact.adapt_figure import adapt_figure
+from benchmarks.exact.adapt_table import AdaptResult, reference_rows
 from benchmarks.exact.adaptation import exact_values
 from benchmarks.exact.decisions import decisions_of
 from benchmarks.records.record_store import Records
 from benchmarks.report.transcripts import packed
+from benchmarks.scale.stored_suites import read_stored_suite
 from trainer.backends.play_settings import PlaySettings
 
 GOLDEN = json.loads((Path(__file__).parent / "adapt_fingerprints.json").read_text())
@@ -191,3 +193,26 @@ def test_the_small_suite_has_at_most_600_calls():
         played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
         calls += sum(len(one.steps) for one in played)
     assert 400 < calls <= 600
+
+
+def test_several_agents_make_one_table_and_one_figure(tmp_path, capsys):
+    agents = ["policy:no-memory", "policy:bayes"]
+    file = tmp_path / "agents.svg"
+    command = ["adapt", *agents, "--suite", "adapt-mini", "--no-controls", "--out", str(tmp_path / "runs")]
+    assert main([*command, "--plot", str(file)]) == 0
+    firsts = [line.split()[0].rstrip(":") for line in capsys.readouterr().out.splitlines() if line.strip()]
+    names = [name for name in firsts if name.startswith("policy:")]
+    # Both have a sentence in the order of the command, and a row in the order of their levels.
+    assert names == [*agents, *agents[::-1]]
+    assert "<svg" in file.read_text("utf-8")
+
+
+def test_the_figure_shows_the_numbers_of_the_table(tmp_path):
+    assert main(["adapt", "policy:bayes", "--suite", "adapt-mini", "--out", str(tmp_path)]) == 0
+    result = AdaptResult.of(read_stored_suite(tmp_path))
+    [axis] = adapt_figure([result]).axes
+    level, own, other = result.level(), result.difference("none"), result.difference("other")
+    drawn = {line.get_color(): list(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 2}
+    assert drawn["#3b6ea8"] == [level.low, level.high]
+    assert drawn["#c05a2b"] == [own.low, own.high]
+    assert drawn["#3f8f5f"] == [other.low, other.high]

@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figure = tmp_path / "new" / "demo.png"
     options = ("KuhnPoker", "--pool", "kuhn/demo", "--weights", ".2,.3,.5")
-    lines = printed(capsys, *options, "--figure", str(figure))
+    lines = printed(capsys, *options, "--plot", str(figure))
     assert lines[0] == "KuhnPoker against pool:kuhn/demo: chips per hand, 3 episodes of 1 hand, seat alternate"
     rows = {line.split()[0]: line.split()[1:4] for line in lines[3:10]}
     assert rows["blind"] == ["0.121"] * 3
@@ -197,3 +197,11 @@ def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, 
     assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
     (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))
     assert missing.endswith("failed; the first: ALFWorld needs textworld.")
+
+
+def test_a_figure_that_could_not_be_saved_is_refused_before_anything_is_solved(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["headroom", "KuhnPoker", "--plot", str(tmp_path / "values.bmp")]) == 2
+    assert "must end with .png, .pdf, .svg" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -109,7 +109,7 @@ def test_no_help_needs_an_extra(tmp_path: Path) -> None:
         ("arena --port 0", "arena"),
         ("webshop serve --port 0", "webshop"),
         ("report run", "report"),
-        ("headroom KuhnPoker --figure values.png", "report"),
+        ("headroom KuhnPoker --plot values.png", "report"),
         ("suite paper-table1 --quick --rows rows.yaml --out suite", "records"),
         ("tournament KuhnPoker --policies uniform,kuhn/nash --games 20", "tournament"),
         ("eval llm:model@http://localhost:1/v1 --panel kuhn-paper-128", "endpoints"),

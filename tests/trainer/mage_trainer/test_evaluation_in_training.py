@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.suites.panels import PANELS, Panel
+from benchmarks.scale.in_training import PanelEvaluation
 from mage_envs.text.generation import Prompt
+from opponents import as_pool
 from tests.trainer.tiny_runs import make_trainer, save_model
 from trainer.backends.cached import CachedGenerator
 from trainer.backends.generation import ScriptedGenerator
@@ -82,3 +87,17 @@ def test_evaluations_are_sampled_as_the_protocol_says(model: str, tmp_path: Path
     with sampled_as(trainer, held, 0.7, 0.8, 20):
         assert (held.sampling.temperature, held.sampling.top_p, held.sampling.top_k) == (0.7, 0.8, 20)
     assert held.sampling is before
+
+
+def test_an_evaluation_states_the_level_of_mage_eval(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = as_pool("pool:kuhn/paper")
+    panel = replace(PANEL, opponents=dict(zip(map(str, pool.entries), pool.weights, strict=True)), rows_per_cell=2)
+    monkeypatch.setitem(PANELS, NAME, panel)  # type: ignore[arg-type]
+    played = PanelEvaluation(NAME, {"protocol": "adaptive", "num_episodes": 3, "memory": "history"})
+    agent = make_agent("policy:bayes:kuhn/paper,3,1,sum")
+    scored = played.scored(evaluate(agent, played.tasks, played.options), step=3)
+    # The best learner loses nothing at any decision.
+    assert scored.metrics["level"] == pytest.approx(1.0, abs=1e-9)
+    assert scored.table.startswith("after update 3: level 1.00 ± ")
+    worse = played.scored(evaluate(make_agent("policy:kuhn/rock"), played.tasks, played.options), step=4)
+    assert worse.metrics["level"] < 0

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
+from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, score_of
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables import summary_table
+from benchmarks.exact.adaptation import CellValues, values_of_lines
+from benchmarks.records.lines import encoded
+from benchmarks.scale.judged_play import scale_of_setting, scaled_run
+from benchmarks.scale.scale import Scale, ScaleScore
+from benchmarks.scale.scale_text import scale_sentence
 from mage_envs.core import Task
 from trainer.method.trajectory import Trajectory
 from trainer.runs.panel_evaluation import SCORE, Scored
@@ -39,22 +45,37 @@ class PanelEvaluation:
     def scored(self, trajectories: Sequence[Trajectory], step: int) -> Scored:
         """Return the scores after that optimiser step.
 
-        The metrics are `score`, and `success/episode_k`, `value/episode_k`, `ceiling/episode_k` and `pass_at_k`, with k
-        from 1. Those of a single opponent have its name behind a further slash.
+        The metrics are `score`, `level` if decisions can be judged and nothing failed, and `success/episode_k`,
+        `value/episode_k`, `ceiling/episode_k` and `pass_at_k`, with k from 1. Those of a single opponent have its name
+        behind a further slash. The sentence on the level is above the table.
         """
-        summary = summary_of(f"after update {step}", self._setting, trajectories)
-        metrics = {SCORE: score_of(summary)}
+        name = f"after update {step}"
+        summary = summary_of(name, self._setting, trajectories)
+        metrics, sentence = {SCORE: score_of(summary)}, ""
+        if self._scale is not None and (level := self._level(self._scale, trajectories)) is not None:
+            sentence = f"{scale_sentence(name, level, None, None)}.\n"
+            if level.is_complete:
+                metrics["level"] = level.mean
         for row, name in [(summary.overall, ""), *((row, f"/{row.opponent}") for row in summary.rows)]:
             metrics |= {f"{key}{name}": value for key, value in _row(row, summary).items()}
-        return Scored(metrics, summary_table.table(summary))
+        return Scored(metrics, sentence + summary_table.table(summary))
 
+    @cached_property
+    def _scale(self) -> Scale | None:
+        """Scale of the panel, as in `mage eval`."""
+        return scale_of_setting(self._setting)
 
-def score_of(summary: Summary) -> float:
-    """Return the headline measure of the last episode, or Pass@k if meta-episodes stop at a success."""
-    overall = summary.overall
-    if summary.early_stop:
-        return overall.pass_at[-1].mean
-    return overall.episodes[-1].measure(summary.objective).estimate.mean
+    @cached_property
+    def _values(self) -> CellValues:
+        """Decision values, which serve all evaluations of a run."""
+        return CellValues(self.env_id, self._setting.options, self._setting.panel.weights())
+
+    def _level(self, scale: Scale, trajectories: Sequence[Trajectory]) -> ScaleScore | None:
+        """Return the level of an evaluation."""
+        # A judge reads the results of hands, which only the prompts have, so the replies are executed again.
+        lines = {index: encoded(index, trajectory).line() for index, trajectory in enumerate(trajectories)}
+        played = values_of_lines(self._values, self._setting, lines, self.name)
+        return scaled_run(self._setting, scale, played).level()
 
 
 def _row(row: ScoreRow, summary: Summary) -> dict[str, float]:

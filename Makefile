@@ -27,7 +27,7 @@ demo-reflect: $(VENV)/.runtime
 	$(BIN)/mage demo --reflect
 
 demo-seeds: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.demo.seeds
+	$(BIN)/python -m mage_envs.benchmarks.demo.seeds
 
 demo-objectives: $(VENV)/.runtime
 	$(BIN)/python -m examples.objectives

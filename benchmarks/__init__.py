@@ -7,27 +7,47 @@
 Each name is imported on first access, so that importing this package loads neither torch nor matplotlib.
 """
 
+if __name__ == "benchmarks":
+    # Imported from a clone by the name of its folder.
+    from mage_envs.loading.folders import use_own_name
+
+    use_own_name(__name__)
+
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmarks.evaluation.run.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
-    from benchmarks.evaluation.run.environments import game_of, make_envs
-    from benchmarks.evaluation.run.evaluate import evaluate
-    from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-    from benchmarks.evaluation.scoring.scores import EpisodeScore, ScoreRow, Summary, summarise
-    from benchmarks.evaluation.suites import Panel, Setting, list_panels, named_panel, panel
-    from benchmarks.evaluation.suites.paper import SUITES, Suite
-    from benchmarks.evaluation.tables.summary_table import adaptation_figure, save, table
+    from mage_envs.benchmarks.evaluation.run.agents import (
+        Agent,
+        GeneratorAgent,
+        PolicyAgent,
+        SavedModelAgent,
+        make_agent,
+    )
+    from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+    from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+    from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+    from mage_envs.benchmarks.evaluation.scoring.scores import EpisodeScore, ScoreRow, Summary, summarise
+    from mage_envs.benchmarks.evaluation.suites import Panel, Setting, list_panels, named_panel, panel
+    from mage_envs.benchmarks.evaluation.suites.paper import SUITES, Suite
+    from mage_envs.benchmarks.evaluation.tables.summary_table import adaptation_figure, save, table
 
 _MODULES = {
-    "benchmarks.evaluation.run.agents": ("Agent", "GeneratorAgent", "PolicyAgent", "SavedModelAgent", "make_agent"),
-    "benchmarks.evaluation.run.environments": ("game_of", "make_envs"),
-    "benchmarks.evaluation.run.evaluate": ("evaluate",),
-    "benchmarks.evaluation.tables.summary_table": ("adaptation_figure", "save", "table"),
-    "benchmarks.evaluation.scoring.estimates": ("Estimate", "estimate"),
-    "benchmarks.evaluation.scoring.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
-    "benchmarks.evaluation.suites": ("Panel", "Setting", "list_panels", "named_panel", "panel"),
-    "benchmarks.evaluation.suites.paper": ("SUITES", "Suite"),
+    "mage_envs.benchmarks.evaluation.run.agents": (
+        "Agent",
+        "GeneratorAgent",
+        "PolicyAgent",
+        "SavedModelAgent",
+        "make_agent",
+    ),
+    "mage_envs.benchmarks.evaluation.run.environments": ("game_of", "make_envs"),
+    "mage_envs.benchmarks.evaluation.run.evaluate": ("evaluate",),
+    "mage_envs.benchmarks.evaluation.tables.summary_table": ("adaptation_figure", "save", "table"),
+    "mage_envs.benchmarks.evaluation.scoring.estimates": ("Estimate", "estimate"),
+    "mage_envs.benchmarks.evaluation.scoring.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
+    "mage_envs.benchmarks.evaluation.suites": ("Panel", "Setting", "list_panels", "named_panel", "panel"),
+    "mage_envs.benchmarks.evaluation.suites.paper": ("SUITES", "Suite"),
 }
 """Module to the names that this package exports from it."""
 
@@ -60,13 +80,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # This import loads mage_envs, which `mage --help` does not need.
-    from mage_envs.loading import siblings
-
     for module, names in _MODULES.items():
         if name in names:
-            return vars(siblings.load(module))[name]
-    raise AttributeError(f"module 'benchmarks' has no attribute {name!r}")
+            return import_module(module).__dict__[name]
+    raise AttributeError(f"module 'mage_envs.benchmarks' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -47,8 +47,8 @@ def _probe(model: str) -> Iterator[tuple[str, str]]:
         ImportError: If a package of the extra `train` is missing.
     """
     try:
-        from trainer.backends.probe import probe_model
-        from trainer.runs.quiet import quieten
+        from mage_envs.trainer.backends.probe import probe_model
+        from mage_envs.trainer.runs.quiet import quieten
     except ModuleNotFoundError as error:
         raise ImportError(
             f'mage doctor {PREFIX}MODEL requires {error.name}. Install it with: pip install "mage-envs[train]"'

@@ -168,7 +168,7 @@ def _show_wrapped(title: str, names: Sequence[str]) -> None:
 
 
 def _panels() -> list[dict[str, Any]]:
-    from benchmarks.evaluation.suites.panels import base_panels
+    from mage_envs.benchmarks.evaluation.suites.panels import base_panels
 
     return [
         {"name": f"{name}-{size}", **_setting(f"{name}-{size}"), "about": panel.about}
@@ -188,7 +188,7 @@ def _show_panels(panels: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _suites(settings: bool) -> list[dict[str, Any]]:
-    from benchmarks.evaluation.suites.paper import SUITES
+    from mage_envs.benchmarks.evaluation.suites.paper import SUITES
 
     suites: list[dict[str, Any]] = []
     for name, suite in SUITES.items():
@@ -222,7 +222,7 @@ def _show_suites(suites: Sequence[Mapping[str, Any]]) -> None:
 
 def _setting(panel: str, **options: Any) -> dict[str, Any]:
     """Return the number of meta-episodes, the fingerprint and the maximum number of calls of a setting."""
-    from benchmarks.evaluation.suites.paper import setting_for
+    from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 
     setting = setting_for(panel, **options)
     found: tuple[Any, ...] = (None, None, None)
@@ -240,7 +240,7 @@ def _cells(setting: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _agents() -> list[dict[str, str]]:
-    from benchmarks.evaluation.run.agents import FORMS
+    from mage_envs.benchmarks.evaluation.run.agents import FORMS
 
     return [{"form": form, "about": about} for form, about in FORMS.items()]
 

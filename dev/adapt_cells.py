@@ -22,23 +22,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.__main__ import main as mage
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.scoring.estimates import Estimate, Z
-from benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell
-from benchmarks.evaluation.suites.panels import cell_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.sentence import share, share_text
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.adaptation import exact_values, recorded_run, scale_of_cell
-from benchmarks.figures import blank, save
-from benchmarks.records.record_store import Records
-from benchmarks.scale.scale import Scale, family_weights
-from benchmarks.scale.scale_text import LEGEND
 from dev.adapt_errors import level_moments
 from dev.adapt_records import FULL_ARCHIVE, STORED, pack
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, Z
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables.sentence import share, share_text
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.exact.adaptation import exact_values, recorded_run, scale_of_cell
+from mage_envs.benchmarks.figures import blank, save
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.scale import Scale, family_weights
+from mage_envs.benchmarks.scale.scale_text import LEGEND
+from mage_envs.cli.program import main as mage
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 

@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
-from benchmarks.evaluation.suites.panels import cell_panel
-from benchmarks.exact.adapt_table import mean_over_families
-from benchmarks.exact.adaptation import CellValues, run_of_cell
-from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights
-from benchmarks.scale.stored_suites import cell_scale
 from dev.adapt_errors import level_moments
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
+from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
+from mage_envs.benchmarks.exact.adapt_table import mean_over_families
+from mage_envs.benchmarks.exact.adaptation import CellValues, run_of_cell
+from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
+from mage_envs.benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights
+from mage_envs.benchmarks.scale.stored_suites import cell_scale
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.core import Task
 from mage_envs.files.atomic import write_atomically

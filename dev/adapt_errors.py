@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES, AdaptCell
-from benchmarks.evaluation.suites.panels import cell_panel
-from benchmarks.exact.adaptation import pool_of
-from benchmarks.scale.scale import Scale
+from mage_envs.benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
+from mage_envs.benchmarks.exact.adaptation import pool_of
+from mage_envs.benchmarks.scale.scale import Scale
+from mage_envs.opponents.exact.bayes import BayesSolution, Meeting, meetings
+from mage_envs.opponents.exact.learner_hands import Floats, Places
+from mage_envs.opponents.exact.plans import HandPlan
 from mage_envs.registry import make_game, settings_of
-from opponents.exact.bayes import BayesSolution, Meeting, meetings
-from opponents.exact.learner_hands import Floats, Places
-from opponents.exact.plans import HandPlan
 
 Choices = Callable[[int, slice], Sequence[Places]]
 """Function from a hand and states to the actions of a player, as `BayesSolution.choices`."""

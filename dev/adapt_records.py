@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.__main__ import main as mage
-from benchmarks.evaluation.suites.adapt import MINI, REFERENCES
-from benchmarks.exact.adapt_table import AdaptResult
-from benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
-from benchmarks.scale.scale_text import LEGEND, score_text
-from benchmarks.scale.stored_suites import NONE, OTHER, read_stored_suite, restore_sources
+from mage_envs.benchmarks.evaluation.suites.adapt import MINI, REFERENCES
+from mage_envs.benchmarks.exact.adapt_table import AdaptResult
+from mage_envs.benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
+from mage_envs.benchmarks.scale.scale_text import LEGEND, score_text
+from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, read_stored_suite, restore_sources
+from mage_envs.cli.program import main as mage
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
-from benchmarks.evaluation.suites.panels import Panel, cell_panel
-from benchmarks.records.attest import ROWS, ComparedMean, compare_means, compared_level
 from dev.adapt_coverage import ADJUSTED, levels_on
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel
+from mage_envs.benchmarks.records.attest import ROWS, ComparedMean, compare_means, compared_level
 from mage_envs.cli.tables import TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 

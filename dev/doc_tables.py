@@ -18,10 +18,10 @@ import gymnasium as gym
 
 from mage_envs import list_opponents, list_pools, load_game, opponent_info, settings_of
 from mage_envs.loading.imports import load_entry
+from mage_envs.opponents import OpponentInfo, list_forms
 from mage_envs.registry import opponent_modules
-from opponents import OpponentInfo, list_forms
-from trainer.cli.train import field_type
-from trainer.config.fields import GROUPS
+from mage_envs.trainer.cli.train import field_type
+from mage_envs.trainer.config.fields import GROUPS
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/environments.md", "docs/opponents.md", "docs/training_options.md")

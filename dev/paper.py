@@ -16,18 +16,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.suites import Setting, named_panel
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.evaluation.suites.released import RELEASED, SIZE
-from benchmarks.evaluation.tables.markup import markdown
-from benchmarks.paper.costs import MEAN_REPLY, cost_of
-from benchmarks.paper.results import DRAWS, MARKS, SUCCESS, UNKNOWN, PaperCell, cells_of
-from benchmarks.paper.stages import stages_of, suite_of
-from trainer.config.hardware import hardware
-from trainer.method.trajectory import Trajectory
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.evaluation.suites.released import RELEASED, SIZE
+from mage_envs.benchmarks.evaluation.tables.markup import markdown
+from mage_envs.benchmarks.paper.costs import MEAN_REPLY, cost_of
+from mage_envs.benchmarks.paper.results import DRAWS, MARKS, SUCCESS, UNKNOWN, PaperCell, cells_of
+from mage_envs.benchmarks.paper.stages import stages_of, suite_of
+from mage_envs.trainer.config.hardware import hardware
+from mage_envs.trainer.method.trajectory import Trajectory
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "paper.md"

@@ -16,15 +16,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.suites.panels import named_panel
-from benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.files.atomic import write_atomically
 from mage_envs.games.encounters import GAMES
-from trainer.config.presets import WORDS
+from mage_envs.trainer.config.presets import WORDS
 
 ENV_ID, PANEL = "mage/Encounters-Meta-v0", "encounters-related-512"
 REFERENCES = {"blind": "policy:blind:encounters/all", "optimal": "policy:myopic:encounters/all,3"}
@@ -35,10 +35,10 @@ EPISODE = 2
 
 def train(held_out: str, out: Path, rollouts: int, seed: int) -> None:
     """Train the model on the games without `held_out` and save it in `out`."""
-    from trainer.cli.words_model import words_model
-    from trainer.config.mage_config import MAGEConfig
-    from trainer.trl.mage_trainer import MAGETrainer
-    from trainer.trl.setup import prefer_exact
+    from mage_envs.trainer.cli.words_model import words_model
+    from mage_envs.trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.trl.setup import prefer_exact
 
     chosen: dict[str, Any] = {
         **WORDS,

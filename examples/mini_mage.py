@@ -26,7 +26,7 @@ import torch
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
-from trainer.backends.tiny import tiny_model, tiny_tokenizer
+from mage_envs.trainer.backends.tiny import tiny_model, tiny_tokenizer
 
 GROUPS, MEMBERS = 32, 8
 EPISODES = 3

@@ -4,7 +4,15 @@ Importing this package registers the ids in Gymnasium and PettingZoo. It does no
 names of `opponents` and `wrappers` are available here too. They are loaded on first use.
 """
 
+import sys
+from importlib import import_module
 from typing import Any
+
+from mage_envs import interrupts
+
+if interrupts.is_program():
+    # This is the first import of the program, and Ctrl-C must end it with one line from here on.
+    interrupts.catch()
 
 from mage_envs.core import (
     ExactPolicy,
@@ -25,7 +33,6 @@ from mage_envs.env import TextGameEnv
 from mage_envs.games import register_games
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.info import PUBLIC_KEYS, public_info
-from mage_envs.loading import siblings
 from mage_envs.match import MatchResult, play_match
 from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game, settings_of
 from mage_envs.settings import GameSettings
@@ -38,30 +45,30 @@ from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView,
 __version__ = "0.1.0"
 
 _ABOVE = {
-    "Answer": "wrappers",
-    "EpisodicMemory": "wrappers",
-    "MemoryStrategy": "wrappers",
-    "MemoryView": "wrappers",
-    "MetaEpisode": "wrappers",
-    "OpponentPool": "opponents",
-    "Panel": "benchmarks",
+    "Answer": "mage_envs.wrappers",
+    "EpisodicMemory": "mage_envs.wrappers",
+    "MemoryStrategy": "mage_envs.wrappers",
+    "MemoryView": "mage_envs.wrappers",
+    "MetaEpisode": "mage_envs.wrappers",
+    "OpponentPool": "mage_envs.opponents",
+    "Panel": "mage_envs.benchmarks",
     "Prose": "mage_envs.text.prose",
-    "Protocol": "wrappers",
+    "Protocol": "mage_envs.wrappers",
     "Related": "mage_envs.related",
-    "Request": "wrappers",
-    "UnknownOpponent": "opponents",
-    "list_forms": "opponents",
-    "list_memories": "wrappers",
-    "list_opponents": "opponents",
-    "list_panels": "benchmarks",
-    "list_pools": "opponents",
-    "make_opponent": "opponents",
-    "opponent_info": "opponents",
-    "panel": "benchmarks",
-    "register_memory": "wrappers",
-    "register_opponent": "opponents",
-    "register_pool": "opponents",
-    "register_related": "opponents.related",
+    "Request": "mage_envs.wrappers",
+    "UnknownOpponent": "mage_envs.opponents",
+    "list_forms": "mage_envs.opponents",
+    "list_memories": "mage_envs.wrappers",
+    "list_opponents": "mage_envs.opponents",
+    "list_panels": "mage_envs.benchmarks",
+    "list_pools": "mage_envs.opponents",
+    "make_opponent": "mage_envs.opponents",
+    "opponent_info": "mage_envs.opponents",
+    "panel": "mage_envs.benchmarks",
+    "register_memory": "mage_envs.wrappers",
+    "register_opponent": "mage_envs.opponents",
+    "register_pool": "mage_envs.opponents",
+    "register_related": "mage_envs.opponents.related",
 }
 """Public names that are imported on first use, with the module of each: packages above this one, and rare parts."""
 _RENAMED = {"panel": "named_panel"}
@@ -136,12 +143,17 @@ __all__ = [
     "settings_of",
 ]
 
+if "verifiers" in sys.modules:
+    # `vf-eval mage-envs` imports the module `mage_envs`, and looks for these two in its public names.
+    _ABOVE |= dict.fromkeys(("MageEnv", "MageTaskset"), "mage_envs.wrappers.adapters.verifiers")
+    __all__ += ["MageEnv", "MageTaskset"]
+
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the packages above. Raises ImportError if a module of the user hides such a package."""
+    """Return a name of the packages above."""
     if name in _ABOVE:
         # Not `vars`, because `benchmarks` loads its own names on first access too.
-        return getattr(siblings.load(_ABOVE[name]), _RENAMED.get(name, name))
+        return getattr(import_module(_ABOVE[name]), _RENAMED.get(name, name))
     raise AttributeError(f"module 'mage_envs' has no attribute {name!r}")
 
 

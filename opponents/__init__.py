@@ -10,17 +10,24 @@ For example::
     policy = make_opponent("wfw/always-water", WaterFireWood())
 
 Importing this package registers the built-in opponents that serve several games. It loads no search, no solver and no
-client of a server. The opponents of one game are registered by its module in `opponents.games`, which is imported when
-a name needs it. Exact game theory is in `opponents.exact`.
+client of a server. The opponents of one game are registered by its module in `mage_envs.opponents.games`, which is
+imported when a name needs it. Exact game theory is in `mage_envs.opponents.exact`.
 """
+
+if __name__ == "opponents":
+    # Imported from a clone by the name of its folder.
+    from mage_envs.loading.folders import use_own_name
+
+    use_own_name(__name__)
+
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Imported because that registers their opponents.
-from opponents import builtin  # noqa: F401
-from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
-from opponents.registry import (
+from mage_envs.opponents import builtin  # noqa: F401
+from mage_envs.opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
+from mage_envs.opponents.registry import (
     OpponentInfo,
     UnknownOpponent,
     list_forms,
@@ -30,13 +37,13 @@ from opponents.registry import (
     register_opponent,
     split_names,
 )
-from opponents.seating import SeatedOpponents
-from opponents.tabular import RulePolicy, TabularPolicy
+from mage_envs.opponents.seating import SeatedOpponents
+from mage_envs.opponents.tabular import RulePolicy, TabularPolicy
 
 if TYPE_CHECKING:
-    from opponents.llm.opponent import LanguageModelPolicy
-    from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
-    from opponents.related import register_related
+    from mage_envs.opponents.llm.opponent import LanguageModelPolicy
+    from mage_envs.opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
+    from mage_envs.opponents.related import register_related
 
 __all__ = [
     "CURVES",
@@ -66,9 +73,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "opponents.llm.opponent": ("LanguageModelPolicy",),
-    "opponents.populations": ("CURVES", "FixedPool", "League", "Population", "PrioritisedPool"),
-    "opponents.related": ("register_related",),
+    "mage_envs.opponents.llm.opponent": ("LanguageModelPolicy",),
+    "mage_envs.opponents.populations": ("CURVES", "FixedPool", "League", "Population", "PrioritisedPool"),
+    "mage_envs.opponents.related": ("register_related",),
 }
 """Module to the names that are imported from it on first use."""
 
@@ -78,7 +85,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
             return import_module(module).__dict__[name]
-    raise AttributeError(f"module 'opponents' has no attribute {name!r}")
+    raise AttributeError(f"module 'mage_envs.opponents' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """Built-in opponents that serve several games: `uniform`, `first` and `last`, and the registration of all others.
 
 The others (search, solvers, learners, models) are entry points: their module is imported when the first of them is
-made. A game's own opponents are registered in `opponents.games`.
+made. A game's own opponents are registered in `mage_envs.opponents.games`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from mage_envs.core import Turn
-from opponents.registry import register_opponent
+from mage_envs.opponents.registry import register_opponent
 
 
 @register_opponent("uniform")
@@ -74,41 +74,50 @@ register_opponent("last", games=_POSITIONAL)(last)
 _SEARCHED = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 _HIDDEN = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
 _SOLVED = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
-register_opponent("mcts", entry_point="opponents.search.mcts:MCTS", games=_SEARCHED, needs_game=True)
-register_opponent("ismcts", entry_point="opponents.search.ismcts:ISMCTS", games=_HIDDEN, needs_game=True)
-register_opponent("minimax", entry_point="opponents.search.minimax:minimax", games=("TicTacToe",), needs_game=True)
-register_opponent("cfr", entry_point="opponents.search.cfr:cfr", games=_SOLVED, needs_game=True)
-register_opponent("cfr-argmax", entry_point="opponents.search.cfr:cfr_argmax", games=_SOLVED, needs_game=True)
+register_opponent("mcts", entry_point="mage_envs.opponents.search.mcts:MCTS", games=_SEARCHED, needs_game=True)
+register_opponent("ismcts", entry_point="mage_envs.opponents.search.ismcts:ISMCTS", games=_HIDDEN, needs_game=True)
 register_opponent(
-    "counting", entry_point="opponents.adaptive.counting:counting", needs_game=True, form="counting:prior"
+    "minimax", entry_point="mage_envs.opponents.search.minimax:minimax", games=("TicTacToe",), needs_game=True
+)
+register_opponent("cfr", entry_point="mage_envs.opponents.search.cfr:cfr", games=_SOLVED, needs_game=True)
+register_opponent("cfr-argmax", entry_point="mage_envs.opponents.search.cfr:cfr_argmax", games=_SOLVED, needs_game=True)
+register_opponent(
+    "counting", entry_point="mage_envs.opponents.adaptive.counting:counting", needs_game=True, form="counting:prior"
 )
 register_opponent(
-    "bayes", entry_point="opponents.adaptive.bayes:bayes", needs_game=True, form="bayes:pool,episodes,hands"
+    "bayes", entry_point="mage_envs.opponents.adaptive.bayes:bayes", needs_game=True, form="bayes:pool,episodes,hands"
 )
 register_opponent(
-    "myopic", entry_point="opponents.adaptive.bayes:myopic", needs_game=True, form="myopic:pool,episodes,hands"
+    "myopic",
+    entry_point="mage_envs.opponents.adaptive.bayes:myopic",
+    needs_game=True,
+    form="myopic:pool,episodes,hands",
 )
-register_opponent("blind", entry_point="opponents.adaptive.bayes:blind", needs_game=True, form="blind:pool")
-register_opponent("known", entry_point="opponents.adaptive.informed:known", needs_game=True, form="known:pool")
-register_opponent("wrong", entry_point="opponents.adaptive.informed:wrong", needs_game=True, form="wrong:pool")
+register_opponent("blind", entry_point="mage_envs.opponents.adaptive.bayes:blind", needs_game=True, form="blind:pool")
+register_opponent(
+    "known", entry_point="mage_envs.opponents.adaptive.informed:known", needs_game=True, form="known:pool"
+)
+register_opponent(
+    "wrong", entry_point="mage_envs.opponents.adaptive.informed:wrong", needs_game=True, form="wrong:pool"
+)
 register_opponent(
     "best-response-to",
-    entry_point="opponents.adaptive.best_response:best_response_to",
+    entry_point="mage_envs.opponents.adaptive.best_response:best_response_to",
     needs_game=True,
     form="best-response-to:name",
 )
 register_opponent(
     "switch",
-    entry_point="opponents.adaptive.switching:switch",
+    entry_point="mage_envs.opponents.adaptive.switching:switch",
     needs_game=True,
     form="switch:first,then,episode",
 )
 register_opponent(
-    "llm", entry_point="opponents.llm.endpoint_spec:language_model", needs_game=True, form="llm:model@url"
+    "llm", entry_point="mage_envs.opponents.llm.endpoint_spec:language_model", needs_game=True, form="llm:model@url"
 )
 register_opponent(
     "checkpoint",
-    entry_point="trainer.backends.checkpoint_opponent:checkpoint",
+    entry_point="mage_envs.trainer.backends.checkpoint_opponent:checkpoint",
     needs_game=True,
     form="checkpoint:folder",
 )

@@ -11,8 +11,8 @@ import numpy as np
 
 from mage_envs.core import Policy
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.opponents.registry import UnknownOpponent, load_all_opponents, load_opponents
 from mage_envs.random.streams import Stream
-from opponents.registry import UnknownOpponent, load_all_opponents, load_opponents
 
 Entry = str | Policy
 """An opponent in a pool: a specification for `make_opponent`, or a policy."""

@@ -208,7 +208,7 @@ def portable_spec(spec: str) -> str:
     if kind != "llm" or "@http" not in endpoint:
         return spec
     # Imported here, because few opponents are models.
-    from opponents.llm.names import portable_name
+    from mage_envs.opponents.llm.names import portable_name
 
     return f"{kind}:{portable_name(endpoint)}"
 
@@ -217,7 +217,7 @@ def without_servers(specs: Sequence[str]) -> tuple[str, ...]:
     """Return the `portable_spec` of each opponent. `make_opponent` finds its server, in worker processes too."""
     named = {spec: portable_spec(spec) for spec in specs}
     if moved := {name.partition(":")[2]: spec.partition(":")[2] for spec, name in named.items() if spec != name}:
-        from opponents.llm.names import remember_servers
+        from mage_envs.opponents.llm.names import remember_servers
 
         remember_servers(moved)
     return tuple(named[spec] for spec in specs)

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from mage_envs.core import Game, Turn
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import Builder, load_all_opponents, load_opponents, register_opponent
+from mage_envs.opponents.tabular import RulePolicy
 from mage_envs.registry import register_game
 from mage_envs.related import Related
 from mage_envs.settings import GameSettings, success_reward
-from opponents.pools import register_pool
-from opponents.registry import Builder, load_all_opponents, load_opponents, register_opponent
-from opponents.tabular import RulePolicy
 
 ALL, TRAIN, EVALUATION = "all", "train", "eval"
 """Names of the pools after the slash: every fact, those of training, and those held out for evaluation."""

@@ -10,9 +10,9 @@ from mage_envs.core import Game, Policy, State
 from mage_envs.env import Seated
 from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Reply, Seat
+from mage_envs.opponents.pools import Entry, OpponentPool, PoolSpec, as_pool
+from mage_envs.opponents.registry import make_opponent, portable_spec
 from mage_envs.random.streams import POOL, Streams
-from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool
-from opponents.registry import make_opponent, portable_spec
 
 _SEATED: WeakValueDictionary[int, SeatedOpponents] = WeakValueDictionary()
 """Map from the id of a policy object to the `SeatedOpponents` that uses it.
@@ -65,7 +65,7 @@ class SeatedOpponents:
         name = entry if isinstance(entry, str) else type(entry).__name__
         if name.startswith("llm:"):
             # Imported here, because few opponents are models.
-            from opponents.llm.opponent import replays_records
+            from mage_envs.opponents.llm.opponent import replays_records
 
             # No table shows a host. Records of older versions do, and are played again as they are.
             name = name if replays_records() else portable_spec(name)

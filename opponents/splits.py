@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opponents.registry import load_all_opponents, load_opponents
+from mage_envs.opponents.registry import load_all_opponents, load_opponents
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ import inspect
 from typing import Any
 
 from mage_envs import Game, list_games, load_game, make_game, testing
+from mage_envs.opponents import list_opponents, make_opponent
+from mage_envs.opponents.search.openspiel import DoesNotSuit
 from mage_envs.testing import GARBAGE, transcript
 from mage_envs.tree import is_enumerable
-from opponents import list_opponents, make_opponent
-from opponents.search.openspiel import DoesNotSuit
 
 __all__ = [
     "FEW",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import mage_commands
+from mage_envs.cli import program
 from tests.processes import ROOT
 
 WAITING = """
@@ -34,29 +34,36 @@ try:
 except KeyboardInterrupt:
     raise ImportError("could not import module") from None
 """
-SCRIPTS = {"mage_envs": "envs", "trainer": "train", "benchmarks": "bench"}
+SCRIPT = "import sys; sys.argv[0] = 'mage'; from mage_envs.cli.program import mage; sys.exit(mage())"
+"""A console script, as pip writes it."""
 WORDS = {
-    "mage_envs": ("list", "KuhnPoker"),
-    "trainer": ("--preset", "mage-kuhn", "--dry-run"),
-    "benchmarks": ("list", "panels"),
+    "list": ("list", "KuhnPoker"),
+    "train": ("train", "--preset", "mage-kuhn", "--dry-run"),
+    "panels": ("list", "panels"),
 }
-OURS = tuple(f'  File "{ROOT / package}/' for package in ("mage_envs", "opponents", "wrappers", *WORDS))
+OURS = tuple(
+    f'  File "{ROOT / package}/' for package in ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
+)
 """How a line of a traceback begins that names code of the suite, which may lie beside an environment of its own."""
 MOMENTS = {
-    "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "benchmarks.listing"),
-    "trainer": ("trainer.method.metrics", "numpy", "trainer.cli.arguments", "trainer.cli.estimate"),
-    "benchmarks": ("mage_envs.cli.commands", "numpy", "benchmarks.evaluation.suites"),
+    "list": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.benchmarks.listing"),
+    "train": (
+        "mage_envs.trainer.method.metrics",
+        "numpy",
+        "mage_envs.trainer.cli.arguments",
+        "mage_envs.trainer.cli.estimate",
+    ),
+    "panels": ("mage_envs.cli.commands", "numpy", "mage_envs.benchmarks.evaluation.suites"),
 }
 
 
-def started(package: str, by_script: bool, folder: Path, **settings: str) -> subprocess.Popen[str]:
-    """`python -m package`, or the console script as pip writes it."""
-    script = f"import sys; from mage_commands import {SCRIPTS[package]} as main; sys.exit(main())"
-    begun = ("-c", script) if by_script else ("-m", package)
+def started(command: str, by_script: bool, folder: Path, **settings: str) -> subprocess.Popen[str]:
+    """The console script, or `python -m mage_envs`."""
+    begun = ("-c", SCRIPT) if by_script else ("-m", "mage_envs")
     (folder / "sitecustomize.py").write_text(WAITING)
     found = os.pathsep.join([str(folder), str(ROOT)])
     return subprocess.Popen(
-        [sys.executable, *begun, *WORDS[package]],
+        [sys.executable, *begun, *WORDS[command]],
         env=os.environ | {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | settings,
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -71,25 +78,25 @@ def heed() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-INSIDE = {("mage_envs", False, moment) for moment in ("mage_envs.core", "numpy", "gymnasium")}
+INSIDE = {(command, False, moment) for command in WORDS for moment in ("mage_envs.core", "numpy", "gymnasium")}
 """Moments within `import mage_envs` itself. `python -m` imports the package first, and an import is no command."""
 
 
 @pytest.mark.parametrize(
-    ("package", "by_script", "moment"),
+    ("command", "by_script", "moment"),
     [
-        (package, by_script, moment)
-        for package, moments in MOMENTS.items()
+        (command, by_script, moment)
+        for command, moments in MOMENTS.items()
         for by_script in (False, True)
         for moment in moments
-        if (package, by_script, moment) not in INSIDE
+        if (command, by_script, moment) not in INSIDE
     ],
 )
 def test_a_signal_while_it_imports_ends_it_in_one_line(
-    package: str, moment: str, by_script: bool, tmp_path: Path
+    command: str, moment: str, by_script: bool, tmp_path: Path
 ) -> None:
     reached = tmp_path / "reached"
-    with started(package, by_script, tmp_path, WAIT_AT=moment, REACHED=str(reached)) as process:
+    with started(command, by_script, tmp_path, WAIT_AT=moment, REACHED=str(reached)) as process:
         while not reached.exists():
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
@@ -100,14 +107,13 @@ def test_a_signal_while_it_imports_ends_it_in_one_line(
     assert "nterrupted" in err
 
 
-@pytest.mark.parametrize("package", MOMENTS)
-def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(package: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", MOMENTS)
+def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(command: str, tmp_path: Path) -> None:
     """As compiled modules of NumPy's do, also where a command that runs already imports them."""
     (tmp_path / "swallows.py").write_text(SWALLOWING)
-    words = [*WORDS[package], "--import", "swallows"]
-    script = f"import sys; from mage_commands import {SCRIPTS[package]} as main; sys.exit(main())"
+    words = [*WORDS[command], "--import", "swallows"]
     done = subprocess.run(
-        [sys.executable, "-c", script, *words],
+        [sys.executable, "-c", SCRIPT, *words],
         env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
         cwd=tmp_path,
         capture_output=True,
@@ -123,8 +129,8 @@ def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(package:
 @pytest.mark.parametrize("step", ["resolve_command", "parse_args"])
 def test_a_signal_between_imports_is_reported(step: str, capfd, monkeypatch) -> None:
     """Typer's own exit status 130 comes without a message."""
-    monkeypatch.setattr(mage_commands.LazyGroup, step, interrupt)
-    assert mage_commands.main(["list", "KuhnPoker"]) == mage_commands.INTERRUPTED
+    monkeypatch.setattr(program.LazyGroup, step, interrupt)
+    assert program.main(["list", "KuhnPoker"]) == program.INTERRUPTED
     assert capfd.readouterr() == ("", "\nInterrupted.\n")
 
 
@@ -137,21 +143,21 @@ def test_importing_the_packages_changes_no_handler() -> None:
     code = """
 import signal, sys
 before = [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)]
-sys.argv[:] = ["-m"]; sys.orig_argv[:] = ["python", "-m", "trainer"]
-import mage_envs, opponents, wrappers, trainer, benchmarks
+sys.argv[:] = ["-m"]; sys.orig_argv[:] = ["python", "-m", "mage_envs"]
+import mage_envs.opponents, mage_envs.wrappers, mage_envs.trainer, mage_envs.benchmarks
 assert before == [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)]
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
 
 
-@pytest.mark.parametrize(("package", "by_script"), [*((package, True) for package in MOMENTS), ("trainer", False)])
-def test_a_signal_at_any_time_ends_it_in_one_line(package: str, by_script: bool, tmp_path: Path) -> None:
-    """Until `mage_commands` is imported, Python itself is starting, which nothing of ours can catch.
+@pytest.mark.parametrize(("command", "by_script"), [*((command, True) for command in MOMENTS), ("train", False)])
+def test_a_signal_at_any_time_ends_it_in_one_line(command: str, by_script: bool, tmp_path: Path) -> None:
+    """Until `mage_envs` is imported, Python itself is starting, which nothing of ours can catch.
 
-    Of ours it has then reached that import, or with `python -m` the package's `__init__`, which is no command.
+    `python -m` imports the package first, and that is no command.
     """
     for delay in (0.05, 0.2, 0.4, 0.8):
-        with started(package, by_script, tmp_path, WAIT_AT="-", REACHED="") as process:
+        with started(command, by_script, tmp_path, WAIT_AT="-", REACHED="") as process:
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=120)
@@ -161,5 +167,5 @@ def test_a_signal_at_any_time_ends_it_in_one_line(package: str, by_script: bool,
             assert not any(line.startswith(OURS) for line in err.splitlines())
         else:
             ours = [line for line in err.splitlines() if line.startswith(OURS)]
-            package_only = not by_script and all(f"/{package}/__init__.py" in line for line in ours)
-            assert package_only or not ours or (len(ours) == 1 and "import mage_commands" in err), err
+            in_package = not by_script and "/mage_envs/__init__.py" in "".join(ours)
+            assert in_package or len(ours) <= 1, err

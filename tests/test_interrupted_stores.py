@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tournaments import Settings, Store, play_all, score
+from mage_envs.benchmarks.tournaments import Settings, Store, play_all, score
 from mage_envs.files.atomic import drafts_of, files_below
 from mage_envs.files.cache import VARIABLE
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
 from mage_envs.games.webshop.embedded import embedded
-from opponents.llm.cache import AnswerCache, ServerAnswer
+from mage_envs.opponents.llm.cache import AnswerCache, ServerAnswer
 from tests.interruptions import distinct, forked, killed, points
 
 KINDS = ("write", "fsync", "rename", "replace", "mkdir", "unlink", "rmdir")

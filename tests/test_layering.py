@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import mage_commands
+from mage_envs.cli import program
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
@@ -25,8 +25,19 @@ RELATIVE = [str(path.relative_to(ROOT)) for path in FILES]
 
 
 def module_of(path):
-    """`mage_envs.core` for `mage_envs/core.py`, `mage_envs` for its `__init__.py`."""
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    """`mage_envs.core` for `mage_envs/core.py`, `mage_envs.wrappers` for `wrappers/__init__.py`."""
+    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"mage_envs.{name}" if name.split(".")[0] in LAYERS[1:] else name
+
+
+def layer_of(module):
+    """Number of a module's layer, or None for a module that is not of the suite."""
+    first, *rest = module.split(".")
+    if first in OUTSIDE:
+        return len(LAYERS) + OUTSIDE.index(first)
+    if first != LAYERS[0]:
+        return None
+    return LAYERS.index(rest[0]) if rest and rest[0] in LAYERS else 0
 
 
 MODULES = {module_of(path): path for path in RELATIVE}
@@ -57,11 +68,12 @@ def _imports(node, runs=True):
 
 def test_imports_point_down():
     for path in RELATIVE:
-        layer = [*LAYERS, *OUTSIDE].index(path.split("/")[0])
+        layer = layer_of(module_of(path))
         for module, _ in imports(path):
-            package = module.split(".")[0]
-            if package in LAYERS:
-                assert LAYERS.index(package) <= layer, f"{path} imports {module}, of a layer above its own"
+            # The names of the folders are for users of a clone.
+            assert module.split(".")[0] not in LAYERS[1:], f"{path} imports {module}"
+            if (imported := layer_of(module)) is not None:
+                assert imported <= layer, f"{path} imports {module}, of a layer above its own"
 
 
 def test_imports_inside_the_trainer_point_down():
@@ -70,9 +82,9 @@ def test_imports_inside_the_trainer_point_down():
             continue
         room = TRAINER_ROOMS.index(path.split("/")[1])
         for module, _ in imports(path):
-            if module.startswith("trainer."):
-                imported = module.split(".")[1]
-                # `trainer` itself and `trainer.__main__` assemble the rooms, so no room may import them.
+            if module.startswith("mage_envs.trainer"):
+                imported = module.removeprefix("mage_envs.trainer").removeprefix(".").split(".")[0]
+                # The package itself assembles the rooms, so no room may import it.
                 assert imported in TRAINER_ROOMS, f"{path} imports {module}"
                 assert TRAINER_ROOMS.index(imported) <= room, f"{path} imports {module}, of a room above its own"
 
@@ -126,23 +138,23 @@ def loaded_by(code):
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_importing_is_light(package):
-    loaded = {name.partition(".")[0] for name in loaded_by(f"import {package}")}
+    loaded = {name.partition(".")[0] for name in loaded_by(f"import {module_of(package)}")}
     assert not loaded & {*HEAVY, "pyspiel", "open_spiel", "matplotlib", "scipy"}
 
 
 def test_importing_the_lower_layers_takes_little_more_than_what_they_need():
     needed = loaded_by("import gymnasium, pettingzoo, numpy")
-    loaded = loaded_by("import mage_envs, opponents, wrappers") - needed
-    ours = {name for name in loaded if name.partition(".")[0] in LAYERS}
+    loaded = loaded_by("import mage_envs.opponents, mage_envs.wrappers") - needed
+    ours = {name for name in loaded if name.partition(".")[0] == LAYERS[0]}
     assert len(ours) <= 55, sorted(ours)
     assert len(loaded - ours) <= 45, sorted(loaded - ours)
 
 
 def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
-    loaded = loaded_by("import mage_envs, opponents, wrappers")
+    loaded = loaded_by("import mage_envs.opponents, mage_envs.wrappers")
     # Seats check if a state is shared, which is a class of the base of small games.
     assert {name for name in loaded if name.startswith("mage_envs.games.")} <= {"mage_envs.games.table_game"}
-    assert not {name for name in loaded if name.startswith(("opponents.games", "opponents.solo"))}
+    assert not {name for name in loaded if name.startswith(("mage_envs.opponents.games", "mage_envs.opponents.solo"))}
 
 
 @pytest.mark.parametrize(
@@ -151,35 +163,32 @@ def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
         ('opponents.opponent_info("inspect/greedy")', "inspection"),
         ('opponents.as_pool("pool:rps/reactive")', "rock_paper_scissors"),
         ('opponents.register_pool("kuhn/mine", {"uniform": 1})', "kuhn"),
-        ('from benchmarks import named_panel; named_panel("leduc-heldout-128")', "leduc"),
-        ('from benchmarks import named_panel; named_panel("kuhn-paper").weights()', "kuhn"),
+        ('from mage_envs.benchmarks import named_panel; named_panel("leduc-heldout-128")', "leduc"),
+        ('from mage_envs.benchmarks import named_panel; named_panel("kuhn-paper").weights()', "kuhn"),
     ],
 )
 def test_a_name_loads_the_opponents_of_its_game_alone(lookup, module):
-    loaded = loaded_by(f"import mage_envs, opponents; {lookup}")
-    games = {name.rpartition(".")[2] for name in loaded if name.startswith("opponents.games.")}
+    loaded = loaded_by(f"from mage_envs import opponents; {lookup}")
+    games = {name.rpartition(".")[2] for name in loaded if name.startswith("mage_envs.opponents.games.")}
     assert games == {module}
 
 
 def test_listing_the_opponents_loads_no_engine():
-    loaded = {name.partition(".")[0] for name in loaded_by("import opponents; opponents.list_opponents()")}
+    loaded = {
+        name.partition(".")[0] for name in loaded_by("from mage_envs import opponents; opponents.list_opponents()")
+    }
     assert not loaded & {*HEAVY, "pyspiel", "open_spiel", "matplotlib", "scipy"}
 
 
 def test_importing_the_benchmarks_loads_none_of_them():
-    loaded = loaded_by("import benchmarks") - loaded_by("import mage_envs")
-    assert loaded == {"benchmarks"}
+    loaded = loaded_by("import mage_envs.benchmarks") - loaded_by("import mage_envs")
+    assert loaded == {"mage_envs.benchmarks"}
 
 
-@pytest.mark.parametrize("program", ["mage_envs", "benchmarks"])
-def test_the_help_loads_no_subcommand(program):
-    code = f"import sys; sys.argv[1:] = ['--help']; import {program}.__main__ as program"
+def test_the_help_loads_no_subcommand():
+    code = "import sys; sys.argv[1:] = ['--help']; from mage_envs.cli import program"
     code += "\ntry: program.main()\nexcept SystemExit: pass"
-    loaded = loaded_by(code)
-    assert not loaded & {entry.module for entry in mage_commands.COMMANDS.values()}
-    # Python itself imports the package of `python -m`, and mage_envs registers its games there.
-    if program == "benchmarks":
-        assert not loaded & {"mage_envs", "gymnasium", "numpy"}
+    assert not loaded_by(code) & {entry.module for entry in program.COMMANDS.values()}
 
 
 def test_no_folder_has_more_than_twenty_files():

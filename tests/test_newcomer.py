@@ -20,7 +20,7 @@ import warnings
 import pettingzoo
 from pettingzoo.test import api_test, seed_test
 import mage_envs, my_games
-from opponents import list_opponents
+from mage_envs.opponents import list_opponents
 from mage_envs.testing import check_id
 
 assert "WaterFireWood" in mage_envs.list_games()
@@ -76,8 +76,8 @@ import sys
 import gymnasium as gym
 import torch
 import my_games
-from trainer import MAGEConfig, MAGETrainer
-from trainer.backends.tiny import general_tiny
+from mage_envs.trainer import MAGEConfig, MAGETrainer
+from mage_envs.trainer.backends.tiny import general_tiny
 
 folder = sys.argv[1]
 config = MAGEConfig(
@@ -102,7 +102,7 @@ assert {trajectory.opponent for trajectory in seen} <= {"wfw/always", "wfw/cycle
 ANNOUNCED = """
 import sys
 import mage_envs
-from opponents import list_opponents
+from mage_envs.opponents import list_opponents
 import gymnasium as gym
 
 assert "WaterFireWood" in mage_envs.list_games()
@@ -142,7 +142,7 @@ def test_it_trains_two_updates(folder: Path) -> None:
         exec(TRAIN, {"__name__": "__main__"})
 
     # A fork, because a new process would load torch for seconds.
-    import_module("trainer.trl.mage_trainer")
+    import_module("mage_envs.trainer.trl.mage_trainer")
     assert forked(train) == 0
 
 

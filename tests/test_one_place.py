@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
+from mage_envs.opponents import list_opponents, opponent_info
 from mage_envs.registry import opponent_modules
-from opponents import list_opponents, opponent_info
 from tests.processes import ROOT
 
 SMALL = ("Inspection", "Ultimatum", "Bargaining", "RockPaperScissors", "PrisonersDilemma")

@@ -13,11 +13,11 @@ from importlib import import_module
 
 import pytest
 
-import mage_commands
-from mage_commands import ALIASES, COMMANDS, main
+from mage_envs.cli import program
+from mage_envs.cli.program import COMMANDS, main
 
 BIN = os.path.dirname(sys.executable)
-LIGHT = "import sys; from mage_commands import main; main({words}); print('|', *sys.modules)"
+LIGHT = "import sys; from mage_envs.cli.program import main; main({words}); print('|', *sys.modules)"
 
 
 def functions(name):
@@ -41,7 +41,7 @@ def test_the_help_of_a_command_has_its_text_and_an_example_that_parses(name, cap
         assert example, text
         arguments = shlex.split(example[1])
         assert " ".join(arguments).startswith(words)
-        command = mage_commands.load_command(name)
+        command = program.load_command(name)
         rest = arguments[1:]
         if words != name:
             command = command.commands[arguments[1]]
@@ -71,14 +71,14 @@ def test_the_help_lists_every_command_in_groups_and_loads_none():
         "Options",
         *dict.fromkeys(entry.panel for entry in COMMANDS.values()),
     ]
-    assert not {"numpy", "gymnasium", "mage_envs", "benchmarks", "trainer", "rich.console"} & set(modules.split())
+    assert not {"mage_envs.benchmarks", "mage_envs.trainer", "torch", "rich.console"} & set(modules.split())
 
 
 def test_the_versions(capsys):
     assert main(["--version"]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert lines["python"] == sys.version.split()[0]
-    assert set(lines) == {"python", *mage_commands.PACKAGES}
+    assert set(lines) == {"python", *program.PACKAGES}
     assert lines["numpy"] == import_module("numpy").__version__
 
 
@@ -119,16 +119,11 @@ def test_both_spellings_of_a_flag_are_valid(flag, capsys):
     assert "Input should be greater than or equal to 1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ALIASES)
-def test_the_older_names_are_aliases(name):
-    done = subprocess.run([os.path.join(BIN, name), "--help"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(" ".join(["Usage: mage", *ALIASES[name], "[OPTIONS]"]))
-
-
-@pytest.mark.parametrize(("module", "words"), [("mage_envs", ()), ("benchmarks", ()), ("trainer", ("train",))])
-def test_python_m_runs_the_program(module, words):
-    done = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(" ".join(["Usage: mage", *words, "[OPTIONS]"]))
+def test_both_names_of_the_program_and_python_m_run_it():
+    for command in (["mage"], ["mage-envs"], ["python", "-m", "mage_envs"]):
+        words = [os.path.join(BIN, command[0]), *command[1:], "--help"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.startswith("Usage: mage [OPTIONS]")
 
 
 def on_a_terminal(words, columns):

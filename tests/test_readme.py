@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-import mage_commands
+from mage_envs.cli import program
 from tests.processes import ROOT, run_python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -117,7 +117,7 @@ def make_targets() -> set[str]:
     return {target for line in phony for target in line.split()}
 
 
-MODULES = {"mage_envs": (), "benchmarks": (), "benchmarks.sweeps": ("sweep",), "trainer": ("train",)}
+MODULES = {"mage_envs": (), "benchmarks": (), "mage_envs.benchmarks.sweeps": ("sweep",), "trainer": ("train",)}
 """Modules that run the program, and the arguments that each of them puts first."""
 
 
@@ -135,8 +135,8 @@ def check_command(words: list[str]) -> str | None:
         if importlib.util.find_spec(rest[1]) is None:
             return f"there is no module {rest[1]}"
         return check_program([*MODULES[rest[1]], *rest[2:]]) if rest[1] in MODULES else None
-    if program in ("mage", *mage_commands.ALIASES):
-        return check_program([*mage_commands.ALIASES.get(program, ()), *rest])
+    if program in ("mage", *program.ALIASES):
+        return check_program([*program.ALIASES.get(program, ()), *rest])
     return None if program in ELSEWHERE else f"{program} is not a command of this project"
 
 
@@ -147,9 +147,9 @@ def check_program(arguments: list[str]) -> str | None:
         return None
     if subcommand == "train":
         return check_training(rest)
-    if subcommand not in mage_commands.COMMANDS:
+    if subcommand not in program.COMMANDS:
         return f"mage has no subcommand {subcommand!r}"
-    command = mage_commands.load_command(subcommand)
+    command = program.load_command(subcommand)
     if hasattr(command, "commands"):
         if rest[:1] and rest[0] not in command.commands:
             return f"mage {subcommand} has no subcommand {rest[0]!r}"
@@ -164,8 +164,8 @@ def check_training(arguments: list[str]) -> str | None:
 
     from trl.trainer.model_config import ModelConfig
 
-    from trainer import MAGEConfig
-    from trainer.config.presets import PRESETS
+    from mage_envs.trainer import MAGEConfig
+    from mage_envs.trainer.config.presets import PRESETS
 
     known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
     known |= {

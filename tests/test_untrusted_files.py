@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
+from mage_envs.cli.program import main
 from tests.untrusted.forgeries import MODULE, forge, forgeries
 
 ROOT = Path(__file__).resolve().parents[1]

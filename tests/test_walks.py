@@ -39,7 +39,7 @@ env.step(reply)
 EVALUATION = """
 import gymnasium
 import mage_envs
-from benchmarks.__main__ import main
+from mage_envs.cli.program import main
 
 command = "eval policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --opponents kuhn/conservative --rows 2"
 sys.setprofile(count)

@@ -3,26 +3,43 @@
 Each public name is imported on first use.
 """
 
+if __name__ == "trainer":
+    # Imported from a clone by the name of its folder.
+    from mage_envs.loading.folders import use_own_name
+
+    use_own_name(__name__)
+
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainer.config.mage_config import MAGEConfig
-    from trainer.method.advantages import CreditConfig, compute_advantages
-    from trainer.method.components import register_advantage, register_kl, register_policy_loss, register_returns
-    from trainer.method.returns import differential_rewards, step_returns
-    from trainer.method.trajectory import EpisodeResult, Step, Trajectory
-    from trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
+    from mage_envs.trainer.method.components import (
+        register_advantage,
+        register_kl,
+        register_policy_loss,
+        register_returns,
+    )
+    from mage_envs.trainer.method.returns import differential_rewards, step_returns
+    from mage_envs.trainer.method.trajectory import EpisodeResult, Step, Trajectory
+    from mage_envs.trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
 _MODULES = {
-    "trainer.method.advantages": ("CreditConfig", "compute_advantages"),
-    "trainer.method.components": ("register_advantage", "register_kl", "register_policy_loss", "register_returns"),
-    "trainer.config.mage_config": ("MAGEConfig",),
-    "trainer.trl.mage_trainer": ("MAGETrainer",),
-    "trainer.method.returns": ("differential_rewards", "step_returns"),
-    "trainer.rollout.rollout": ("RolloutClock", "RolloutSpec", "collect"),
-    "trainer.method.trajectory": ("EpisodeResult", "Step", "Trajectory"),
+    "mage_envs.trainer.method.advantages": ("CreditConfig", "compute_advantages"),
+    "mage_envs.trainer.method.components": (
+        "register_advantage",
+        "register_kl",
+        "register_policy_loss",
+        "register_returns",
+    ),
+    "mage_envs.trainer.config.mage_config": ("MAGEConfig",),
+    "mage_envs.trainer.trl.mage_trainer": ("MAGETrainer",),
+    "mage_envs.trainer.method.returns": ("differential_rewards", "step_returns"),
+    "mage_envs.trainer.rollout.rollout": ("RolloutClock", "RolloutSpec", "collect"),
+    "mage_envs.trainer.method.trajectory": ("EpisodeResult", "Step", "Trajectory"),
 }
 """Public names by the module that defines them."""
 
@@ -51,4 +68,4 @@ def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
             return import_module(module).__dict__[name]
-    raise AttributeError(f"module 'trainer' has no attribute {name!r}")
+    raise AttributeError(f"module 'mage_envs.trainer' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import gymnasium as gym
 
 from mage_envs.text.prompts import AsksBelief, BeliefView, EpisodeRecord, PromptStyle
-from wrappers.memory import BELIEF, GUESS, MemoryView, Request
+from mage_envs.wrappers.memory import BELIEF, GUESS, MemoryView, Request
 
 SUM_TOLERANCE = 0.05
 """Largest difference from 1 of the sum of an answer's probabilities, which rounded numbers have. They are rescaled."""

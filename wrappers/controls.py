@@ -23,8 +23,8 @@ from mage_envs.files.cache import cache_root
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import Streams
 from mage_envs.text.prompts import BLOCK, EpisodeRecord, TurnRecord
-from wrappers.memory import MemoryView
-from wrappers.model_calls import Chat, Control, Message
+from mage_envs.wrappers.memory import MemoryView
+from mage_envs.wrappers.model_calls import Chat, Control, Message
 
 ORDER, SOURCE = 11, 12
 """Roles of a control's random streams: the order of items, and the choice of a source."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from mage_envs.core import Game
 from mage_envs.env import TextGameEnv
+from mage_envs.opponents import PoolSpec, SeatedOpponents
 from mage_envs.registry import make_game, settings_of
 from mage_envs.settings import GameSettings
-from opponents import PoolSpec, SeatedOpponents
-from wrappers.meta_episode import MetaEpisode
-from wrappers.protocol import Protocol, as_protocol
+from mage_envs.wrappers.meta_episode import MetaEpisode
+from mage_envs.wrappers.protocol import Protocol, as_protocol
 
 
 def make_env(

@@ -21,8 +21,8 @@ from mage_envs.registry import list_games, load_game, register_game, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.vector.text_vector import LoopVectorEnv, TextVectorEnv
 from mage_envs.vector.workers import WorkerVectorEnv
-from wrappers.make import make_env, make_meta_env
-from wrappers.memories import refuse_instance
+from mage_envs.wrappers.make import make_env, make_meta_env
+from mage_envs.wrappers.memories import refuse_instance
 
 
 @dataclass(frozen=True, kw_only=True)

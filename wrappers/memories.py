@@ -15,7 +15,7 @@ from mage_envs.files.bounded import read_named
 from mage_envs.loading.arguments import Spec, bind, call, nearest_name, parse
 from mage_envs.loading.imports import check_path, import_path, load_class, load_entry
 from mage_envs.loading.plugins import load_announced
-from wrappers.memory import EpisodicMemory, MemoryStrategy
+from mage_envs.wrappers.memory import EpisodicMemory, MemoryStrategy
 
 Builder = Callable[..., MemoryStrategy]
 B = TypeVar("B", bound=Builder)
@@ -146,4 +146,4 @@ for _name, _class in (
     ("memento_trace", "memento:MementoTrace"),
     ("memento_q", "memento:MementoQ"),
 ):
-    register_memory(_name, entry_point=f"wrappers.baselines.{_class}")
+    register_memory(_name, entry_point=f"mage_envs.wrappers.baselines.{_class}")

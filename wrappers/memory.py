@@ -13,7 +13,7 @@ from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, Ref
 REMARK = "remark"
 """Placeholder for the style's own `remark_tag`."""
 BELIEF, GUESS = "belief", "guess"
-"""Kinds of the requests that ask for the opponent, and names of their events (`wrappers.belief_question`).
+"""Kinds of the requests that ask for the opponent, and names of their events (`mage_envs.wrappers.belief_question`).
 
 The answer to `belief` has the probability of each opponent, the answer to `guess` the name of one.
 """

@@ -18,13 +18,13 @@ from mage_envs.step_checks import checked_reset, checked_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import DEFAULT_STYLE, as_style
-from wrappers.belief_question import ElicitForm, question_of
-from wrappers.controls import split_control
-from wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
-from wrappers.episode_buffer import EpisodeBuffer
-from wrappers.memories import MemorySpec, as_memory
-from wrappers.memory import MemoryView
-from wrappers.model_calls import (
+from mage_envs.wrappers.belief_question import ElicitForm, question_of
+from mage_envs.wrappers.controls import split_control
+from mage_envs.wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
+from mage_envs.wrappers.episode_buffer import EpisodeBuffer
+from mage_envs.wrappers.memories import MemorySpec, as_memory
+from mage_envs.wrappers.memory import MemoryView
+from mage_envs.wrappers.model_calls import (
     AFTER_EPISODE,
     AFTER_TURN,
     BEFORE_EPISODE,
@@ -36,7 +36,7 @@ from wrappers.model_calls import (
     penalty_of,
     unusable,
 )
-from wrappers.protocol import Protocol, as_protocol, pop_rotation, series_protocol
+from mage_envs.wrappers.protocol import Protocol, as_protocol, pop_rotation, series_protocol
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""

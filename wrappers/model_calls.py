@@ -14,7 +14,7 @@ import gymnasium as gym
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, Renames, Renaming, TurnRecord
-from wrappers.memory import (
+from mage_envs.wrappers.memory import (
     BELIEF,
     GUESS,
     REMARK,
@@ -34,7 +34,7 @@ from wrappers.memory import (
 )
 
 if TYPE_CHECKING:
-    from wrappers.belief_question import BeliefQuestion
+    from mage_envs.wrappers.belief_question import BeliefQuestion
 
 Message = dict[str, str]
 """Chat message: `{"role": "user" or "assistant", "content": text}`."""

@@ -184,7 +184,7 @@ def _counted(text: str) -> Counter[str]:
 ENCODERS: Mapping[str, Callable[..., Encoder] | str] = {
     "hash": HashEncoder,
     "bm25": BM25Encoder,
-    "minilm": "trainer.backends.minilm:MiniLM",
+    "minilm": "mage_envs.trainer.backends.minilm:MiniLM",
 }
 """Builders of encoders by name. A `module:Class` is imported at its first use."""
 

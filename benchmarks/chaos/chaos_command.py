@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.chaos.checks import CHECKS
-from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
-from benchmarks.chaos.processes import CheckRow, Found, checked, compared
-from benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
+from mage_envs.benchmarks.chaos.checks import CHECKS
+from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
+from mage_envs.benchmarks.chaos.processes import CheckRow, Found, checked, compared
+from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
 from mage_envs.cli.commands import JsonOption, choice_of, print_json
 from mage_envs.cli.json_options import read_object
 from mage_envs.cli.progress import Progress

@@ -13,8 +13,8 @@ import numpy as np
 from mage_envs import testing
 from mage_envs.core import Task
 from mage_envs.testing import Check, Finding, Make, require_equal, rows_of, scripted_reply, text_of
-from trainer.backends.generation import ScriptedGenerator
-from trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 
 WARM_PASSES, PASSES, PER_PASS = 3, 5, 6
 """Warm-up passes, measured passes and episodes per pass of the memory check. The warm-up fills caches."""

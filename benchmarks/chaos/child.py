@@ -1,4 +1,4 @@
-"""Child process that runs the checked code: `python -m benchmarks.chaos.child FOLDER`, started by the command.
+"""Child process that runs the checked code: `python -m mage_envs.benchmarks.chaos.child FOLDER`.
 
 The child reads `request.json` from the folder. It appends one line per event (a seed begins, a finding, a check ends)
 to `records.jsonl`, so the events survive if this process dies.
@@ -21,8 +21,8 @@ from typing import Any, SupportsFloat
 
 import gymnasium as gym
 
-from benchmarks.chaos.checks import CHECKS, ONCE
-from benchmarks.chaos.places import place_of
+from mage_envs.benchmarks.chaos.checks import CHECKS, ONCE
+from mage_envs.benchmarks.chaos.places import place_of
 from mage_envs.loading import imports
 from mage_envs.testing import CheckedValues, Env, Finding, Make, transcript
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
-from benchmarks.chaos.places import place_of_dump
+from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
+from mage_envs.benchmarks.chaos.places import place_of_dump
 from mage_envs.testing import Finding, require_equal
 
 HASH_SEEDS = ("0", "1", "2")
@@ -52,7 +52,7 @@ class CheckRow(NamedTuple):
 
 
 class CheckingChild:
-    """Child process of `benchmarks.chaos.child` as a context manager, which kills the process on exit."""
+    """Child process of `mage_envs.benchmarks.chaos.child` as a context manager, which kills the process on exit."""
 
     def __init__(self, request: CheckRequest, hash_seed: str | None = None) -> None:
         self._request = request
@@ -63,7 +63,15 @@ class CheckingChild:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed
-        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "benchmarks.chaos.child", str(self._path)]
+        command = [
+            sys.executable,
+            "-P",
+            "-X",
+            "faulthandler",
+            "-m",
+            "mage_envs.benchmarks.chaos.child",
+            str(self._path),
+        ]
         with (self._path / "output.txt").open("wb") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo
+from mage_envs.benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import write_atomically
-from trainer.backends.play_settings import PlaySettings
-from trainer.method.trajectory import Trajectory
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.method.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
 ENV_ID = "mage/KuhnPoker-Meta-v0"
 TRAINING_POOL = "pool:kuhn/demo"
@@ -81,11 +81,11 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     # Imported here, so that `--help` and a wrong option do not load torch.
     import gymnasium as gym
 
-    from benchmarks.evaluation.suites import weights_of
+    from mage_envs.benchmarks.evaluation.suites import weights_of
     from mage_envs.games.kuhn_poker import KuhnPoker
     from mage_envs.text.words.vocabulary import vocabulary
-    from trainer import MAGEConfig, MAGETrainer
-    from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+    from mage_envs.trainer import MAGEConfig, MAGETrainer
+    from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 
     play = settings.play
     tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
@@ -198,7 +198,7 @@ def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) 
     Returns:
         False if Ctrl-C stopped the training, True otherwise.
     """
-    from trainer.runs.run_folder import newest_checkpoint
+    from mage_envs.trainer.runs.run_folder import newest_checkpoint
 
     last, passed = newest_checkpoint(folder)
     for line in passed:
@@ -243,7 +243,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     Returns:
         The measurements, or None if Ctrl-C stopped the training.
     """
-    from trainer.runs.quiet import quieten
+    from mage_envs.trainer.runs.quiet import quieten
 
     quieten()
     started = time.monotonic()
@@ -253,7 +253,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     trained = time.monotonic() - started
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
     write_atomically(out / "result.json", json.dumps(result.to_json(), indent=1) + "\n")
-    from benchmarks.evaluation.tables.summary_table import adaptation_figure
+    from mage_envs.benchmarks.evaluation.tables.summary_table import adaptation_figure
 
     # Only the last episode's curve is drawn: it is the one in which the model can use what it has seen.
     smoothed = [

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.demo.demo_table import blocks, requirements
-from benchmarks.demo.run import DemoSettings, run
+from mage_envs.benchmarks.demo.demo_table import blocks, requirements
+from mage_envs.benchmarks.demo.run import DemoSettings, run
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import as_text
 from mage_envs.files.atomic import write_atomically

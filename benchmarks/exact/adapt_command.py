@@ -14,19 +14,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from benchmarks import figures
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent, split_memory
-from benchmarks.evaluation.run.dry_run import NOTE
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.run.preflight import Price
-from benchmarks.evaluation.run.sampling import FORM, read_sampling
-from benchmarks.evaluation.scoring.call_stats import without_texts
-from benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
-from benchmarks.evaluation.suites.paper import named_suite
-from benchmarks.evaluation.suites.rows import POOL, SuiteRow
-from benchmarks.evaluation.suites.suite_command import (
+from mage_envs.benchmarks import figures
+from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, SavedModelAgent, make_agent, split_memory
+from mage_envs.benchmarks.evaluation.run.dry_run import NOTE
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.run.preflight import Price
+from mage_envs.benchmarks.evaluation.run.sampling import FORM, read_sampling
+from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.paper import named_suite
+from mage_envs.benchmarks.evaluation.suites.rows import POOL, SuiteRow
+from mage_envs.benchmarks.evaluation.suites.suite_command import (
     PlannedRun,
     begin,
     expected_size,
@@ -36,25 +36,25 @@ from benchmarks.evaluation.suites.suite_command import (
     play_runs,
     short_names,
 )
-from benchmarks.evaluation.tables.markup import latex, markdown
-from benchmarks.exact.adapt_figure import adapt_figure
-from benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table, ranked
-from benchmarks.exact.adaptation import ScaledRun, recorded_run
-from benchmarks.figures import figure_path
-from benchmarks.records.record_store import Records
-from benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
-from benchmarks.report.runs import read_runs
-from benchmarks.scale.adapt_parts import add_questions, read_parts
-from benchmarks.scale.scale_text import LEGEND
-from benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
+from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
+from mage_envs.benchmarks.exact.adapt_figure import adapt_figure
+from mage_envs.benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table, ranked
+from mage_envs.benchmarks.exact.adaptation import ScaledRun, recorded_run
+from mage_envs.benchmarks.figures import figure_path
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
+from mage_envs.benchmarks.report.runs import read_runs
+from mage_envs.benchmarks.scale.adapt_parts import add_questions, read_parts
+from mage_envs.benchmarks.scale.scale_text import LEGEND
+from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.files.locking import FolderLock
+from mage_envs.opponents.registry import portable_spec
 from mage_envs.registry import make_game
 from mage_envs.text.visible import one_line
-from opponents.registry import portable_spec
-from wrappers.controls import SOURCED
+from mage_envs.wrappers.controls import SOURCED
 
 MEMORY = "history"
 """Default memory: transcripts of the earlier episodes, which need no call of the model."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import figures
-from benchmarks.exact.adapt_table import AdaptResult
-from benchmarks.scale.scale import ScaleScore
-from benchmarks.scale.stored_suites import NONE, OTHER
+from mage_envs.benchmarks import figures
+from mage_envs.benchmarks.exact.adapt_table import AdaptResult
+from mage_envs.benchmarks.scale.scale import ScaleScore
+from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER
 from mage_envs.text.visible import one_line
 
 if TYPE_CHECKING:

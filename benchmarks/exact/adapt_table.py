@@ -10,22 +10,22 @@ from importlib.resources import files
 from statistics import median
 from typing import Any
 
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.evaluation.suites.paper import named_suite
-from benchmarks.evaluation.suites.suite_command import short_names
-from benchmarks.evaluation.tables.sentence import share
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.adaptation import ScaledRun
-from benchmarks.scale.adapt_parts import CellParts, parts_blocks
-from benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
-from benchmarks.scale.scale_text import (
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.suites.paper import named_suite
+from mage_envs.benchmarks.evaluation.suites.suite_command import short_names
+from mage_envs.benchmarks.evaluation.tables.sentence import share
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.exact.adaptation import ScaledRun
+from mage_envs.benchmarks.scale.adapt_parts import CellParts, parts_blocks
+from mage_envs.benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict
+from mage_envs.benchmarks.scale.scale_text import (
     LEGEND,
     failures_text,
     scale_sentence,
     score_text,
     value_text,
 )
-from benchmarks.scale.stored_suites import NONE, OTHER, StoredSuite, main_condition
+from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, StoredSuite, main_condition
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
@@ -47,7 +47,7 @@ def reference_rows() -> Mapping[str, Any]:
 
     `python -m dev.adapt_cells --references` computes them.
     """
-    text = files("benchmarks.evaluation.suites").joinpath("adapt_references.json").read_text("utf-8")
+    text = files("mage_envs.benchmarks.evaluation.suites").joinpath("adapt_references.json").read_text("utf-8")
     read: Mapping[str, Any] = json.loads(text)
     return read
 

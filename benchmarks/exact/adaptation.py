@@ -1,7 +1,7 @@
 """Luck-adjusted values of the meta-episodes of a run, and the scores of the run on the scale of adaptation.
 
 The luck-adjusted total of a meta-episode is the optimum from its start less all regrets of its decisions
-(`opponents.exact.regret`), so the level is exactly
+(`mage_envs.opponents.exact.regret`), so the level is exactly
 
     1 - (regrets of the meta-episode) / (best learner - no memory).
 
@@ -17,25 +17,25 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from benchmarks.evaluation.run.environments import game_of, make_envs
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.judged_hands import DecisionPrices, judge
-from benchmarks.exact.recorded_generator import SeenPrompt
-from benchmarks.exact.regret import Horizon, executed_lines, pool_of_run
-from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, reading
-from benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, Stratum, score_strata
+from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.exact.judged_hands import DecisionPrices, judge
+from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt
+from mage_envs.benchmarks.exact.regret import Horizon, executed_lines, pool_of_run
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.record_store import Records, reading
+from mage_envs.benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, Stratum, score_strata
 from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
+from mage_envs.opponents.exact import Headroom, Objective, headroom
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.pools import OpponentPool, as_pool
 from mage_envs.registry import make_game, settings_of
 from mage_envs.related import Related
-from opponents.exact import Headroom, Objective, headroom
-from opponents.exact.regret import DecisionValues
-from opponents.pools import OpponentPool, as_pool
-from trainer.method.trajectory import Trajectory
-from trainer.runs.trajectory_json import Line
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.trajectory_json import Line
 
 
 class PlayedValue(NamedTuple):

@@ -8,24 +8,32 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.tables.summary_table import number
-from benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
+from mage_envs.benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.json_options import game_with
 from mage_envs.cli.progress import Progress
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
-from mage_envs.tree import is_enumerable
-from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
-from opponents.exact import (
+from mage_envs.opponents import (
+    OpponentPool,
+    UnknownOpponent,
+    as_pool,
+    list_opponents,
+    list_pools,
+    make_opponent,
+    opponent_info,
+)
+from mage_envs.opponents.exact import (
     NotExact,
     TooManyStates,
     bayes_value,
     best_response,
     nash_conv,
 )
-from opponents.exact.single_hands import SingleHands
-from opponents.exact.tree import exact_policy
+from mage_envs.opponents.exact.single_hands import SingleHands
+from mage_envs.opponents.exact.tree import exact_policy
+from mage_envs.tree import is_enumerable
 
 Named = tuple[str, Mapping[str, Any]]
 """Name and options of a game, the form in which it is sent to a worker."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.suites.adapt import cell_of
-from benchmarks.exact.adaptation import CellValues
-from benchmarks.exact.judged_hands import judge
-from benchmarks.exact.regret import executed_run, pool_of_run
-from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, read_about
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.suites.adapt import cell_of
+from mage_envs.benchmarks.exact.adaptation import CellValues
+from mage_envs.benchmarks.exact.judged_hands import judge
+from mage_envs.benchmarks.exact.regret import executed_run, pool_of_run
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.record_store import Records, read_about
 
 
 class Decision(NamedTuple):

@@ -10,24 +10,24 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.evaluation.scoring.scores import headline
-from benchmarks.evaluation.tables.summary_table import number
-from benchmarks.exact import headroom_table
-from benchmarks.exact.headroom_figure import draw, draw_table
-from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
-from benchmarks.executors import ExecutorOption, Local, make_executor
-from benchmarks.figures import figure_path
+from mage_envs.benchmarks.evaluation.scoring.scores import headline
+from mage_envs.benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.exact import headroom_table
+from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
+from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
+from mage_envs.benchmarks.executors import ExecutorOption, Local, make_executor
+from mage_envs.benchmarks.figures import figure_path
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import game_with
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
+from mage_envs.opponents import PoolSpec, as_pool, make_opponent
+from mage_envs.opponents.exact import GT, Headroom, Objective, headroom
+from mage_envs.opponents.exact.beliefs import STATES
+from mage_envs.opponents.exact.headroom import is_solvable
+from mage_envs.opponents.exact.single_hands import SAMPLES
 from mage_envs.registry import settings_of
-from opponents import PoolSpec, as_pool, make_opponent
-from opponents.exact import GT, Headroom, Objective, headroom
-from opponents.exact.beliefs import STATES
-from opponents.exact.headroom import is_solvable
-from opponents.exact.single_hands import SAMPLES
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",

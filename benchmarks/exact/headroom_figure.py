@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import figures
-from opponents.exact import Headroom
-from opponents.exact.headroom import CREDITS
+from mage_envs.benchmarks import figures
+from mage_envs.opponents.exact import Headroom
+from mage_envs.opponents.exact.headroom import CREDITS
 
 MIN_HEADROOM = 1e-3
 """Distance of both lines below which a game is not drawn, because shares of it are not meaningful."""

@@ -7,24 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent
-from benchmarks.evaluation.run.baselines import baseline_rows
-from benchmarks.evaluation.run.evaluate import evaluate, progress_of
-from benchmarks.evaluation.scoring.scores import ScoreRow, headline
-from benchmarks.evaluation.suites import Setting, named_panel
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.executors import Executor, Local, in_order
+from mage_envs.benchmarks.evaluation.run.agents import Agent
+from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, headline
+from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.executors import Executor, Local, in_order
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
+from mage_envs.opponents import as_pool, list_pools, make_opponent, opponent_info
+from mage_envs.opponents.exact import Headroom, NotExact, Objective, headroom
+from mage_envs.opponents.exact.beliefs import TellsStates
+from mage_envs.opponents.exact.headroom import CREDITS, is_solvable
+from mage_envs.opponents.exact.single_hands import SAMPLES, Bounds
+from mage_envs.opponents.exact.tree import is_exact
+from mage_envs.opponents.splits import list_splits
 from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
-from opponents import as_pool, list_pools, make_opponent, opponent_info
-from opponents.exact import Headroom, NotExact, Objective, headroom
-from opponents.exact.beliefs import TellsStates
-from opponents.exact.headroom import CREDITS, is_solvable
-from opponents.exact.single_hands import SAMPLES, Bounds
-from opponents.exact.tree import is_exact
-from opponents.splits import list_splits
-from trainer.method.trajectory import Trajectory
+from mage_envs.trainer.method.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from benchmarks.exact.recorded_generator import SeenPrompt
+from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt
 from mage_envs.core import BY_THE_RULES
-from opponents.exact.regret import HandRegret, OwnChoice, PlayedHand
-from trainer.method.trajectory import Step, Trajectory
+from mage_envs.opponents.exact.regret import HandRegret, OwnChoice, PlayedHand
+from mage_envs.trainer.method.trajectory import Step, Trajectory
 
 
 class JudgedMetaEpisode(NamedTuple):

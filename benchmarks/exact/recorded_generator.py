@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.evaluation.run.agents import Agent, PolicyAgent
+from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent
 from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn, hand_results
 from mage_envs.text.generation import Completion, Generator, Prompt
-from trainer.rollout.exploitability import ScoresReplies, scored_shares
+from mage_envs.trainer.rollout.exploitability import ScoresReplies, scored_shares
 
 
 class SeenPrompt(NamedTuple):

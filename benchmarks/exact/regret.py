@@ -6,26 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent, GeneratorAgent
-from benchmarks.evaluation.run.environments import game_of, make_envs
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.run.options import EvalOptions
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
-from benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator
-from benchmarks.exact.regret_parts import DecomposedMetaEpisode, RegretParts, parts_of
-from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, reading
-from benchmarks.records.replay import executed
+from mage_envs.benchmarks.evaluation.run.agents import Agent, GeneratorAgent
+from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.options import EvalOptions
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
+from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator
+from mage_envs.benchmarks.exact.regret_parts import DecomposedMetaEpisode, RegretParts, parts_of
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.record_store import Records, reading
+from mage_envs.benchmarks.records.replay import executed
 from mage_envs.core import Game, Task
+from mage_envs.opponents.exact import GT
+from mage_envs.opponents.exact.bayes import CreditName
+from mage_envs.opponents.exact.regret import DecisionValues, HandRegret, Rest
 from mage_envs.text.generation import Generator
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.trajectory_json import Line
 from mage_envs.tree import roots_of
-from opponents.exact import GT
-from opponents.exact.bayes import CreditName
-from opponents.exact.regret import DecisionValues, HandRegret, Rest
-from trainer.method.trajectory import Trajectory
-from trainer.runs.trajectory_json import Line
 
 
 @dataclass(frozen=True, kw_only=True)

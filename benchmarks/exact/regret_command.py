@@ -12,27 +12,27 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.run.evaluate import progress_of
-from benchmarks.evaluation.run.options import ROWS, EnvKwargsOption, EnvOption, EvalOptions, PanelOption
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.suites import named_panel, panel, weights_of
-from benchmarks.evaluation.suites.panels import full_name
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact import regret_parts
-from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
-from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import RUN, Records, reading
+from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
+from mage_envs.benchmarks.evaluation.run.options import ROWS, EnvKwargsOption, EnvOption, EvalOptions, PanelOption
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.suites import named_panel, panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.panels import full_name
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.exact import regret_parts
+from mage_envs.benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.record_store import RUN, Records, reading
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Task
+from mage_envs.opponents.exact import GT
+from mage_envs.opponents.exact.bayes import CreditName
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
+from mage_envs.trainer.backends.play_settings import FILE
 from mage_envs.tree import is_enumerable
-from opponents.exact import GT
-from opponents.exact.bayes import CreditName
-from trainer.backends.play_settings import FILE
 
 
 def command(

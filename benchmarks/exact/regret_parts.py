@@ -1,4 +1,4 @@
-"""The regret of meta-episodes in parts that add up (`opponents.exact.decomposition`), as estimates and as a table."""
+"""The regret of meta-episodes in parts that add up, as estimates and as a table."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.cli.tables import Block, TextTable
-from opponents.exact.decomposition import DecisionParts, HandParts, OwnBelief, decompose
-from opponents.exact.regret import DecisionValues, PlayedHand
-from trainer.method.trajectory import Trajectory
-from wrappers.memory import BELIEF, GUESS
+from mage_envs.opponents.exact.decomposition import DecisionParts, HandParts, OwnBelief, decompose
+from mage_envs.opponents.exact.regret import DecisionValues, PlayedHand
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.memory import BELIEF, GUESS
 
 
 class DecomposedMetaEpisode(NamedTuple):

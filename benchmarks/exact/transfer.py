@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.json_options import game_with
 from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.games.table_game import TableSeries
+from mage_envs.opponents.exact.transfer import transfer
 from mage_envs.registry import settings_of
-from opponents.exact.transfer import transfer
 
 
 def command(

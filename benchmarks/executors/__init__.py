@@ -8,9 +8,9 @@ Work is a function of one job. Each worker calls `make`, which is sent to it, to
 process writes results, and the results do not depend on the executor.
 """
 
-from benchmarks.executors.jobs import Conditions, Executor, in_order, ordered, unwrap
-from benchmarks.executors.naming import EXECUTOR_HELP, FORMS, ExecutorOption, make_executor
-from benchmarks.executors.on_this_machine import Local, Processes
+from mage_envs.benchmarks.executors.jobs import Conditions, Executor, in_order, ordered, unwrap
+from mage_envs.benchmarks.executors.naming import EXECUTOR_HELP, FORMS, ExecutorOption, make_executor
+from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
 
 __all__ = [
     "EXECUTOR_HELP",

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.executors.jobs import Executor
-from benchmarks.executors.on_this_machine import Local, Processes
+from mage_envs.benchmarks.executors.jobs import Executor
+from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
 from mage_envs.loading.arguments import Rest, call, parse
 
 FORMS: Mapping[str, str] = {
@@ -41,14 +41,14 @@ def make_executor(spec: str) -> Executor:
 # The modules are imported in the functions, because ray and submitit are optional dependencies.
 def _ray(address: Rest | None = None) -> Executor:
     _need("ray", "ray")
-    from benchmarks.executors.ray_cluster import RayCluster
+    from mage_envs.benchmarks.executors.ray_cluster import RayCluster
 
     return RayCluster(address)
 
 
 def _slurm(partition: Rest) -> Executor:
     _need("slurm", "submitit")
-    from benchmarks.executors.slurm import SlurmQueue
+    from mage_envs.benchmarks.executors.slurm import SlurmQueue
 
     return SlurmQueue(partition)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
+from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from mage_envs.loading.options import check_positive
 from mage_envs.processes import Watchdog, WorkerLost, attempt
 from mage_envs.processes.call_outcomes import HANG

@@ -11,8 +11,8 @@ from typing import Any
 import ray
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 
-from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
-from benchmarks.executors.remote import Sent, sent
+from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
+from mage_envs.benchmarks.executors.remote import Sent, sent
 from mage_envs.processes import WorkerLost
 from mage_envs.processes.call_outcomes import CRASH
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from gymnasium.vector.utils import CloudpickleWrapper
 
-from benchmarks.executors.jobs import MakeWork, Work
-from benchmarks.versions import package_versions, refuse_other_versions
+from mage_envs.benchmarks.executors.jobs import MakeWork, Work
+from mage_envs.benchmarks.versions import package_versions, refuse_other_versions
 from mage_envs.loading.imports import allow_paths, allowed_paths, imported, load_modules
 from mage_envs.processes import CallError, attempt
 from mage_envs.processes.call_outcomes import portable

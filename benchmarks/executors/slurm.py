@@ -16,8 +16,8 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
-from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
-from benchmarks.executors.remote import Sent, sent
+from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
+from mage_envs.benchmarks.executors.remote import Sent, sent
 from mage_envs.processes import CallError, WorkerLost
 from mage_envs.processes.call_outcomes import CRASH, HANG
 

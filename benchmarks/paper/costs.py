@@ -6,19 +6,19 @@ import json
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.dry_run import dry_run
-from benchmarks.evaluation.run.preflight import Price
-from benchmarks.evaluation.suites import Panel, Setting, named_panel, weights_of
-from benchmarks.evaluation.suites.paper import Suite, setting_for
-from benchmarks.evaluation.suites.released import SIZE
-from benchmarks.paper.stages import MODEL, PROMPTED, Stage
-from trainer.cli.estimate import most_steps, run_hours
-from trainer.config.hardware import Hardware
-from trainer.config.model_shapes import shape_of
-from trainer.config.presets import PRESETS, prompt_limit, reply_limit
-from trainer.config.run_settings import RunSettings
-from trainer.trl.setup import call_limits
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.dry_run import dry_run
+from mage_envs.benchmarks.evaluation.run.preflight import Price
+from mage_envs.benchmarks.evaluation.suites import Panel, Setting, named_panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.paper import Suite, setting_for
+from mage_envs.benchmarks.evaluation.suites.released import SIZE
+from mage_envs.benchmarks.paper.stages import MODEL, PROMPTED, Stage
+from mage_envs.trainer.cli.estimate import most_steps, run_hours
+from mage_envs.trainer.config.hardware import Hardware
+from mage_envs.trainer.config.model_shapes import shape_of
+from mage_envs.trainer.config.presets import PRESETS, prompt_limit, reply_limit
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.trl.setup import call_limits
 
 MEAN_REPLY = 600
 """Default for the mean tokens of a reply with its reasoning. The paper reports no lengths."""
@@ -70,8 +70,8 @@ def cost_of(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, samp
 
 def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> StageCost:
     # Imported here, because they need the extra `train`. The help, the results and an evaluation need none.
-    from trainer.cli.arguments import parse_args
-    from trainer.cli.preflight import check
+    from mage_envs.trainer.cli.arguments import parse_args
+    from mage_envs.trainer.cli.preflight import check
 
     typed = parse_args(["--preset", stage.preset, "--hardware", machine.name])
     _, config, model = typed.parsed(RunSettings)

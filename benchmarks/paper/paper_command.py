@@ -16,22 +16,22 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.suites.suite_command import play_runs
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.paper.costs import MEAN_REPLY, Bound, StageCost, cost_of
-from benchmarks.paper.results import EVALUATIONS, cells_of, text_blocks
-from benchmarks.paper.stages import MODEL, NAMES, PROMPTED, TRIAL, Stage, check_name, stages_of, suite_of
-from benchmarks.records.record_store import RUN
-from benchmarks.sweeps.ablation import trial_fields
-from benchmarks.sweeps.plan import flags
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.suites.suite_command import play_runs
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from mage_envs.benchmarks.paper.costs import MEAN_REPLY, Bound, StageCost, cost_of
+from mage_envs.benchmarks.paper.results import EVALUATIONS, cells_of, text_blocks
+from mage_envs.benchmarks.paper.stages import MODEL, NAMES, PROMPTED, TRIAL, Stage, check_name, stages_of, suite_of
+from mage_envs.benchmarks.records.record_store import RUN
+from mage_envs.benchmarks.sweeps.ablation import trial_fields
+from mage_envs.benchmarks.sweeps.plan import flags
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.files.atomic import output_path
-from trainer.cli.estimate import format_bytes
-from trainer.cli.train import main as train
-from trainer.config.hardware import Hardware, hardware, hardware_names
-from trainer.config.presets import COMMON, PRESETS
+from mage_envs.trainer.cli.estimate import format_bytes
+from mage_envs.trainer.cli.train import main as train
+from mage_envs.trainer.config.hardware import Hardware, hardware, hardware_names
+from mage_envs.trainer.config.presets import COMMON, PRESETS
 
 SAMPLE, QUICK_SAMPLE = 16, 1
 """Meta-episodes of random play per setting in a dry run, and in a trial of one."""

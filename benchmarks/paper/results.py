@@ -10,14 +10,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.scoring.scores import Summary
-from benchmarks.evaluation.suites.paper import released_panel, reported
-from benchmarks.evaluation.suites.suite_command import short_names
-from benchmarks.evaluation.tables import summary_table
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.paper.stages import Stage, stages_of, suite_of
-from benchmarks.records.record_store import RUN, read_about
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.scoring.scores import Summary
+from mage_envs.benchmarks.evaluation.suites.paper import released_panel, reported
+from mage_envs.benchmarks.evaluation.suites.suite_command import short_names
+from mage_envs.benchmarks.evaluation.tables import summary_table
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from mage_envs.benchmarks.paper.stages import Stage, stages_of, suite_of
+from mage_envs.benchmarks.records.record_store import RUN, read_about
 from mage_envs.cli.tables import Block, TextTable
 
 Measure = Literal["success rate", "draw rate"]
@@ -96,7 +96,7 @@ def _share(value: float) -> str:
 @cache
 def references() -> dict[str, dict[str, Any]]:
     """Return the stored reference results: panel to `played` (name of the tasks), and measure to two references."""
-    text = files("benchmarks.paper").joinpath("references.json").read_text("utf-8")
+    text = files("mage_envs.benchmarks.paper").joinpath("references.json").read_text("utf-8")
     found: dict[str, dict[str, Any]] = json.loads(text)
     return found
 

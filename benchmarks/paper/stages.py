@@ -8,16 +8,16 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from benchmarks.evaluation.run.sampling import PAPER
-from benchmarks.evaluation.suites.panels import QUICK, named_panel
-from benchmarks.evaluation.suites.paper import SUITES, Suite
-from benchmarks.evaluation.suites.released import SIZE
-from benchmarks.evaluation.suites.rows import SuiteRow
-from benchmarks.evaluation.suites.suite_command import PlannedRun, planned, short_names
-from benchmarks.sweeps.ablation import panels_of
+from mage_envs.benchmarks.evaluation.run.sampling import PAPER
+from mage_envs.benchmarks.evaluation.suites.panels import QUICK, named_panel
+from mage_envs.benchmarks.evaluation.suites.paper import SUITES, Suite
+from mage_envs.benchmarks.evaluation.suites.released import SIZE
+from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
+from mage_envs.benchmarks.evaluation.suites.suite_command import PlannedRun, planned, short_names
+from mage_envs.benchmarks.sweeps.ablation import panels_of
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import explain_unavailable
-from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, ENVIRONMENTS, PRESETS
+from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, ENVIRONMENTS, PRESETS
 
 MODEL = "llm:Qwen/Qwen3-4B@http://localhost:8000/v1"
 """Agent of the prompted methods: the paper's model behind a server on this machine."""

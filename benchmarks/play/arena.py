@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import gymnasium as gym
 import numpy as np
 
-from benchmarks.evaluation.suites.panels import weights_of
-from benchmarks.exact.headroom_table import plays
-from benchmarks.play.end_table import EndTable, ExactSetting, end_table
-from benchmarks.play.sitting import HANDS, Sitting
-from benchmarks.play.watched import WatchedAgent
+from mage_envs.benchmarks.evaluation.suites.panels import weights_of
+from mage_envs.benchmarks.exact.headroom_table import plays
+from mage_envs.benchmarks.play.end_table import EndTable, ExactSetting, end_table
+from mage_envs.benchmarks.play.sitting import HANDS, Sitting
+from mage_envs.benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
+from mage_envs.opponents import list_opponents, list_pools
 from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
 from mage_envs.text.parser import REMARK_LIMIT
 from mage_envs.tree import is_enumerable
@@ -36,7 +37,6 @@ from mage_envs.web.application import (
 )
 from mage_envs.web.security import Tokens
 from mage_envs.web.visits import Visit, Visits
-from opponents import list_opponents, list_pools
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -299,4 +299,4 @@ def create_app(
         watched=watched,
     )
     values: dict[str, Any] = {"hosts": hosts, "cookie": cookie, "notices": NOTICES, "extra": "arena"}
-    return make_app("benchmarks.play", views.routes(), tokens, **values)
+    return make_app("mage_envs.benchmarks.play", views.routes(), tokens, **values)

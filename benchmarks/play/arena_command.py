@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.options import EnvKwargsOption
-from benchmarks.play.arena import SOLVER, create_app
-from benchmarks.play.sitting import HANDS
-from benchmarks.play.watched import WatchedAgent
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.options import EnvKwargsOption
+from mage_envs.benchmarks.play.arena import SOLVER, create_app
+from mage_envs.benchmarks.play.sitting import HANDS
+from mage_envs.benchmarks.play.watched import WatchedAgent
 from mage_envs.cli.commands import read_port
 from mage_envs.web.server import LocalSite
 

@@ -8,23 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.scoring.exact_values import STATES
-from benchmarks.evaluation.tables.layout import spread
-from benchmarks.evaluation.tables.sentence import share
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
-from benchmarks.exact.regret import report_of
-from benchmarks.play.remarks import MIN_HANDS, remarks, too_few
-from benchmarks.play.sitting import Sitting
-from benchmarks.scale.scale import ROUNDING
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.scoring.exact_values import STATES
+from mage_envs.benchmarks.evaluation.tables.layout import spread
+from mage_envs.benchmarks.evaluation.tables.sentence import share
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
+from mage_envs.benchmarks.exact.regret import report_of
+from mage_envs.benchmarks.play.remarks import MIN_HANDS, remarks, too_few
+from mage_envs.benchmarks.play.sitting import Sitting
+from mage_envs.benchmarks.scale.scale import ROUNDING
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game, NotEnumerable
-from opponents import OpponentPool, as_pool
-from opponents.exact import BayesSolution, Meeting, NotExact, TooManyStates
-from opponents.exact.learner_hands import Floats
-from opponents.exact.regret import DecisionValues, Rest
-from opponents.exact.single_hands import SingleHands
+from mage_envs.opponents import OpponentPool, as_pool
+from mage_envs.opponents.exact import BayesSolution, Meeting, NotExact, TooManyStates
+from mage_envs.opponents.exact.learner_hands import Floats
+from mage_envs.opponents.exact.regret import DecisionValues, Rest
+from mage_envs.opponents.exact.single_hands import SingleHands
 
 Seats = tuple[tuple[int, ...], ...]
 """Learner's seat in each hand of each episode."""

@@ -10,10 +10,10 @@ import gymnasium as gym
 import numpy as np
 import typer
 
-from benchmarks.evaluation.suites.panels import weights_of
-from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import HANDS, Sitting
-from benchmarks.play.view import PersonView
+from mage_envs.benchmarks.evaluation.suites.panels import weights_of
+from mage_envs.benchmarks.play.end_table import ExactSetting, end_table
+from mage_envs.benchmarks.play.sitting import HANDS, Sitting
+from mage_envs.benchmarks.play.view import PersonView
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, takes_arrows, wrapped
 from mage_envs.cli.progress import ProgressLine

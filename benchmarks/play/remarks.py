@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from benchmarks.exact.judged_hands import JudgedMetaEpisode
-from benchmarks.play.sitting import Sitting
+from mage_envs.benchmarks.exact.judged_hands import JudgedMetaEpisode
+from mage_envs.benchmarks.play.sitting import Sitting
 
 MIN_HANDS = 20
 """Hands from which on the level of play is printed."""

@@ -7,17 +7,17 @@ from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.evaluation.run.agents import REMARK
-from benchmarks.exact.recorded_generator import SeenPrompt
-from benchmarks.play.view import PersonView
+from mage_envs.benchmarks.evaluation.run.agents import REMARK
+from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt
+from mage_envs.benchmarks.play.view import PersonView
 from mage_envs.core import BY_TIMEOUT, GameSpec, Task, hand_results
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.parser import REMARK_LIMIT
 from mage_envs.text.visible import visible
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.env_pool import ResetCall
-from trainer.rollout.playing import MetaEpisodeRollout, RolloutSpec
-from wrappers.env_metadata import EnvMetadata
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.env_pool import ResetCall
+from mage_envs.trainer.rollout.playing import MetaEpisodeRollout, RolloutSpec
+from mage_envs.wrappers.env_metadata import EnvMetadata
 
 HANDS = 3
 """Hands per episode against an opponent, unless the player chooses another number: those of the demo."""

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.run.agents import Agent, SavedModelAgent
-from benchmarks.evaluation.run.environments import game_of, make_envs
-from benchmarks.evaluation.suites.panels import weights_of
-from benchmarks.exact.regret import check_deals
-from benchmarks.play.end_table import EndTable, ExactSetting, end_table
-from benchmarks.play.remarks import LEAST_COST
-from benchmarks.play.sitting import HANDS, Sitting
+from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.suites.panels import weights_of
+from mage_envs.benchmarks.exact.regret import check_deals
+from mage_envs.benchmarks.play.end_table import EndTable, ExactSetting, end_table
+from mage_envs.benchmarks.play.remarks import LEAST_COST
+from mage_envs.benchmarks.play.sitting import HANDS, Sitting
 from mage_envs.core import Task
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import visible

@@ -14,15 +14,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
-from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
-from benchmarks.evaluation.suites.panels import Panel, named_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.lines import VERSION
-from benchmarks.versions import package_versions
+from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.lines import VERSION
+from mage_envs.benchmarks.versions import package_versions
 from mage_envs.loading.imports import imported, load_modules
 from mage_envs.text.styles import DEFAULT_STYLE
-from trainer.backends.model_folder import open_model_file
+from mage_envs.trainer.backends.model_folder import open_model_file
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""

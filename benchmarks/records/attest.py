@@ -18,31 +18,31 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.agents import NO_MODEL, Agent, EndpointAgent, SavedModelAgent, make_agent
-from benchmarks.evaluation.run.evaluate import evaluate, progress_of
-from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import about_run, identity_of, setting_of
-from benchmarks.records.identity import differences
-from benchmarks.records.lines import encoded
-from benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
-from benchmarks.records.schema import AttestationRecord
-from benchmarks.records.validate import problems
-from benchmarks.scale.judged_play import folder_or_temporary, judged_run, scale_of_setting
-from benchmarks.scale.scale import ROUNDING, ScaleScore
-from benchmarks.scale.stored_suites import restore_sources
+from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL, Agent, EndpointAgent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import about_run, identity_of, setting_of
+from mage_envs.benchmarks.records.identity import differences
+from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
+from mage_envs.benchmarks.records.schema import AttestationRecord
+from mage_envs.benchmarks.records.validate import problems
+from mage_envs.benchmarks.scale.judged_play import folder_or_temporary, judged_run, scale_of_setting
+from mage_envs.benchmarks.scale.scale import ROUNDING, ScaleScore
+from mage_envs.benchmarks.scale.stored_suites import restore_sources
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Task
 from mage_envs.files.atomic import write_json
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.loading.arguments import parse
+from mage_envs.opponents.registry import portable_spec
 from mage_envs.random.streams import SEED_BITS
 from mage_envs.text.visible import one_line
-from opponents.registry import portable_spec
-from trainer.method.trajectory import Trajectory
-from trainer.runs.line_schema import problems_of
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.line_schema import problems_of
 
 VERSION = 1
 """Version of the schema of an attestation."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-from trainer.runs.trajectory_json import plain
+from mage_envs.trainer.runs.trajectory_json import plain
 
 
 def canonical(value: Any) -> bytes:

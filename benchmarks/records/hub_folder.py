@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records.about import setting_of
-from benchmarks.records.parquet import write_parquet
-from benchmarks.records.record_store import ROOT, RUN, Records, reading, shard_names
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.parquet import write_parquet
+from mage_envs.benchmarks.records.record_store import ROOT, RUN, Records, reading, shard_names
 from mage_envs.files.atomic import write_atomically
 from mage_envs.files.bounded import copy_inside
 
@@ -128,7 +128,7 @@ load_dataset("FOLDER", "{DEFAULT}", split="{SPLIT}")  # or the id of the data se
 | table | rows | contents |
 |---|---|---|
 {rows}
-`python -m benchmarks.records.schema` of mage-envs prints the schema. `run/` has the files of the run:
+`python -m mage_envs.benchmarks.records.schema` of mage-envs prints the schema. `run/` has the files of the run:
 `mage validate run` checks their digests, and `mage replay run --verify` plays the recorded replies again.
 
 The rows are for evaluation. The license is that of mage-envs: change it if the texts of a game or the replies of a

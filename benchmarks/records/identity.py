@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from opponents.registry import portable_spec
+from mage_envs.opponents.registry import portable_spec
 
 IDENTITY = ("fingerprint", "setting")
 """Parts of run.json that must be equal to resume a run, besides the agent."""

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.comparison import rank_runs
-from benchmarks.evaluation.tables.markup import markdown
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
-from benchmarks.records.about import setting_of
-from benchmarks.records.attest import Attestation, attestations_in
-from benchmarks.records.record_store import Records, read_suite, reading, run_folders
-from benchmarks.records.replay import replay
-from benchmarks.records.validate import problems, suite_problems
-from benchmarks.report.document import REPORT, static_page
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.tables.comparison import rank_runs
+from mage_envs.benchmarks.evaluation.tables.markup import markdown
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.attest import Attestation, attestations_in
+from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
+from mage_envs.benchmarks.records.replay import replay
+from mage_envs.benchmarks.records.validate import problems, suite_problems
+from mage_envs.benchmarks.report.document import REPORT, static_page
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.text.styles import DEFAULT_STYLE
 from mage_envs.text.visible import one_line
 
 if TYPE_CHECKING:
-    from benchmarks.scale.scale import ScaleScore
+    from mage_envs.benchmarks.scale.scale import ScaleScore
 
 MOST_MB = 20
 """Maximum size of a submitted run in 10^6 bytes."""
@@ -206,9 +206,9 @@ def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestatio
     Raises ValueError if a suite is not valid, not complete, or not of its cells.
     """
     # Imported here, because other pages need no exact values.
-    from benchmarks.exact.adapt_table import AdaptResult
-    from benchmarks.scale.stored_suites import StoredSuite, read_stored_suite
-    from benchmarks.scale.suite_comparison import rank_suites
+    from mage_envs.benchmarks.exact.adapt_table import AdaptResult
+    from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_suite
+    from mage_envs.benchmarks.scale.suite_comparison import rank_suites
 
     members: dict[str, list[tuple[StoredSuite, str]]] = {}
     for folder in folders:

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from benchmarks.records.canonical import canonical, root_of
-from benchmarks.records.identity import OtherRun, compare, different, known_agent
-from benchmarks.records.lines import VERSION, Encoded, encoded
-from benchmarks.records.schema import RunRecord, SuiteRecord
-from benchmarks.records.shard_lines import DamagedLine, read_shard
-from benchmarks.records.shard_order import sort_shards
+from mage_envs.benchmarks.records.canonical import canonical, root_of
+from mage_envs.benchmarks.records.identity import OtherRun, compare, different, known_agent
+from mage_envs.benchmarks.records.lines import VERSION, Encoded, encoded
+from mage_envs.benchmarks.records.schema import RunRecord, SuiteRecord
+from mage_envs.benchmarks.records.shard_lines import DamagedLine, read_shard
+from mage_envs.benchmarks.records.shard_order import sort_shards
 from mage_envs.files.atomic import drafts_of, write_atomically, write_json
 from mage_envs.files.bounded import (
     MAX_FILE_BYTES,
@@ -41,10 +41,10 @@ from mage_envs.files.bounded import (
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
 from mage_envs.secrets import scrubbed
-from trainer.method.trajectory import Trajectory
-from trainer.runs.failure_log import FILE as FAILURES
-from trainer.runs.line_schema import MAX_NUMBER, problems_of
-from trainer.runs.trajectory_json import Line, trajectory_from_json
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.failure_log import FILE as FAILURES
+from mage_envs.trainer.runs.line_schema import MAX_NUMBER, problems_of
+from mage_envs.trainer.runs.trajectory_json import Line, trajectory_from_json
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
 SUITE = "suite.json"

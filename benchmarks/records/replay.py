@@ -17,22 +17,22 @@ from typing import Annotated, Any
 import gymnasium as gym
 import typer
 
-from benchmarks.evaluation.run.environments import make_envs
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import setting_of
-from benchmarks.records.identity import differences, known_part
-from benchmarks.records.lines import chats, encoded
-from benchmarks.records.record_store import Records, reading, run_folders
+from mage_envs.benchmarks.evaluation.run.environments import make_envs
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.identity import differences, known_part
+from mage_envs.benchmarks.records.lines import chats, encoded
+from mage_envs.benchmarks.records.record_store import Records, reading, run_folders
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.core import Task
+from mage_envs.opponents.llm.opponent import NOT_RECORDED, answered_by
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import NO_TEXT, OVERFLOW
 from mage_envs.text.visible import visible
-from opponents.llm.opponent import NOT_RECORDED, answered_by
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.runs.trajectory_json import Line
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.runs.trajectory_json import Line
 
 ENDED = "the record ends here"
 """Error that ends the replay of a meta-episode after its last recorded reply."""

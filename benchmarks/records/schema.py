@@ -1,6 +1,6 @@
 """Schema of the files of a run: fields, types and the largest values that a reader accepts.
 
-`python -m benchmarks.records.schema` prints the JSON Schema. docs/results-schema.md explains the fields.
+`python -m mage_envs.benchmarks.records.schema` prints the JSON Schema. docs/results-schema.md explains the fields.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from benchmarks.evaluation.suites.panels import MAX_META_EPISODES
-from trainer.runs.line_schema import (
+from mage_envs.benchmarks.evaluation.suites.panels import MAX_META_EPISODES
+from mage_envs.trainer.runs.line_schema import (
     MAX_SEAT,
     MAX_SEED,
     Count,
@@ -23,7 +23,7 @@ from trainer.runs.line_schema import (
     StrictRecord,
     WholeNumber,
 )
-from wrappers.meta_episode import MAX_EPISODES
+from mage_envs.wrappers.meta_episode import MAX_EPISODES
 
 MAX_OPPONENTS = 1000
 MAX_SUITE_RUNS = 10_000

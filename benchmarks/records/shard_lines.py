@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.records.lines import digest
-from benchmarks.records.schema import LineRecord
+from mage_envs.benchmarks.records.lines import digest
+from mage_envs.benchmarks.records.schema import LineRecord
 from mage_envs.files.bounded import DamagedFile, lines_inside, parse_json
-from trainer.runs.line_schema import problems_of
-from trainer.runs.trajectory_json import Line
+from mage_envs.trainer.runs.line_schema import problems_of
+from mage_envs.trainer.runs.trajectory_json import Line
 
 MAX_PROBLEMS = 100
 """Maximum number of damaged lines per shard that are described. A shard of 5 kB can have a million."""

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import SUMMARY, load
-from benchmarks.records.about import setting_of
-from benchmarks.records.canonical import digest_of
-from benchmarks.records.identity import differences, known_part, short
-from benchmarks.records.lines import chats
-from benchmarks.records.record_store import (
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.canonical import digest_of
+from mage_envs.benchmarks.records.identity import differences, known_part, short
+from mage_envs.benchmarks.records.lines import chats
+from mage_envs.benchmarks.records.record_store import (
     ROOT,
     RUN,
     SUITE,
@@ -26,12 +26,12 @@ from benchmarks.records.record_store import (
     reading,
     run_folders,
 )
-from benchmarks.records.schema import RootRecord
+from mage_envs.benchmarks.records.schema import RootRecord
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.text.visible import one_line
-from trainer.runs.line_schema import problems_of
-from trainer.runs.trajectory_json import plain, trajectory_from_json
+from mage_envs.trainer.runs.line_schema import problems_of
+from mage_envs.trainer.runs.trajectory_json import plain, trajectory_from_json
 
 
 def problems(folder: Path) -> list[str]:

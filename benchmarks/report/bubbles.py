@@ -8,8 +8,8 @@ from math import log2
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import figures
-from benchmarks.report.runs import ReportedRun
+from mage_envs.benchmarks import figures
+from mage_envs.benchmarks.report.runs import ReportedRun
 
 STATES, ACTIONS = 48, 16
 """Maximum number of states and actions per figure. The text above the figure counts the omitted ones."""

@@ -8,11 +8,11 @@ from functools import cached_property
 from math import floor, log10
 from typing import NamedTuple
 
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.scoring.paired import Pairs
-from benchmarks.evaluation.scoring.scores import Measure, ScoreRow, per_hand
-from benchmarks.report.runs import Played, ReportedRun
-from opponents.exact import Objective
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.scoring.paired import Pairs
+from mage_envs.benchmarks.evaluation.scoring.scores import Measure, ScoreRow, per_hand
+from mage_envs.benchmarks.report.runs import Played, ReportedRun
+from mage_envs.opponents.exact import Objective
 
 
 class Series(NamedTuple):

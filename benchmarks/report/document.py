@@ -11,15 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.report import sections
-from benchmarks.report.blocks import Blocks, pack
-from benchmarks.report.bubbles import measured
-from benchmarks.report.charts import interval
-from benchmarks.report.runs import ReportedRun
-from benchmarks.report.trained import TrainedRun, sentence, success_chart
+from mage_envs.benchmarks.report import sections
+from mage_envs.benchmarks.report.blocks import Blocks, pack
+from mage_envs.benchmarks.report.bubbles import measured
+from mage_envs.benchmarks.report.charts import interval
+from mage_envs.benchmarks.report.runs import ReportedRun
+from mage_envs.benchmarks.report.trained import TrainedRun, sentence, success_chart
 from mage_envs.files.atomic import write_atomically
 from mage_envs.text.visible import visible
-from trainer.runs.summary import table
+from mage_envs.trainer.runs.summary import table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -121,7 +121,7 @@ def static_page(template: str, **values: Any) -> str:
 
 
 def _part(name: str) -> str:
-    return files("benchmarks.report").joinpath("page", name).read_text("utf-8")
+    return files("mage_envs.benchmarks.report").joinpath("page", name).read_text("utf-8")
 
 
 def _allowed(text: str) -> str:
@@ -147,7 +147,7 @@ def templates() -> Environment:
         return value if isinstance(value, Markup) else visible(str(value))
 
     made = Environment(
-        loader=PackageLoader("benchmarks.report", "page"),
+        loader=PackageLoader("mage_envs.benchmarks.report", "page"),
         autoescape=True,
         finalize=written,
         undefined=StrictUndefined,

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.report.bubbles import draw
-from benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
-from benchmarks.report.runs import has_runs, read_runs
-from benchmarks.report.trained import read_trained, trained_folders
-from benchmarks.scale.judged_play import JudgedAgent, judged_folder, judged_together
+from mage_envs.benchmarks.report.bubbles import draw
+from mage_envs.benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
+from mage_envs.benchmarks.report.runs import has_runs, read_runs
+from mage_envs.benchmarks.report.trained import read_trained, trained_folders
+from mage_envs.benchmarks.scale.judged_play import JudgedAgent, judged_folder, judged_together
 from mage_envs.files.atomic import output_path
 from mage_envs.text.visible import one_line
 

@@ -12,26 +12,26 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.call_stats import without_texts
-from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import SUMMARY, load
-from benchmarks.exact.decisions import Decision, decisions_of
-from benchmarks.records.about import identity_fields, setting_of
-from benchmarks.records.canonical import digest_of
-from benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
-from benchmarks.records.replay import replay
-from benchmarks.report.blocks import Pages
-from benchmarks.report.transcripts import outcomes, packed
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
+from mage_envs.benchmarks.exact.decisions import Decision, decisions_of
+from mage_envs.benchmarks.records.about import identity_fields, setting_of
+from mage_envs.benchmarks.records.canonical import digest_of
+from mage_envs.benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
+from mage_envs.benchmarks.records.replay import replay
+from mage_envs.benchmarks.report.blocks import Pages
+from mage_envs.benchmarks.report.transcripts import outcomes, packed
 from mage_envs.core import Game
 from mage_envs.files.bounded import read_json_inside
+from mage_envs.opponents.exact import Objective
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
-from opponents.exact import Objective
-from trainer.method.trajectory import EpisodeResult, Trajectory
-from trainer.runs.trajectory_json import Line, trajectory_from_json
+from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.trainer.runs.trajectory_json import Line, trajectory_from_json
 
 INVALID = "(no usable action)"
 

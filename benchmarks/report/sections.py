@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from benchmarks.evaluation.scoring.scores import ScoreRow
-from benchmarks.evaluation.suites.paper import reported, reported_panel
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.report.charts import Chart, Series, ViewFigures, figures, interval, paired, views
-from benchmarks.report.runs import Played, ReportedRun
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow
+from mage_envs.benchmarks.evaluation.suites.paper import reported, reported_panel
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from mage_envs.benchmarks.report.charts import Chart, Series, ViewFigures, figures, interval, paired, views
+from mage_envs.benchmarks.report.runs import Played, ReportedRun
 
 MAX_LISTED_SWINGS = 10
 """Number of listed meta-episodes with the largest gain, and of those with the largest loss."""

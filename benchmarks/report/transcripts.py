@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.exact.decisions import Decision
+from mage_envs.benchmarks.exact.decisions import Decision
 from mage_envs.text.thoughts import after_thoughts
-from trainer.method.trajectory import EpisodeResult
-from trainer.runs.trajectory_json import Line, read_episode
+from mage_envs.trainer.method.trajectory import EpisodeResult
+from mage_envs.trainer.runs.trajectory_json import Line, read_episode
 
 MAX_LIKELY = 5
 """Maximum number of opponents that the posterior of a decision names."""

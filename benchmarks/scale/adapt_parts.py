@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.evaluation.run.elicitation import add_question
-from benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
-from benchmarks.evaluation.suites.suite_command import PlannedRun
-from benchmarks.exact.adaptation import ScaledRun
-from benchmarks.exact.regret import Horizon, regret_of_run
-from benchmarks.exact.regret_parts import RegretParts, part_rows
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.evaluation.run.elicitation import add_question
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.suite_command import PlannedRun
+from mage_envs.benchmarks.exact.adaptation import ScaledRun
+from mage_envs.benchmarks.exact.regret import Horizon, regret_of_run
+from mage_envs.benchmarks.exact.regret_parts import RegretParts, part_rows
+from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.registry import make_game
 from mage_envs.related import Related

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, score_of
-from benchmarks.evaluation.suites.panels import full_name, named_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables import summary_table
-from benchmarks.exact.adaptation import CellValues, values_of_lines
-from benchmarks.records.lines import encoded
-from benchmarks.scale.judged_play import scale_of_setting, scaled_run
-from benchmarks.scale.scale import Scale, ScaleScore
-from benchmarks.scale.scale_text import scale_sentence
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, score_of
+from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables import summary_table
+from mage_envs.benchmarks.exact.adaptation import CellValues, values_of_lines
+from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scaled_run
+from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
+from mage_envs.benchmarks.scale.scale_text import scale_sentence
 from mage_envs.core import Task
-from trainer.method.trajectory import Trajectory
-from trainer.runs.panel_evaluation import SCORE, Scored
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.panel_evaluation import SCORE, Scored
 
 
 class PanelEvaluation:

@@ -10,23 +10,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.environments import game_of, make_envs
-from benchmarks.evaluation.scoring.scores import headline
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import JudgedCurves
-from benchmarks.exact.adaptation import PlayedValue, ScaledRun, played_values
-from benchmarks.records.about import identity_fields, setting_of
-from benchmarks.records.record_store import RUN, Records, reading
-from benchmarks.scale.scale import Scale, ScaleScore, verdict
-from benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
+from mage_envs.benchmarks.evaluation.run.controls import controlled
+from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.scoring.scores import headline
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
+from mage_envs.benchmarks.exact.adaptation import PlayedValue, ScaledRun, played_values
+from mage_envs.benchmarks.records.about import identity_fields, setting_of
+from mage_envs.benchmarks.records.record_store import RUN, Records, reading
+from mage_envs.benchmarks.scale.scale import Scale, ScaleScore, verdict
+from mage_envs.benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
 from mage_envs.cli.tables import Block, as_text
 from mage_envs.core import NotEnumerable
 from mage_envs.files.bounded import names_inside
+from mage_envs.opponents import UnknownOpponent
+from mage_envs.opponents.exact import NotExact, headroom
+from mage_envs.opponents.exact.learner_hands import TooManyStates
 from mage_envs.tree import is_enumerable
-from opponents import UnknownOpponent
-from opponents.exact import NotExact, headroom
-from opponents.exact.learner_hands import TooManyStates
 
 CONTROLS = ("none", "other")
 """Controls of the verdict: without memory, and with the memory of another opponent."""

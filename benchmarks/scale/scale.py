@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.scoring.estimates import quantile, stratified_error
-from opponents.exact import Headroom
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile, stratified_error
+from mage_envs.opponents.exact import Headroom
 
 ROUNDING = 1e-9
 """Difference of exact values that counts as rounding."""

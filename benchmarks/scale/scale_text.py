@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.sentence import share
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, verdict
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.tables.sentence import share
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, verdict
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

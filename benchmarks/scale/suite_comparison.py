@@ -9,13 +9,13 @@ from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.scoring.paired import rank_intervals
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from benchmarks.records.record_store import read_suite
-from benchmarks.scale.scale import ROUNDING, ScaleScore, family_weights, mean_score
-from benchmarks.scale.scale_text import score_text
-from benchmarks.scale.stored_suites import StoredSuite, main_condition, read_stored_suite
+from mage_envs.benchmarks.evaluation.scoring.paired import rank_intervals
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from mage_envs.benchmarks.records.record_store import read_suite
+from mage_envs.benchmarks.scale.scale import ROUNDING, ScaleScore, family_weights, mean_score
+from mage_envs.benchmarks.scale.scale_text import score_text
+from mage_envs.benchmarks.scale.stored_suites import StoredSuite, main_condition, read_stored_suite
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.executors import ExecutorOption
-from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
-from benchmarks.sweeps.sweep import SeedsOption, sweep
+from mage_envs.benchmarks.executors import ExecutorOption
+from mage_envs.benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
+from mage_envs.benchmarks.sweeps.sweep import SeedsOption, sweep
 from mage_envs.cli.commands import JsonOption
 from mage_envs.files.atomic import output_path
 from mage_envs.registry import load_game
-from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS
+from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS
 
 AblationName = Literal[
     "4.4.1",

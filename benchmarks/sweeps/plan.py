@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.files.bounded import read_yaml
-from trainer.config.file_fields import check_file_fields
+from mage_envs.trainer.config.file_fields import check_file_fields
 
 Fields = Mapping[str, Any]
 NAME = r"(\w[\w=+,. -]*)?"

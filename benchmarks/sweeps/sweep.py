@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.evaluation.run.evaluate import progress_of
-from benchmarks.evaluation.scoring.estimates import estimate
-from benchmarks.executors import make_executor
-from benchmarks.executors.jobs import unwrap
-from benchmarks.sweeps.plan import SweepRun
-from benchmarks.sweeps.training import Measures, done, trainer_in
-from mage_commands import INTERRUPTED
+from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
+from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
+from mage_envs.benchmarks.executors import make_executor
+from mage_envs.benchmarks.executors.jobs import unwrap
+from mage_envs.benchmarks.sweeps.plan import SweepRun
+from mage_envs.benchmarks.sweeps.training import Measures, done, trainer_in
 from mage_envs.cli.commands import print_json
 from mage_envs.cli.tables import TextTable, as_text, print_report
 from mage_envs.files.atomic import write_atomically
+from mage_envs.interrupts import INTERRUPTED
 
 TABLE = "sweep.txt"
 SeedsOption = Annotated[

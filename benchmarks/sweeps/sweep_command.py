@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.executors import ExecutorOption
-from benchmarks.sweeps.plan import EXAMPLE, read_plan
-from benchmarks.sweeps.sweep import SeedsOption, sweep
+from mage_envs.benchmarks.executors import ExecutorOption
+from mage_envs.benchmarks.sweeps.plan import EXAMPLE, read_plan
+from mage_envs.benchmarks.sweeps.sweep import SeedsOption, sweep
 from mage_envs.cli.commands import JsonOption
 from mage_envs.files.atomic import output_path
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.eval_command import setting_from
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import EvalOptions
-from benchmarks.evaluation.scoring.scores import score_of
-from benchmarks.evaluation.suites.panels import named_panel
-from benchmarks.records.record_store import RUN
-from benchmarks.sweeps.plan import SweepRun
-from mage_commands import INTERRUPTED
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.eval_command import setting_from
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import EvalOptions
+from mage_envs.benchmarks.evaluation.scoring.scores import score_of
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.records.record_store import RUN
+from mage_envs.benchmarks.sweeps.plan import SweepRun
 from mage_envs.files.atomic import open_to_append, write_atomically
 from mage_envs.files.bounded import UnsafeFile, read_json_inside
+from mage_envs.interrupts import INTERRUPTED
 from mage_envs.loading.imports import names_from
-from wrappers.protocol import as_protocol
+from mage_envs.wrappers.protocol import as_protocol
 
 RESULT, SHOWN = "result.json", "shown.txt"
 _PART = 5
@@ -39,8 +39,8 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         # Imported here: a sweep whose runs are all done prints its table without loading torch.
         import torch
 
-        from trainer.cli.train import main
-        from trainer.runs.run_folder import checkpoints
+        from mage_envs.trainer.cli.train import main
+        from mage_envs.trainer.runs.run_folder import checkpoints
 
         folder = folder_of(out, run)
         if not folder.resolve().is_relative_to(out.resolve()):
@@ -116,7 +116,7 @@ def evaluated(folder: Path, panels: Sequence[str]) -> Measures:
 
 def _stops_early(folder: Path) -> bool:
     """Return True if the meta-episodes of a saved model's training ended with their first success."""
-    from trainer.backends.play_settings import PlaySettings
+    from mage_envs.trainer.backends.play_settings import PlaySettings
 
     return as_protocol(PlaySettings.load(folder).env_kwargs.get("protocol", "adaptive")).early_stop
 
@@ -126,7 +126,7 @@ def measured(folder: Path) -> Measures:
 
     The means are success and value of the first and the last episode, and their differences.
     """
-    from trainer.runs.run_log import means, metric_rows
+    from mage_envs.trainer.runs.run_log import means, metric_rows
 
     rows = metric_rows(folder, "rollout")
     last = means(rows[-max(len(rows) // _PART, 1) :])

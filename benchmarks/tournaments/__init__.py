@@ -5,11 +5,11 @@ results = score(settings, play_all(settings, executor=Processes(2)))
 sys.stdout.write(report.text(results))
 """
 
-from benchmarks.tournaments.pairing import Pairing, PairingFailure, play_pairing
-from benchmarks.tournaments.pairing_store import Store
-from benchmarks.tournaments.results import Cell, Results, Standing, score
-from benchmarks.tournaments.schedule import play_all
-from benchmarks.tournaments.tournament_settings import Settings
+from mage_envs.benchmarks.tournaments.pairing import Pairing, PairingFailure, play_pairing
+from mage_envs.benchmarks.tournaments.pairing_store import Store
+from mage_envs.benchmarks.tournaments.results import Cell, Results, Standing, score
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 
 __all__ = [
     "Cell",

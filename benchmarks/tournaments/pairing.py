@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.tournaments.tournament_settings import Settings
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
 from mage_envs.exceptions import message_of, stops
 from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Asking, Hand, OpponentFailure, Reply, Seat, Table
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import policy_value
+from mage_envs.opponents.exact.tree import AtEpisode, is_exact
 from mage_envs.processes import CallTimeout, Watchdog
 from mage_envs.random.streams import Streams
 from mage_envs.tree import is_enumerable
-from opponents import make_opponent
-from opponents.exact import policy_value
-from opponents.exact.tree import AtEpisode, is_exact
 
 T = TypeVar("T")
 

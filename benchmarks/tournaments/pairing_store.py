@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tournaments.pairing import Pairing
-from benchmarks.tournaments.tournament_settings import Settings
+from mage_envs.benchmarks.tournaments.pairing import Pairing
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.files.atomic import write_atomically, write_json
 from mage_envs.files.bounded import read_json_inside
 

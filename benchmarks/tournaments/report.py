@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import figures
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, number
-from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
+from mage_envs.benchmarks import figures
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, number
+from mage_envs.benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
 

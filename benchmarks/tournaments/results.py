@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.evaluation.scoring.estimates import Estimate, Z, estimate
-from benchmarks.tournaments.pairing import Pairing, PairingFailure
-from benchmarks.tournaments.tournament_settings import Settings
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, Z, estimate
+from mage_envs.benchmarks.tournaments.pairing import Pairing, PairingFailure
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 
 RowSeat = Literal["both", "first", "second"]
 SEATS: tuple[RowSeat, ...] = ("both", "first", "second")

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.executors import Conditions, Executor, Local, unwrap
-from benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
-from benchmarks.tournaments.pairing_store import Store
-from benchmarks.tournaments.tournament_settings import Settings
+from mage_envs.benchmarks.executors import Conditions, Executor, Local, unwrap
+from mage_envs.benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
+from mage_envs.benchmarks.tournaments.pairing_store import Store
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, Watchdog, WorkerLost
 from mage_envs.processes.call_outcomes import HANG
 

@@ -1,4 +1,4 @@
-"""`mage tournament`: every policy plays every policy in both seats; see `benchmarks.tournaments`."""
+"""`mage tournament`: every policy plays every policy in both seats; see `mage_envs.benchmarks.tournaments`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.evaluation.run.evaluate import progress_of
-from benchmarks.executors import Executor, ExecutorOption, make_executor
-from benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
+from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
+from mage_envs.benchmarks.executors import Executor, ExecutorOption, make_executor
+from mage_envs.benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
+from mage_envs.opponents.registry import split_names, without_servers
 from mage_envs.processes import CALL_TIMEOUT_S
-from opponents.registry import split_names, without_servers
 
 
 def command(

@@ -10,7 +10,7 @@ from typing import Any
 from mage_envs.cli.json_options import game_with
 from mage_envs.core import Game
 from mage_envs.loading.imports import imported, load_modules
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ import numpy as np
 from dev.gpu.first_session import TINY, Measurement, Sizes
 from dev.gpu.first_training import compare_trainers, learn_game, resume_run
 from dev.gpu.numerics import random_model, random_rows
-from trainer.config.model_shapes import KNOWN
+from mage_envs.trainer.config.model_shapes import KNOWN
 
 if TYPE_CHECKING:
     import torch
 
-    from trainer.method.batch import Row
+    from mage_envs.trainer.method.batch import Row
 
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "datasets", "gymnasium", "numpy")
 ROW_TOKENS = (512, 384, 256, 128, 97)
@@ -81,8 +81,8 @@ def update_gradient(model: Any, rows: Sequence[Row], device: torch.device, bf16:
     """
     import torch
 
-    from trainer.method.batch import Update, collate, micro_batches
-    from trainer.method.loss import LossTerms, policy_loss, score_logits
+    from mage_envs.trainer.method.batch import Update, collate, micro_batches
+    from mage_envs.trainer.method.loss import LossTerms, policy_loss, score_logits
 
     batches, terms = micro_batches(rows, MICRO_BATCH_TOKENS), LossTerms(entropy_coef=0.001)
     trained = sum(len(row.targets) for row in rows)
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
 
-    from trainer.runs.quiet import quieten
+    from mage_envs.trainer.runs.quiet import quieten
 
     if chosen.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch finds no CUDA device. Add --device cpu --tiny.")

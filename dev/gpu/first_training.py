@@ -14,13 +14,13 @@ import numpy as np
 
 from dev.gpu.first_session import Measurement
 from dev.gpu.numerics import random_model, synchronize
-from trainer.config.model_shapes import KNOWN
+from mage_envs.trainer.config.model_shapes import KNOWN
 
 if TYPE_CHECKING:
     import torch
 
-    from trainer.config.mage_config import MAGEConfig
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
 LAST_ROLLOUTS = 10
 """Rollouts at each end of a training whose values are averaged."""
@@ -36,8 +36,8 @@ def words_config(session: Measurement, folder: Path, **changes: Any) -> MAGEConf
         folder: Output folder.
         changes: Fields that differ.
     """
-    from trainer import MAGEConfig
-    from trainer.config.presets import WORDS
+    from mage_envs.trainer import MAGEConfig
+    from mage_envs.trainer.config.presets import WORDS
 
     fields: dict[str, Any] = {**WORDS, "env_kwargs": json.loads(WORDS["env_kwargs"])}
     fields |= {
@@ -66,8 +66,8 @@ def save_word_model(session: Measurement, folder: Path, config: MAGEConfig) -> t
         config: Settings of the run.
     """
     from mage_envs.text.words.vocabulary import vocabulary
-    from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-    from trainer.trl.setup import env_maker
+    from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+    from mage_envs.trainer.trl.setup import env_maker
 
     sizes = session.sizes
     tokenizer = tiny_tokenizer(vocabulary(env_maker(config)().get_wrapper_attr("game")))
@@ -79,9 +79,9 @@ def save_word_model(session: Measurement, folder: Path, config: MAGEConfig) -> t
 
 def exact_lines() -> dict[str, list[float]]:
     """Return the exact values per episode against the game's default opponents."""
+    from mage_envs.opponents.exact import headroom
+    from mage_envs.opponents.pools import as_pool
     from mage_envs.registry import make_game, settings_of
-    from opponents.exact import headroom
-    from opponents.pools import as_pool
 
     settings = settings_of(GAME)
     seat = settings.seat or "alternate"
@@ -92,7 +92,7 @@ def exact_lines() -> dict[str, list[float]]:
 
 def learn_game(session: Measurement) -> None:
     """Train a word-level transformer from random weights, and report its values per episode, early and late."""
-    from trainer import MAGETrainer
+    from mage_envs.trainer import MAGETrainer
 
     values: list[np.ndarray] = []
     counts: list[int] = []
@@ -132,7 +132,7 @@ def weights_of(trainer: MAGETrainer) -> list[torch.Tensor]:
 
 def resume_run(session: Measurement) -> None:
     """Report the largest difference of weights between an unbroken run and one that is resumed from a checkpoint."""
-    from trainer import MAGETrainer
+    from mage_envs.trainer import MAGETrainer
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -198,8 +198,8 @@ def compare_trainers(session: Measurement) -> None:
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-    from trainer import MAGEConfig, MAGETrainer
-    from trainer.backends.tiny import byte_tokenizer, save_tiny
+    from mage_envs.trainer import MAGEConfig, MAGETrainer
+    from mage_envs.trainer.backends.tiny import byte_tokenizer, save_tiny
 
     sizes = session.sizes
     make_env = partial(

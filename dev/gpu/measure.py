@@ -27,17 +27,17 @@ from typing import TYPE_CHECKING, Any
 
 from dev.gpu.numerics import matrix_rate, precision, random_model, synchronize, token_operations
 from mage_envs.files.atomic import write_atomically
-from trainer.cli.estimate import estimate
-from trainer.config.hardware import hardware
-from trainer.config.model_shapes import KNOWN, LINEAR, ModelShape
+from mage_envs.trainer.cli.estimate import estimate
+from mage_envs.trainer.config.hardware import hardware
+from mage_envs.trainer.config.model_shapes import KNOWN, LINEAR, ModelShape
 
 if TYPE_CHECKING:
     import torch
     from trl.trainer.model_config import ModelConfig
 
-    from trainer.config.mage_config import MAGEConfig
-    from trainer.method.trajectory import Trajectory
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.method.trajectory import Trajectory
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
 # Checked before the first measurement, so that a missing package is an error of one line.
 NEEDED = ("torch", "transformers", "accelerate", "peft", "datasets", "trl")
@@ -203,7 +203,7 @@ def run_settings(device: torch.device, budget: int, load: Load, folder: Path) ->
         load: Size of a rollout.
         folder: Output folder of the trainer.
     """
-    from trainer import MAGEConfig
+    from mage_envs.trainer import MAGEConfig
 
     return MAGEConfig(
         output_dir=str(folder),
@@ -250,8 +250,8 @@ def make_trainer(
     import torch
     from trl.trainer.utils import get_peft_config
 
-    from trainer import MAGETrainer
-    from trainer.backends.tiny import byte_tokenizer
+    from mage_envs.trainer import MAGETrainer
+    from mage_envs.trainer.backends.tiny import byte_tokenizer
 
     tokenizer = byte_tokenizer()
     if len(tokenizer) > size.vocab:
@@ -385,12 +385,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; install mage-envs[train].")
     try:
         # All packages may be present, but one of them may miss a dependency. This fails before any measurement.
-        importlib.import_module("trainer.trl.mage_trainer")
+        importlib.import_module("mage_envs.trainer.trl.mage_trainer")
     except ImportError as error:
         parser.error(f"{' '.join(str(error).split())}; install mage-envs[train].")
     import torch
 
-    from trainer.runs.quiet import quieten
+    from mage_envs.trainer.runs.quiet import quieten
 
     if chosen.device == "cuda" and not torch.cuda.is_available():
         print("dev.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainer.config.model_shapes import ModelShape
+from mage_envs.trainer.config.model_shapes import ModelShape
 
 if TYPE_CHECKING:
     import torch
     from transformers import Qwen3ForCausalLM
 
-    from trainer.method.batch import Row
+    from mage_envs.trainer.method.batch import Row
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
         lengths: Number of tokens of each row.
         seed: Seed of the tokens.
     """
-    from trainer.method.batch import Row
+    from mage_envs.trainer.method.batch import Row
 
     rng = np.random.default_rng(seed)
     rows = []
@@ -91,8 +91,8 @@ def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> 
     """
     import torch
 
-    from trainer.method.batch import collate
-    from trainer.method.loss import score_logits
+    from mage_envs.trainer.method.batch import collate
+    from mage_envs.trainer.method.loss import score_logits
 
     batch = collate(rows, 0, device)
     with torch.no_grad():

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peft import LoraConfig
 
-    from trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.config.mage_config import MAGEConfig
 
 BACKENDS = ("trl", "vllm_stream")
 TOLERANCE = 0.05
@@ -43,7 +43,7 @@ def make_config(
     """
     import torch
 
-    from trainer import MAGEConfig
+    from mage_envs.trainer import MAGEConfig
 
     return MAGEConfig(
         output_dir=str(folder),
@@ -74,7 +74,7 @@ def make_config(
 
 def start_model(folder: Path) -> str:
     """Save a byte-level model with random weights. Its heads have 64 dimensions, the minimum for vLLM."""
-    from trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
+    from mage_envs.trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
 
     tokenizer = byte_tokenizer()
     return save_tiny(folder, tiny_model(len(tokenizer), hidden=128, heads=2, max_positions=MAX_LENGTH), tokenizer)
@@ -88,7 +88,7 @@ def train(config: MAGEConfig, folder: Path, adapter: LoraConfig | None = None) -
         folder: Folder for the start model.
         adapter: Adapter to train, or None to train all weights.
     """
-    from trainer import MAGETrainer
+    from mage_envs.trainer import MAGETrainer
 
     start = start_model(folder / "start")
     trainer = MAGETrainer(start, config, peft_config=adapter)

@@ -59,7 +59,8 @@ class ForeignOutcome:
             f"{name} through the adapter `dev/peers/arena_env.py`, as a meta-episode:",
             f"{self.updates} updates of the tiny model on {self.played} meta-episodes ({self.failed} failed), by which "
             f"its weights {weights}.",
-            "Their replies were a script's, as that model knows no words. Then evaluated by `benchmarks.evaluate`:\n",
+            "Their replies were a script's, as that model knows no words. Then evaluated by "
+            "`mage_envs.benchmarks.evaluate`:\n",
             "| agent | meta-episodes | failed | mean return, episode by episode |",
             "|---|---:|---:|---|",
         ]

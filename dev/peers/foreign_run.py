@@ -17,13 +17,13 @@ from typing import cast
 import gymnasium as gym
 from transformers import AutoTokenizer, PreTrainedModel
 
-from benchmarks import Agent, GeneratorAgent, SavedModelAgent, evaluate
 from dev.peers.foreign import Evaluated, ForeignOutcome
 from mage_envs import Prompt, Task
-from trainer import MAGEConfig, MAGETrainer, Trajectory
-from trainer.backends.generation import ScriptedGenerator
-from trainer.backends.tiny import general_tiny
-from trainer.backends.tokens import ChatTokenizer
+from mage_envs.benchmarks import Agent, GeneratorAgent, SavedModelAgent, evaluate
+from mage_envs.trainer import MAGEConfig, MAGETrainer, Trajectory
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.backends.tokens import ChatTokenizer
 
 TASKS = 8
 REPLY_TOKENS = 32

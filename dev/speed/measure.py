@@ -23,18 +23,18 @@ import gymnasium as gym
 import numpy as np
 
 import mage_envs  # noqa: F401  (registers the ids)
-from benchmarks.demo.run import DemoSettings, make_trainer
-from benchmarks.evaluation.run.environments import make_envs
 from dev.speed import tokens
 from dev.speed.ours import Work, env_steps, search
+from mage_envs.benchmarks.demo.run import DemoSettings, make_trainer
+from mage_envs.benchmarks.evaluation.run.environments import make_envs
 from mage_envs.files.atomic import write_atomically
+from mage_envs.opponents.search.mcts import MEMORY_MB, ROLLOUTS, UCT
 from mage_envs.text.generation import Prompt
-from opponents.search.mcts import MEMORY_MB, ROLLOUTS, UCT
-from trainer.backends.generation import ScriptedGenerator
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.rollout import collect
-from trainer.rollout.tasks import rollout_specs
-from trainer.runs.quiet import quieten
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.rollout import collect
+from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.trainer.runs.quiet import quieten
 
 STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "No remark."
 TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"

@@ -8,8 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from wrappers import MemoryView, MetaEpisode
-from wrappers.baselines.amem import AMem
+from mage_envs.wrappers import MemoryView, MetaEpisode
+from mage_envs.wrappers.baselines.amem import AMem
 
 TARGET = 1.0
 """Target in milliseconds per play call, with the encoder `hash` and ten notes."""

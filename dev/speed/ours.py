@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium as gym
 
 from mage_envs.hand import Hand, Seat, Table
+from mage_envs.opponents import make_opponent
 from mage_envs.random.streams import Streams
 from mage_envs.registry import make_game
-from opponents import make_opponent
 
 Work = Callable[[], int]
 """Function that does some work and returns the number of units."""

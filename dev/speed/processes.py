@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.distributed import play_spread
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites import named_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.executors import Processes
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.distributed import play_spread
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.executors import Processes
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.processes import CALL_TIMEOUT_S
 
 AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites.panels import named_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Records, Writer
-from benchmarks.records.replay import replay
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.records.replay import replay
 
 RECORDING, REPLAY = 1.2, 1.3
 """Upper limits as multiples of the CPU time of playing: records with their digests, and `replay --verify`."""

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from selenium.webdriver.support.ui import WebDriverWait
 
-from benchmarks.__main__ import main as bench
-from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites import named_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Writer
 from dev.speed.chromium import opened_chromium
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Writer
+from mage_envs.cli.program import main as bench
 from mage_envs.text.generation import Completion, Generator, Prompt
 
 PANEL, EPISODES = "webshop-ood-catalogue", 10

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainer.method.trajectory import Trajectory
+from mage_envs.trainer.method.trajectory import Trajectory
 
 PROMPTS = (300, 4096)
 """Range of the sample's prompt lengths in tokens, uniform: from a bare first prompt to the paper's limit."""
@@ -50,7 +50,7 @@ class TokenCounts:
 def forwarded(lengths: Sequence[int], max_tokens: int) -> int:
     """Return the tokens of an update's micro-batches: number of rows times longest row, summed over micro-batches."""
     # The trainer is imported in functions, because the other benchmarks of this folder do not need torch.
-    from trainer.method.batch import plan_micro_batches
+    from mage_envs.trainer.method.batch import plan_micro_batches
 
     plan = plan_micro_batches(lengths, max_tokens)
     return sum(len(part) * max(lengths[index] for index in part) for part in plan)
@@ -76,7 +76,7 @@ def calls_of(trajectories: Sequence[Trajectory]) -> list[Call]:
 
 def row_lengths(trajectories: Sequence[Trajectory], *, merge: bool) -> list[int]:
     """Return the lengths of the rows that the trainer builds from a rollout."""
-    from trainer.method.batch import build_rows
+    from mage_envs.trainer.method.batch import build_rows
 
     # The lengths do not depend on the advantages, so any values do.
     ones = [[1.0] * len(trajectory.steps) for trajectory in trajectories]

@@ -27,8 +27,8 @@ from dev.speed.tokens import PAPER_BUDGET, PAPER_UPDATE, Call, paper_calls
 if TYPE_CHECKING:
     import torch
 
-    from trainer.method.batch import Row
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.method.batch import Row
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
 LEAST_RATIO, MOST_DIFFERENCE = 1.5, 1e-5
 """Lower limit of the ratio of useful tokens per CPU second (ours to TRL's), and upper limit of the difference of the
@@ -54,7 +54,7 @@ def scaled_calls(count: int, scale: int = SCALE) -> list[Call]:
 
 def rows_of(calls: Sequence[Call], vocabulary: int) -> list[Row]:
     """Return rows of random tokens with these lengths: one row per call, because fresh prompts are not merged."""
-    from trainer.method.batch import Row
+    from mage_envs.trainer.method.batch import Row
 
     rng = np.random.default_rng(0)
     rows = []
@@ -80,8 +80,8 @@ def rows_of(calls: Sequence[Call], vocabulary: int) -> list[Row]:
 def make_trainer(folder: Path) -> MAGETrainer:
     """Return a trainer of a small model. Its environment is never played."""
     import mage_envs  # noqa: F401  (registers the ids)
-    from trainer import MAGEConfig, MAGETrainer
-    from trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
+    from mage_envs.trainer import MAGEConfig, MAGETrainer
+    from mage_envs.trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
 
     tokenizer = byte_tokenizer()
     model = tiny_model(len(tokenizer), hidden=128, heads=2, max_positions=16_384)
@@ -149,7 +149,7 @@ def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
         rows: Rows of the update.
         budget: Maximal number of tokens per forward pass.
     """
-    from trainer.method.batch import rank_share
+    from mage_envs.trainer.method.batch import rank_share
 
     model: Any = trainer.model
     trainer.updates.backward(model, rank_share(rows, 0, 1, budget, trainer.updates.pad_id))

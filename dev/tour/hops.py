@@ -6,17 +6,17 @@ from dev.tour.recorder import Hop
 from mage_envs.env import TextGameEnv
 from mage_envs.games.table_game import TableState
 from mage_envs.hand import Hand, Seat
+from mage_envs.opponents.tabular import RulePolicy
 from mage_envs.text.parser import parse_reply
 from mage_envs.text.prompts import Sentences
-from opponents.tabular import RulePolicy
-from trainer.method.advantages import gigpo
-from trainer.method.batch import build_rows
-from trainer.method.loss import policy_loss
-from trainer.method.returns import step_returns
-from trainer.rollout.playing import MetaEpisodeRollout
-from wrappers.episode_buffer import EpisodeBuffer
-from wrappers.meta_episode import MetaEpisode
-from wrappers.model_calls import MemoryCalls
+from mage_envs.trainer.method.advantages import gigpo
+from mage_envs.trainer.method.batch import build_rows
+from mage_envs.trainer.method.loss import policy_loss
+from mage_envs.trainer.method.returns import step_returns
+from mage_envs.trainer.rollout.playing import MetaEpisodeRollout
+from mage_envs.wrappers.episode_buffer import EpisodeBuffer
+from mage_envs.wrappers.meta_episode import MetaEpisode
+from mage_envs.wrappers.model_calls import MemoryCalls
 
 GYMNASIUM_STEP = ("observation", "reward", "terminated", "truncated", "info")
 

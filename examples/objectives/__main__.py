@@ -16,10 +16,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from benchmarks.executors import Processes, unwrap
 from examples.objectives.figure import draw
 from examples.objectives.report import LearnedRow, as_json, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
+from mage_envs.benchmarks.executors import Processes, unwrap
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.files.atomic import write_atomically
 

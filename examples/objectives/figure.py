@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import figures
 from examples.objectives.report import LearnedRow
 from examples.objectives.study import StudyGame
+from mage_envs.benchmarks import figures
 
 COLOURS = ("#3b6ea8", "#8a5fb0", "#c08a1e", "#c05a2b", "#3f8f5f", "#777777", "#222222", "#b0577e", "#1fa3a3")
 

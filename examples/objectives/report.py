@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.evaluation.scoring.paired import holm
 from examples.objectives.study import CONTRASTS, EPISODES, Learner, StudyGame
 from examples.objectives.welch import WelchDifference, difference
+from mage_envs.benchmarks.evaluation.scoring.paired import holm
 from mage_envs.cli.tables import TextTable
 
 NOTE = """\

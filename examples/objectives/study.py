@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from mage_envs.opponents.exact import GT, Credit, bayes_value
+from mage_envs.opponents.exact.bayes import differential_weights
 from mage_envs.registry import make_game, settings_of
-from opponents.exact import GT, Credit, bayes_value
-from opponents.exact.bayes import differential_weights
-from trainer.config.presets import WORDS
+from mage_envs.trainer.config.presets import WORDS
 
 EPISODES, MEMBERS = 3, 8
 """Number of episodes of a meta-episode, and of members of a group."""

@@ -15,21 +15,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
-from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.eval_command import setting_from
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import EvalOptions
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.summary_table import number
-from benchmarks.exact.regret import regret_of_run
-from benchmarks.records.record_store import Records
-from mage_commands import main as mage
+from mage_envs.benchmarks.evaluation.run.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.controls import controlled
+from mage_envs.benchmarks.evaluation.run.eval_command import setting_from
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import EvalOptions
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.exact.regret import regret_of_run
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main as mage
 from mage_envs.cli.tables import TextTable
 from mage_envs.files.atomic import write_atomically
+from mage_envs.opponents.exact import headroom
 from mage_envs.registry import make_game, settings_of
-from opponents.exact import headroom
-from trainer.backends.play_settings import make_generator
+from mage_envs.trainer.backends.play_settings import make_generator
 
 ENV_ID = "mage/Ultimatum-Meta-v0"
 START = Path("runs/smollm2")

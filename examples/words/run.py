@@ -19,24 +19,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.demo.run import go_on, prepare
-from benchmarks.evaluation.run.agents import SavedModelAgent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.estimates import estimate
-from benchmarks.evaluation.scoring.scores import headline
-from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.exact.regret import regret
 from examples.words.table import Learned, table
+from mage_envs.benchmarks.demo.run import go_on, prepare
+from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
+from mage_envs.benchmarks.evaluation.scoring.scores import headline
+from mage_envs.benchmarks.evaluation.suites import panel, weights_of
+from mage_envs.benchmarks.exact.regret import regret
 from mage_envs.cli.progress import ProgressLine
 from mage_envs.files.atomic import write_atomically
+from mage_envs.opponents.exact import headroom
 from mage_envs.registry import make_game, settings_of
-from opponents.exact import headroom
-from trainer.config.presets import WORDS
+from mage_envs.trainer.config.presets import WORDS
 
 if TYPE_CHECKING:
-    from trainer.config.mage_config import MAGEConfig
-    from trainer.method.trajectory import Trajectory
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.method.trajectory import Trajectory
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
 FOLDER = Path("runs/words")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -145,8 +145,8 @@ def described(lesson: Lesson) -> dict[str, Any]:
 
 def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
     """Return the settings that `mage train` derives from the lesson's flags, with checkpoints added."""
-    from trainer.config.mage_config import MAGEConfig
-    from trainer.trl.setup import prefer_exact
+    from mage_envs.trainer.config.mage_config import MAGEConfig
+    from mage_envs.trainer.trl.setup import prefer_exact
 
     chosen = {**WORDS, **lesson.settings}
     chosen |= {
@@ -178,8 +178,8 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
     Returns:
         The result, or None if Ctrl-C stopped the training.
     """
-    from trainer.cli.words_model import words_model
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.cli.words_model import words_model
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
     def tell(text: str, milestone: bool) -> None:
         log(f"{lesson.game}: {text}", milestone)
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"{unknown[0]!r} is none of {', '.join(names)}.")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from trainer.runs.quiet import quieten
+    from mage_envs.trainer.runs.quiet import quieten
 
     quieten()
     log, found = ProgressLine(), []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.cli.tables import TextTable
 
 

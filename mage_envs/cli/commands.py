@@ -23,8 +23,8 @@ import gymnasium as gym
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
-from mage_commands import complain, hyphenated
 from mage_envs.cli import progress
+from mage_envs.cli.console import complain, hyphenated
 from mage_envs.cli.json_options import read_object
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
@@ -224,7 +224,7 @@ class _errors_reported:
             # must not fail there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ENDED_BY_A_PIPE)
-        # A usage error is also a RuntimeError or ValueError in some versions of click; `mage_commands` prints it.
+        # A usage error is also a RuntimeError or ValueError in some versions of click; the program prints it.
         if isinstance(error, typer.TyperException | typer.Exit | typer.Abort):
             return
         if isinstance(error, _REPORTED):

@@ -1,7 +1,7 @@
 """The games of this package. Each is one module or folder here, and one line below.
 
-To add a game, write its module with `SETTINGS`, a module of `opponents.games` that registers its opponents, pools and
-split, and its tests. Then add the line and run `python -m dev.doc_tables`. All lists of games follow from that.
+To add a game, write its module with `SETTINGS`, a module of `mage_envs.opponents.games` that registers its opponents,
+pools and split, and its tests. Then add the line and run `python -m dev.doc_tables`. All lists of games follow from it.
 """
 
 from mage_envs.registry import register_game
@@ -49,6 +49,6 @@ def _register(name: str, module: str, settings: str = "SETTINGS", finder: str = 
         name,
         f"{path}:{name}",
         settings=f"{path}:{settings}" if settings else None,
-        opponents={prefix: f"opponents.{folder}" for prefix, folder in opponents.items()},
+        opponents={prefix: f"mage_envs.opponents.{folder}" for prefix, folder in opponents.items()},
         finder=f"mage_envs.games.{finder}" if finder else "",
     )

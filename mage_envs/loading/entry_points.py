@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
-
-from mage_envs.loading import siblings
 
 
 def _called(module: str, name: str, **options: Any) -> Any:
     # The import is inside the call: `wrappers` is a layer above this package and imports it.
-    return vars(siblings.load(module))[name](**options)
+    return vars(import_module(module))[name](**options)
 
 
-make_env = partial(_called, "wrappers.make", "make_env")
-"""Entry point of `mage/<game>-v0`; see `wrappers.make.make_env`."""
-make_meta_env = partial(_called, "wrappers.make", "make_meta_env")
-"""Entry point of `mage/<game>-Meta-v0`; see `wrappers.make.make_meta_env`."""
-make_envs = partial(_called, "wrappers.make_vec", "make_envs")
-"""Entry point of `gym.make_vec("mage/<game>-v0")`; see `wrappers.make_vec`."""
-make_meta_envs = partial(_called, "wrappers.make_vec", "make_meta_envs")
-"""Entry point of `gym.make_vec("mage/<game>-Meta-v0")`; see `wrappers.make_vec`."""
+make_env = partial(_called, "mage_envs.wrappers.make", "make_env")
+"""Entry point of `mage/<game>-v0`; see `mage_envs.wrappers.make.make_env`."""
+make_meta_env = partial(_called, "mage_envs.wrappers.make", "make_meta_env")
+"""Entry point of `mage/<game>-Meta-v0`; see `mage_envs.wrappers.make.make_meta_env`."""
+make_envs = partial(_called, "mage_envs.wrappers.make_vec", "make_envs")
+"""Entry point of `gym.make_vec("mage/<game>-v0")`; see `mage_envs.wrappers.make_vec`."""
+make_meta_envs = partial(_called, "mage_envs.wrappers.make_vec", "make_meta_envs")
+"""Entry point of `gym.make_vec("mage/<game>-Meta-v0")`; see `mage_envs.wrappers.make_vec`."""

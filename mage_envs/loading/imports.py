@@ -21,9 +21,9 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from mage_envs.loading import siblings
-
 OPTION = "--import"
+FOLDERS = ("opponents", "wrappers", "trainer", "benchmarks")
+"""Packages of ours that a clone has under names of their own, too (`mage_envs.loading.folders`)."""
 HELP = "Module that registers your games and opponents, installed or in the current folder (may be repeated)"
 PATH_OPTION = "--allow-path"
 PATH_HELP = "File or folder outside the record that the record may read, such as WebShop's data (may be repeated)"
@@ -70,12 +70,15 @@ def _current_folder(module: str) -> Iterator[None]:
     At any other time the current folder may be a stranger's. A `brotli.py` there would be imported by any library
     that tries to import an optional package, and entry points there would be loaded as plug-ins.
     """
-    package = module.partition(".")[0]
-    if package in sys.modules or find_spec(package) is not None:
+    package, folder = module.partition(".")[0], os.getcwd()
+    if package in FOLDERS and package not in sys.modules:
+        # In a clone, the folders of ours must not hide the user's modules.
+        sys.path.insert(0, folder)
+    elif package in sys.modules or find_spec(package) is not None:
         yield
         return
-    folder = os.getcwd()
-    sys.path.append(folder)
+    else:
+        sys.path.append(folder)
     try:
         yield
     finally:
@@ -87,7 +90,7 @@ def _current_folder(module: str) -> Iterator[None]:
 def load_registered(module: str) -> ModuleType:
     """Import the module of a registered entry point. One that the user's modules registered may be beside them."""
     with _current_folder(module) if _IMPORTED else nullcontext():
-        return siblings.load(module)
+        return import_module(module)
 
 
 def naming_file() -> str | None:
@@ -140,7 +143,7 @@ def _check_found(name: str, named_by: str) -> None:
     own = _files_of(name)
     if own and all(Path(file).resolve() != path.resolve() for path in own):
         raise ImportError(f"{named_by}: {file} hides your {own[0]}, because both are called {package!r}. Rename yours.")
-    if name in siblings.NAMES and Path(file).resolve().is_relative_to(siblings.ROOT):
+    if name in FOLDERS and module is not None and module.__name__ == f"mage_envs.{name}":
         raise ImportError(f"{named_by}: {name!r} is a package of mage-envs itself. Pass a module of your own.")
 
 

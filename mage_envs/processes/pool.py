@@ -1,6 +1,6 @@
 """`Pool`: worker processes with one function each, one call at a time, with deadlines and limits of memory.
 
-It is the suite's only pool: `trainer.rollout.rollout.collect`, `gym.make_vec(workers=)` and tournaments use it.
+It is the suite's only pool: rollouts, `gym.make_vec(workers=)` and tournaments use it.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, State, Turn, is_state_policy
 from mage_envs.env import SEATINGS
+from mage_envs.opponents.exact.bayes import BayesSolution, Credit, Meeting, check_lengths, credit_weights
+from mage_envs.opponents.exact.best_response import best_nonadaptive
+from mage_envs.opponents.exact.learner_hands import Branch
+from mage_envs.opponents.exact.tree import exact_policy
+from mage_envs.opponents.pools import OpponentPool, PoolSpec, as_pool
 from mage_envs.registry import list_games, settings_of
-from opponents.exact.bayes import BayesSolution, Credit, Meeting, check_lengths, credit_weights
-from opponents.exact.best_response import best_nonadaptive
-from opponents.exact.learner_hands import Branch
-from opponents.exact.tree import exact_policy
-from opponents.pools import OpponentPool, PoolSpec, as_pool
 
 
 class BayesPolicy:
-    """The optimal policy against one opponent drawn from `pool`, for some credit; see `opponents.exact.bayes`.
+    """The optimal policy against one opponent drawn from `pool`, for some credit (`mage_envs.opponents.exact.bayes`).
 
     It counts the hands of the meta-episode by calls of `on_hand_end`. It starts again from the first hand in three
     cases: after the planned number of hands, after evidence that no opponent of the pool can produce, and in a seat
@@ -43,7 +43,7 @@ class BayesPolicy:
             pool: Opponents and their prior probabilities.
             episodes: Episodes of the meta-episode.
             hands: Hands per episode.
-            credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
+            credit: Quantity that the policy maximises; see `mage_envs.opponents.exact.bayes`.
             alternate: True if the seat changes from hand to hand.
 
         Raises:
@@ -214,7 +214,7 @@ def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str 
         pool: Name of a registered pool.
         episodes: Episodes of the meta-episode.
         hands: Hands per episode.
-        credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
+        credit: Quantity that the policy maximises; see `mage_envs.opponents.exact.bayes`.
         seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
 
     Raises:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
 from mage_envs.loading.arguments import Rest
-from opponents.adaptive.bayes import BlindPolicy
-from opponents.exact import best_response
-from opponents.exact.tree import BySeat, exact_policy
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.adaptive.bayes import BlindPolicy
+from mage_envs.opponents.exact import best_response
+from mage_envs.opponents.exact.tree import BySeat, exact_policy
+from mage_envs.opponents.tabular import RulePolicy
 
 
 def best_response_to(game: Game, name: Rest) -> ExactPolicy:

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Turn
+from mage_envs.opponents.exact import best_response
+from mage_envs.opponents.tabular import RulePolicy
 from mage_envs.tree import Node, roots_of
-from opponents.exact import best_response
-from opponents.tabular import RulePolicy
 
 Counts = Mapping[str, Mapping[str, float]]
 """Map from information state to action to number of observations, fractional if the path is uncertain."""

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Turn
-from opponents.adaptive.bayes import Rules
-from opponents.exact.best_response import best_nonadaptive
-from opponents.pools import OpponentPool, as_pool
+from mage_envs.opponents.adaptive.bayes import Rules
+from mage_envs.opponents.exact.best_response import best_nonadaptive
+from mage_envs.opponents.pools import OpponentPool, as_pool
 
 
 class KnownPolicy:

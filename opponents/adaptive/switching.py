@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy, RemembersMetaEpisode, SeesResults, TellsCalls, Turn
-from opponents.registry import make_opponent
+from mage_envs.opponents.registry import make_opponent
 
 
 class Switching:

@@ -7,12 +7,12 @@ The functions require a game with an enumerable tree (`initial_states()`). For e
 Opponents are names, or policies with a `distribution` that does not depend on `Turn.history`.
 """
 
-from opponents.exact.bayes import GT, BayesSolution, BayesValue, Credit, Meeting, bayes_value, credit_weights
-from opponents.exact.best_response import BestResponse, best_nonadaptive, best_response
-from opponents.exact.headroom import Headroom, headroom
-from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.tree import NotExact, Objective
-from opponents.exact.values import ceiling, nash_conv, policy_value
+from mage_envs.opponents.exact.bayes import GT, BayesSolution, BayesValue, Credit, Meeting, bayes_value, credit_weights
+from mage_envs.opponents.exact.best_response import BestResponse, best_nonadaptive, best_response
+from mage_envs.opponents.exact.headroom import Headroom, headroom
+from mage_envs.opponents.exact.learner_hands import TooManyStates
+from mage_envs.opponents.exact.tree import NotExact, Objective
+from mage_envs.opponents.exact.values import ceiling, nash_conv, policy_value
 
 __all__ = [
     "GT",

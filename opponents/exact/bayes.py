@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
 from mage_envs.games.table_game import TableSeries
-from opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
-from opponents.exact.learner_hands import Branch, Floats, LivedHand, Places
-from opponents.exact.plans import CELLS, Best, HandPlan, LivedHands
-from opponents.exact.series import without_repetition
-from opponents.exact.tree import Objective, check_seat, exact_policy
-from opponents.pools import PoolSpec, as_pool
+from mage_envs.opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
+from mage_envs.opponents.exact.learner_hands import Branch, Floats, LivedHand, Places
+from mage_envs.opponents.exact.plans import CELLS, Best, HandPlan, LivedHands
+from mage_envs.opponents.exact.series import without_repetition
+from mage_envs.opponents.exact.tree import Objective, check_seat, exact_policy
+from mage_envs.opponents.pools import PoolSpec, as_pool
 
 CreditName = Literal["myopic", "sum", "mage", "last"]
 Credit = CreditName | Sequence[float] | Sequence[Sequence[float]]

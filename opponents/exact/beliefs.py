@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opponents.exact.learner_hands import Floats, LivedHand, TooManyStates
+from mage_envs.opponents.exact.learner_hands import Floats, LivedHand, TooManyStates
 
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]

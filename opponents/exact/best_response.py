@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy
+from mage_envs.opponents.exact.tree import Objective, Payoff, check_seat, exact_policy, in_episode, payoff_of
+from mage_envs.opponents.pools import PoolSpec, as_pool
+from mage_envs.opponents.tabular import TabularPolicy
 from mage_envs.tree import Node, tree_of, uncollected
-from opponents.exact.tree import Objective, Payoff, check_seat, exact_policy, in_episode, payoff_of
-from opponents.pools import PoolSpec, as_pool
-from opponents.tabular import TabularPolicy
 
 Vector = Sequence[float]
 """One number per opponent of the mixture, (N,). N is small, so lists are several times faster than arrays."""
@@ -107,7 +107,7 @@ def respond(
             )
         if len(opponents) > 1:
             # Imported here, because games with hidden information never need it.
-            from opponents.exact.perfect_information import best_by_history
+            from mage_envs.opponents.exact.perfect_information import best_by_history
 
             return BestResponse(*best_by_history(roots, opponents, weights, seat, payoff))
     with uncollected():

@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opponents.exact.learner_hands import Floats
-from opponents.exact.regret import DecisionValues, PlayedHand
+from mage_envs.opponents.exact.learner_hands import Floats
+from mage_envs.opponents.exact.regret import DecisionValues, PlayedHand
 
 _TIE = 1e-9
 """Relative difference below which two actions are equally good under the player's belief."""

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mage_envs.core import Game
 from mage_envs.loading.imports import load_entry
-from mage_envs.related import Related
-from mage_envs.tree import is_enumerable
-from opponents.exact.bayes import (
+from mage_envs.opponents.exact.bayes import (
     GT,
     BayesSolution,
     BayesValue,
@@ -29,13 +27,15 @@ from opponents.exact.bayes import (
     mean_value,
     meetings,
 )
-from opponents.exact.beliefs import STATES, TellsStates
-from opponents.exact.learner_hands import Floats, TooManyStates
-from opponents.exact.tree import Objective
-from opponents.pools import PoolSpec, as_pool
+from mage_envs.opponents.exact.beliefs import STATES, TellsStates
+from mage_envs.opponents.exact.learner_hands import Floats, TooManyStates
+from mage_envs.opponents.exact.tree import Objective
+from mage_envs.opponents.pools import PoolSpec, as_pool
+from mage_envs.related import Related
+from mage_envs.tree import is_enumerable
 
 if TYPE_CHECKING:
-    from opponents.exact.single_hands import Bounds, SingleHands
+    from mage_envs.opponents.exact.single_hands import Bounds, SingleHands
 
 CREDITS: tuple[CreditName, ...] = ("myopic", "sum", "mage", "last")
 
@@ -252,8 +252,8 @@ def headroom(
         NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If a setting is invalid.
     """
-    # Imported here, because `opponents.exact` loads this module, and only this function samples moves.
-    from opponents.exact.single_hands import SingleHands
+    # Imported here, because `mage_envs.opponents.exact` loads this module, and only this function samples moves.
+    from mage_envs.opponents.exact.single_hands import SingleHands
 
     started = time.process_time()
     credits: dict[str, Credit] = {**{name: name for name in CREDITS}, **({} if weights is None else {"own": weights})}

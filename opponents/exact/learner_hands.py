@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, is_state_policy
+from mage_envs.opponents.exact.tree import Payoff
 from mage_envs.tree import Node, positions, share_positions
-from opponents.exact.tree import Payoff
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

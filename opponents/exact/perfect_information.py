@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Turn
+from mage_envs.opponents.exact.tree import Payoff
 from mage_envs.tree import Node
-from opponents.exact.tree import Payoff
 
 Reach = tuple[float, ...]
 """For each opponent, its weight times the probability of its moves so far."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.opponents.exact.learner_hands import Branch, Floats, LivedHand, Places, hand_of
+from mage_envs.opponents.exact.tree import Objective, in_episode, payoff_of
 from mage_envs.tree import positions, roots_of, uncollected
-from opponents.exact.learner_hands import Branch, Floats, LivedHand, Places, hand_of
-from opponents.exact.tree import Objective, in_episode, payoff_of
 
 CELLS = 2**25
 """Maximum number of values in one table of branches times states (256 MB)."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from mage_envs.core import Game, NotEnumerable
 from mage_envs.games.table_game import TableSeries
-from opponents.exact.bayes import (
+from mage_envs.opponents.exact.bayes import (
     GT,
     BayesSolution,
     CreditName,
@@ -31,10 +31,10 @@ from opponents.exact.bayes import (
     credit_weights,
     lived_hands,
 )
-from opponents.exact.beliefs import STATES
-from opponents.exact.learner_hands import Branch, Floats
-from opponents.exact.series import without_repetition
-from opponents.pools import PoolSpec, as_pool
+from mage_envs.opponents.exact.beliefs import STATES
+from mage_envs.opponents.exact.learner_hands import Branch, Floats
+from mage_envs.opponents.exact.series import without_repetition
+from mage_envs.opponents.pools import PoolSpec, as_pool
 
 _SOLUTIONS = 64
 """Maximum number of solutions that are kept for each seat of the first hand."""

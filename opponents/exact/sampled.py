@@ -17,10 +17,10 @@ from typing import Protocol
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy, Turn
+from mage_envs.opponents.adaptive.switching import Switching, switching
+from mage_envs.opponents.exact.tree import is_exact
+from mage_envs.opponents.tabular import TabularPolicy
 from mage_envs.tree import Node, roots_of
-from opponents.adaptive.switching import Switching, switching
-from opponents.exact.tree import is_exact
-from opponents.tabular import TabularPolicy
 
 GROUPS = 5
 """Number of groups in each half of the samples, for the jackknife errors."""

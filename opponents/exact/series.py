@@ -15,9 +15,9 @@ import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, GameSpec, NotEnumerable, State, Turn
 from mage_envs.games.table_game import TableSeries
-from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.tree import exact_policy
-from opponents.pools import OpponentPool
+from mage_envs.opponents.exact.learner_hands import TooManyStates
+from mage_envs.opponents.exact.tree import exact_policy
+from mage_envs.opponents.pools import OpponentPool
 
 ORDERS = 5_000
 """Maximum number of pairs of a policy and an order of the tasks."""

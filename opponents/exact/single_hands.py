@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
-from opponents.exact.bayes import lived_hands
-from opponents.exact.best_response import BestResponse, respond
-from opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
-from opponents.exact.tree import NotExact, Objective, in_episode, is_exact, no_distribution, without_memory
-from opponents.exact.values import value_of_response
-from opponents.pools import OpponentPool
+from mage_envs.opponents.exact.bayes import lived_hands
+from mage_envs.opponents.exact.best_response import BestResponse, respond
+from mage_envs.opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
+from mage_envs.opponents.exact.tree import NotExact, Objective, in_episode, is_exact, no_distribution, without_memory
+from mage_envs.opponents.exact.values import value_of_response
+from mage_envs.opponents.pools import OpponentPool
 
 SAMPLES = 20
 """Suggested number of sampled moves per information state, for a fair estimate."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mage_envs.core import Game, NotEnumerable
 from mage_envs.games.table_game import TableSeries
-from opponents.exact.bayes import BayesSolution, Meeting
-from opponents.exact.series import ordered
-from opponents.pools import PoolSpec, as_pool
+from mage_envs.opponents.exact.bayes import BayesSolution, Meeting
+from mage_envs.opponents.exact.series import ordered
+from mage_envs.opponents.pools import PoolSpec, as_pool
 
 
 def transfer(game: Game, pool: PoolSpec) -> list[list[float]]:

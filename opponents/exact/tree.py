@@ -16,8 +16,8 @@ from mage_envs.core import (
     Turn,
     is_state_policy,
 )
+from mage_envs.opponents.registry import make_opponent
 from mage_envs.tree import Node
-from opponents.registry import make_opponent
 
 Objective = Literal["returns", "success"]
 Payoff = Callable[[Node, int], float]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
+from mage_envs.opponents.exact.best_response import best_response, respond
+from mage_envs.opponents.exact.tree import BySeat, NotExact, Objective, exact_policy, payoff_of
 from mage_envs.tree import Node, positions, roots_of
-from opponents.exact.best_response import best_response, respond
-from opponents.exact.tree import BySeat, NotExact, Objective, exact_policy, payoff_of
 
 
 def policy_value(game: Game, policies: Sequence[str | Policy], objective: Objective = "returns") -> tuple[float, ...]:
@@ -66,7 +66,7 @@ def value_of_response(
         objective: Payoff, `returns` or `success`.
     """
     # Imported here, because no other value needs it.
-    from opponents.exact.perfect_information import HistoryPolicy
+    from mage_envs.opponents.exact.perfect_information import HistoryPolicy
 
     payoff = payoff_of(objective)
 

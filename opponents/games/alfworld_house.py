@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mage_envs.games.alfworld.houses import FACTS
-from opponents.registry import register_opponent
-from opponents.related import register_facts
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.related import register_facts
 
 register_facts(
     "ALFWorldHouse",
@@ -14,7 +14,9 @@ register_facts(
     about="tasks in houses that no training meets",
 )
 for _name, _entry in (("blind", "expert_without_memory"), ("memory", "ALFWorldExpert")):
-    register_opponent(f"house/{_name}", entry_point=f"opponents.solo.alfworld:{_entry}", games=("ALFWorldHouse",))
+    register_opponent(
+        f"house/{_name}", entry_point=f"mage_envs.opponents.solo.alfworld:{_entry}", games=("ALFWorldHouse",)
+    )
 for _name, _class in (("known", "KnownHouse"), ("wrong", "WrongHouse"), ("plan", "PlannedHouse")):
-    _entry = f"opponents.solo.house_players:{_class}"
+    _entry = f"mage_envs.opponents.solo.house_players:{_class}"
     register_opponent(f"house/{_name}", entry_point=_entry, games=("ALFWorldHouse",), needs_game=True)

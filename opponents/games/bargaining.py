@@ -11,11 +11,11 @@ from functools import partial
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.bargaining import ACCEPT, ITEMS, REFUSE, TAKEN, Bargaining
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.splits import Split, register_split
+from mage_envs.opponents.tabular import RulePolicy
 from mage_envs.text.words.spelling import as_word
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.splits import Split, register_split
-from opponents.tabular import RulePolicy
 
 _OFFERS = {as_word(offer): items for offer, items in TAKEN.items()}
 """Map from an offer, as an information state spells it, to the items that its maker would get."""

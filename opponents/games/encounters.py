@@ -7,10 +7,10 @@ from functools import partial
 
 from mage_envs.core import ExactPolicy, Game, Turn
 from mage_envs.games.encounters import CHARACTERS, ENCOUNTERS, SOFT, game_of, seat_in
-from opponents.pools import register_pool
-from opponents.registry import make_opponent
-from opponents.related import register_facts
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import make_opponent
+from mage_envs.opponents.related import register_facts
+from mage_envs.opponents.tabular import RulePolicy
 
 RANDOM = 0.1
 """Probability of a random move of a soft person."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.tabular import TabularPolicy
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.tabular import TabularPolicy
 
 _GAMES = ("KuhnPoker",)
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from mage_envs.core import Turn
 from mage_envs.games.openspiel.leduc import field
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.splits import Split, register_split
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.splits import Split, register_split
+from mage_envs.opponents.tabular import RulePolicy
 
 _GAMES = ("LeducPoker",)
 

@@ -7,10 +7,10 @@ from math import comb
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.openspiel.registered import LiarsDice
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.splits import Split, register_split
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.splits import Split, register_split
+from mage_envs.opponents.tabular import RulePolicy
 
 
 def likelihood(own: tuple[int, ...], bid: tuple[int, int], sides: int) -> float:

@@ -1,4 +1,4 @@
-"""Archetypes of Negotiation. Their aspirations fall with the number of offers, as in `opponents.games.bargaining`."""
+"""Archetypes of Negotiation. Their aspirations fall with the number of offers, as in Bargaining."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from functools import partial
 
 from mage_envs.core import Turn
-from opponents.games.bargaining import aspiration
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.splits import Split, register_split
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.games.bargaining import aspiration
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.splits import Split, register_split
+from mage_envs.opponents.tabular import RulePolicy
 
 OFFERS = 10
 """Offers per hand; if none is accepted, both players get nothing."""

@@ -7,10 +7,10 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.rock_paper_scissors import BEATEN_BY, CHOICES
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.splits import Split, register_split
-from opponents.tabular import RulePolicy, probability_of
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.splits import Split, register_split
+from mage_envs.opponents.tabular import RulePolicy, probability_of
 
 React = Callable[[str, str], str]
 """Function from one's own last choice and the other player's to the likeliest next choice."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mage_envs.games.sokoban.controls import WIRINGS
-from opponents.registry import register_opponent
-from opponents.related import register_facts
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.related import register_facts
 
 register_facts(
     "SokobanControls",
@@ -14,8 +14,11 @@ register_facts(
     options={"split": "eval"},
 )
 for _name in ("blind", "memory", "explorer", "known", "wrong"):
-    _entry = f"opponents.solo.key_players:{_name.capitalize()}"
+    _entry = f"mage_envs.opponents.solo.key_players:{_name.capitalize()}"
     register_opponent(f"controls/{_name}", entry_point=_entry, games=("SokobanControls",))
 register_opponent(
-    "controls/bayes", entry_point="opponents.solo.key_players:Bayes", games=("SokobanControls",), needs_game=True
+    "controls/bayes",
+    entry_point="mage_envs.opponents.solo.key_players:Bayes",
+    games=("SokobanControls",),
+    needs_game=True,
 )

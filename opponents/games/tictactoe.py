@@ -11,9 +11,9 @@ from math import hypot
 
 from mage_envs.core import Turn
 from mage_envs.games.tictactoe import ACTIONS
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.tabular import RulePolicy
 
 _GAMES = ("TicTacToe",)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mage_envs.games.webshop_customer.tastes import customers
-from opponents.pools import register_pool
-from opponents.registry import register_opponent
-from opponents.related import register_facts
+from mage_envs.opponents.pools import register_pool
+from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.related import register_facts
 
 _GAME, _PREFIX = "WebShopCustomer", "customer"
 
@@ -18,5 +18,5 @@ register_facts(
 )
 register_pool(f"{_PREFIX}/fit", {f"{_PREFIX}:{fact}": 1.0 for fact in customers("fit")})
 for _name in ("blind", "memory", "known", "wrong"):
-    _entry = f"opponents.solo.shoppers:{_name.capitalize()}Shopper"
+    _entry = f"mage_envs.opponents.solo.shoppers:{_name.capitalize()}Shopper"
     register_opponent(f"{_PREFIX}/{_name}", entry_point=_entry, games=(_GAME,), needs_game=True)

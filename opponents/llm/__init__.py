@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opponents.llm.budget import Budget
-    from opponents.llm.cache import AnswerCache
-    from opponents.llm.endpoint import AnswerStream, EndpointGenerator
-    from opponents.llm.endpoint_spec import language_model, shared_endpoints
+    from mage_envs.opponents.llm.budget import Budget
+    from mage_envs.opponents.llm.cache import AnswerCache
+    from mage_envs.opponents.llm.endpoint import AnswerStream, EndpointGenerator
+    from mage_envs.opponents.llm.endpoint_spec import language_model, shared_endpoints
 
 __all__ = ["AnswerCache", "AnswerStream", "Budget", "EndpointGenerator", "language_model", "shared_endpoints"]
 
@@ -28,7 +28,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy, because `import opponents` loads `opponents.llm.opponent`, and most users call no server.
+    # Lazy, because `import opponents` loads `mage_envs.opponents.llm.opponent`, and most users call no server.
     if name in _MODULES:
         return import_module(f"{__name__}.{_MODULES[name]}").__dict__[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

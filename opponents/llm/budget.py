@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from opponents.llm.failures import BUDGET, CallFailed
+from mage_envs.opponents.llm.failures import BUDGET, CallFailed
 
 
 class Budget:

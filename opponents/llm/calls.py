@@ -19,8 +19,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import numpy as np
 
-from opponents.llm.budget import Budget
-from opponents.llm.failures import (
+from mage_envs.opponents.llm.budget import Budget
+from mage_envs.opponents.llm.failures import (
     CONNECTION,
     GARBAGE,
     HTTP,
@@ -31,7 +31,7 @@ from opponents.llm.failures import (
     NotReached,
     PromptTooLong,
 )
-from opponents.llm.reading import asked_wait, read_error, shown
+from mage_envs.opponents.llm.reading import asked_wait, read_error, shown
 
 if TYPE_CHECKING:
     import httpx2

@@ -16,14 +16,14 @@ from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from mage_envs.opponents.llm.budget import Budget
+from mage_envs.opponents.llm.cache import AnswerCache, ServerAnswer
+from mage_envs.opponents.llm.calls import CHAT, Connection, at_path
+from mage_envs.opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
+from mage_envs.opponents.llm.pending import Underway
+from mage_envs.opponents.llm.reading import read_answer, read_models
 from mage_envs.secrets import add_secret
 from mage_envs.text.generation import Completion, Prompt
-from opponents.llm.budget import Budget
-from opponents.llm.cache import AnswerCache, ServerAnswer
-from opponents.llm.calls import CHAT, Connection, at_path
-from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
-from opponents.llm.pending import Underway
-from opponents.llm.reading import read_answer, read_models
 
 OPENAI = "https://api.openai.com"
 OPENAI_KEY, KEY = "OPENAI_API_KEY", "MAGE_LLM_API_KEY"

@@ -11,14 +11,22 @@ from typing import Any
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Rest
+from mage_envs.opponents.llm.budget import Budget
+from mage_envs.opponents.llm.cache import AnswerCache, cache_path
+from mage_envs.opponents.llm.endpoint import EndpointGenerator
+from mage_envs.opponents.llm.names import (
+    SENT,
+    EndpointOptions,
+    form_error,
+    known_servers,
+    parts,
+    portable_name,
+    read_endpoint,
+)
+from mage_envs.opponents.llm.opponent import NOT_RECORDED, LanguageModelPolicy, replays_records, settings_for
+from mage_envs.opponents.registry import UnknownServer
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.styles import DEFAULT_STYLE, FIRST_DEFAULT, as_style
-from opponents.llm.budget import Budget
-from opponents.llm.cache import AnswerCache, cache_path
-from opponents.llm.endpoint import EndpointGenerator
-from opponents.llm.names import SENT, EndpointOptions, form_error, known_servers, parts, portable_name, read_endpoint
-from opponents.llm.opponent import NOT_RECORDED, LanguageModelPolicy, replays_records, settings_for
-from opponents.registry import UnknownServer
 
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options that are arguments of EndpointGenerator."""

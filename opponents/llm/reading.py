@@ -14,10 +14,10 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from mage_envs.opponents.llm.cache import MOST_TOKENS, ServerAnswer
+from mage_envs.opponents.llm.failures import GARBAGE, CallFailed
 from mage_envs.secrets import scrubbed
 from mage_envs.text.parser import EMPTY, REFUSAL, TOOL_CALLS
-from opponents.llm.cache import MOST_TOKENS, ServerAnswer
-from opponents.llm.failures import GARBAGE, CallFailed
 
 _LOG = logging.getLogger(__name__)
 _reported: set[str] = set()

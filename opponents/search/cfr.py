@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from mage_envs.core import Game, Turn
-from opponents.search.average_policy import average_policy, solver_steps
-from opponents.search.openspiel import DoesNotSuit, SpielForm, form_of
-from opponents.tabular import RulePolicy
+from mage_envs.opponents.search.average_policy import average_policy, solver_steps
+from mage_envs.opponents.search.openspiel import DoesNotSuit, SpielForm, form_of
+from mage_envs.opponents.tabular import RulePolicy
 
 ITERATIONS = 1000
 """Iterations unless the specification names their number."""

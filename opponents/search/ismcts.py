@@ -1,9 +1,8 @@
 """Information-set Monte Carlo tree search (Cowling, Powley, Whitehouse 2012), for games with hidden information.
 
 Each simulation starts from another position that fits the player's knowledge. A policy never sees the state of the
-game, so `opponents.search.worlds` infers these positions from its own turns. The search is OpenSpiel's Python bot. Its
-C++ bot breaks ties by the order of a hash table. That order differs from run to run, so a seed would not reproduce a
-hand.
+game, so the module `worlds` infers these positions from its own turns. The search is OpenSpiel's Python bot. Its C++
+bot breaks ties by the order of a hash table. That order differs from run to run, so a seed would not reproduce a hand.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import Game, Turn
+from mage_envs.opponents.search.mcts import MAX_SIMULATIONS, ROLLOUTS, UCT
+from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
+from mage_envs.opponents.search.worlds import NothingFits, Worlds
 from mage_envs.random.streams import SEED_BITS, Stream, fold
-from opponents.search.mcts import MAX_SIMULATIONS, ROLLOUTS, UCT
-from opponents.search.openspiel import DoesNotSuit, form_of
-from opponents.search.worlds import NothingFits, Worlds
 
 _SEEDS = 2**32
 

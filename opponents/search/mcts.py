@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import Game, Turn
+from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
 from mage_envs.random.streams import SEED_BITS, fold
-from opponents.search.openspiel import DoesNotSuit, form_of
 
 UCT = 1.4
 """UCT constant for returns between -1 and 1; it is multiplied by the largest return of the game."""

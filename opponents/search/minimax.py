@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from mage_envs.core import Game
+from mage_envs.opponents.tabular import RulePolicy, look_up
 from mage_envs.tree import Node, positions, roots_of
-from opponents.tabular import RulePolicy, look_up
 
 
 @lru_cache(maxsize=4)

@@ -98,6 +98,6 @@ def form_of(game: Game, opponent: str) -> SpielForm:
     if game.spec.name not in FORMS:
         raise DoesNotSuit(
             f"Opponent {opponent!r} cannot play {game.spec.name}. Add the game's form to "
-            "opponents.search.openspiel.FORMS."
+            "mage_envs.opponents.search.openspiel.FORMS."
         )
     return FORMS[game.spec.name]

@@ -3,7 +3,7 @@
 Entry points are strings, so that no module of a game is imported before its player is made.
 """
 
-from opponents.registry import register_opponent
+from mage_envs.opponents.registry import register_opponent
 
 _ALFWORLD, _SOKOBAN, _WEBSHOP = ("ALFWorld",), ("Sokoban",), ("WebShop",)
 

@@ -9,7 +9,7 @@ import numpy as np
 from mage_envs.core import Game, Turn
 from mage_envs.games.alfworld.houses import FACTS
 from mage_envs.games.alfworld_house import ALFWorldHouse
-from opponents.solo.alfworld import ALFWorldExpert, KnownRoom, kind_of
+from mage_envs.opponents.solo.alfworld import ALFWorldExpert, KnownRoom, kind_of
 
 
 def house_in(turn: Turn) -> str:

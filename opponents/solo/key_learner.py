@@ -9,10 +9,10 @@ from mage_envs.games.sokoban.controls import SokobanControls
 from mage_envs.games.sokoban.level import Level
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
+from mage_envs.opponents.exact.bayes import credit_weights
+from mage_envs.opponents.exact.learner_hands import Floats
+from mage_envs.opponents.solo.wirings import SAME, RoomPositions, canonical, choices
 from mage_envs.random.streams import Streams
-from opponents.exact.bayes import credit_weights
-from opponents.exact.learner_hands import Floats
-from opponents.solo.wirings import SAME, RoomPositions, canonical, choices
 
 ROOMS = 48
 """Number of rooms over which the values of a game are means."""

@@ -9,9 +9,9 @@ from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls
 from mage_envs.games.sokoban.level import Level, parse_board
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
-from opponents.exact.bayes import check_lengths
-from opponents.solo.key_learner import RoomPayoffs, best_learner
-from opponents.solo.wirings import ALL, NOTHING, RoomValues, split
+from mage_envs.opponents.exact.bayes import check_lengths
+from mage_envs.opponents.solo.key_learner import RoomPayoffs, best_learner
+from mage_envs.opponents.solo.wirings import ALL, NOTHING, RoomValues, split
 
 Values = RoomValues | RoomPayoffs
 """Values of the keys in a room."""

@@ -9,12 +9,12 @@ import numpy as np
 from mage_envs.core import NotEnumerable
 from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls
 from mage_envs.games.sokoban.level import Level, parse_board
-from opponents.exact.learner_hands import Floats
-from opponents.exact.regret import HandRegret, PlayedHand
-from opponents.exact.tree import Objective
-from opponents.pools import OpponentPool
-from opponents.solo.key_learner import KeyLearner, RoomPayoffs, best_learner, boards_of
-from opponents.solo.wirings import ALL, RoomValues, canonical
+from mage_envs.opponents.exact.learner_hands import Floats
+from mage_envs.opponents.exact.regret import HandRegret, PlayedHand
+from mage_envs.opponents.exact.tree import Objective
+from mage_envs.opponents.pools import OpponentPool
+from mage_envs.opponents.solo.key_learner import KeyLearner, RoomPayoffs, best_learner, boards_of
+from mage_envs.opponents.solo.wirings import ALL, RoomValues, canonical
 
 _LEFT = "\nKeys left: "
 

@@ -9,10 +9,10 @@ from itertools import product
 from mage_envs.games.webshop_customer.errands import errand_at
 from mage_envs.games.webshop_customer.shopping import WebShopCustomer
 from mage_envs.games.webshop_customer.tastes import KINDS, customers
-from opponents.exact.learner_hands import Floats
-from opponents.exact.tree import Objective
-from opponents.pools import OpponentPool
-from opponents.solo.shoppers import Customer, shown
+from mage_envs.opponents.exact.learner_hands import Floats
+from mage_envs.opponents.exact.tree import Objective
+from mage_envs.opponents.pools import OpponentPool
+from mage_envs.opponents.solo.shoppers import Customer, shown
 
 Payoffs = tuple[float, ...]
 """Expected successes in each episode from the present one on."""

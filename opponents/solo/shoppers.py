@@ -18,7 +18,7 @@ from mage_envs.games.webshop_customer.shopping import (
     WebShopCustomer,
 )
 from mage_envs.games.webshop_customer.tastes import KINDS, customers
-from opponents.solo.webshop import WebShopRule, instruction_in
+from mage_envs.opponents.solo.webshop import WebShopRule, instruction_in
 
 _SEPARATOR = " [SEP] "
 _BUY, _NEXT = "click[buy now]", "click[next >]"

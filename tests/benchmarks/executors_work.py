@@ -70,8 +70,8 @@ def played_alone(command, folder):
     """The records of a command of `mage` that is played in this process, where nobody dies."""
     import pytest
 
-    from benchmarks.__main__ import main
-    from benchmarks.records.record_store import Records
+    from mage_envs.benchmarks.records.record_store import Records
+    from mage_envs.cli.program import main
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FUSE, str(folder / "no fuse"))

@@ -8,17 +8,17 @@ from typing import get_args
 
 import pytest
 
-import benchmarks.__main__
-from benchmarks import SUITES
-from benchmarks.records.record_store import Records
-from benchmarks.sweeps.ablation import AblationName, ablation_runs, panels_of
-from benchmarks.sweeps.training import evaluated
+import mage_envs.cli.program
+from mage_envs.benchmarks import SUITES
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.sweeps.ablation import AblationName, ablation_runs, panels_of
+from mage_envs.benchmarks.sweeps.training import evaluated
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
-from trainer.__main__ import main as train
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-from trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS
+from tests.programs import train
 
 
 def test_every_preset_of_an_ablation_is_one_run_under_one_name() -> None:
@@ -80,7 +80,7 @@ def test_a_folder_keeps_the_presets_own_settings() -> None:
 
 
 def test_a_game_of_free_text_is_no_game_of_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmarks.__main__.main(["ablate", "4.4.1", "--out", str(tmp_path / "out")]) == 2
+    assert mage_envs.cli.program.main(["ablate", "4.4.1", "--out", str(tmp_path / "out")]) == 2
     assert "--model words plays games with a fixed set of actions, which ALFWorld has not" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -103,7 +103,7 @@ def test_a_trained_model_is_evaluated_on_panels_whose_data_are_here(
 
 
 def test_no_seeds_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmarks.__main__.main(["ablate", "4.4.3", "--seeds", "0", "--out", str(tmp_path / "out")]) == 2
+    assert mage_envs.cli.program.main(["ablate", "4.4.3", "--seeds", "0", "--out", str(tmp_path / "out")]) == 2
     assert "--seeds 0 trains nothing" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -115,7 +115,7 @@ def test_the_example_of_the_help_trains_and_prints_one_table(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert (
-        benchmarks.__main__.main(["ablate", "4.4.3", "--seeds", "1", "--rollouts", "2", "--out", "runs/anchors"]) == 0
+        mage_envs.cli.program.main(["ablate", "4.4.3", "--seeds", "1", "--rollouts", "2", "--out", "runs/anchors"]) == 0
     )
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == ["global"] * (len(lines) // 2) + ["local"] * (len(lines) // 2)

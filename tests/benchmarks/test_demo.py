@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, blocks, requirements
-from benchmarks.demo.run import DemoSettings, run, train
+from mage_envs.benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, blocks, requirements
+from mage_envs.benchmarks.demo.run import DemoSettings, run, train
 from mage_envs.cli.tables import as_text
 
 UNIFORM = -0.166

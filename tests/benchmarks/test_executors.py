@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import make_agent
-from benchmarks.__main__ import main
-from benchmarks.chaos.processes import CheckRow, Found
-from benchmarks.evaluation.run import evaluate, measuring
-from benchmarks.evaluation.run.distributed import Playing
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.exact.headroom_table import Setup, solved_rows
-from benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
-from benchmarks.executors.remote import sent
-from benchmarks.records.about import about_run
-from benchmarks.records.lines import encoded
-from benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks import make_agent
+from mage_envs.benchmarks.chaos.processes import CheckRow, Found
+from mage_envs.benchmarks.evaluation.run import evaluate, measuring
+from mage_envs.benchmarks.evaluation.run.distributed import Playing
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.exact.headroom_table import Setup, solved_rows
+from mage_envs.benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
+from mage_envs.benchmarks.executors.remote import sent
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.cli.program import main
 from mage_envs.processes import CallError, WorkerFailure, WorkerLost
 from mage_envs.processes.call_outcomes import CRASH, HANG
 from tests.benchmarks.executors_work import FUSE, HERE, Backwards, Work, played_alone
@@ -134,7 +134,7 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
     ]
     assert main(eval_command) == 0
     alone = capsys.readouterr().out
-    monkeypatch.setattr("benchmarks.exact.ceilings.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("mage_envs.benchmarks.exact.ceilings.make_executor", lambda spec: Backwards())
     assert main([*eval_command, "--executor", "processes:2"]) == 0
     assert [line.split(" (")[0] for line in capsys.readouterr().out.splitlines()] == [
         line.split(" (")[0] for line in alone.splitlines()
@@ -142,8 +142,8 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 
 
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
-    monkeypatch.setattr("benchmarks.chaos.chaos_command.make_executor", lambda spec: Backwards())
-    monkeypatch.setattr("benchmarks.chaos.chaos_command.checked", checks_in_words)
+    monkeypatch.setattr("mage_envs.benchmarks.chaos.chaos_command.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("mage_envs.benchmarks.chaos.chaos_command.checked", checks_in_words)
     eval_command = [
         "chaos",
         "--env",
@@ -199,7 +199,7 @@ def test_what_cannot_be_is_told_in_one_line(tmp_path, capsys, arguments, says):
 
 
 def test_executors_that_are_not_installed_name_their_extra(monkeypatch):
-    monkeypatch.setattr("benchmarks.executors.naming.find_spec", lambda package: None)
+    monkeypatch.setattr("mage_envs.benchmarks.executors.naming.find_spec", lambda package: None)
     for spec, extra in [("ray", "ray"), ("ray:auto", "ray"), ("slurm:cpu,gpu", "slurm")]:
         with pytest.raises(ImportError, match=rf'Executor {extra!r} requires .* pip install "mage-envs\[{extra}\]"'):
             make_executor(spec)

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 import mage_envs
-from benchmarks.evaluation.run.agents import FORMS
-from benchmarks.evaluation.suites.panels import panel_names
-from benchmarks.evaluation.suites.paper import SUITES, setting_for
-from benchmarks.evaluation.suites.setting import Setting
-from mage_commands import main
+from mage_envs.benchmarks.evaluation.run.agents import FORMS
+from mage_envs.benchmarks.evaluation.suites.panels import panel_names
+from mage_envs.benchmarks.evaluation.suites.paper import SUITES, setting_for
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.cli.program import main
 from tests.processes import ROOT
 
 PARTS = ("games", "openspiel", "pools", "memories", "panels", "suites", "agents")
@@ -60,7 +60,7 @@ def test_a_part_has_only_its_own_lines(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_suites_with_settings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.evaluation.suites.paper.SUITES", {"demo": SUITES["demo"]})
+    monkeypatch.setattr("mage_envs.benchmarks.evaluation.suites.paper.SUITES", {"demo": SUITES["demo"]})
     setting = setting_for("kuhn-train", protocol="paper", num_episodes=10)
     assert f"      paper     K = 10  512 {setting.fingerprint[:12]} " in listed(capsys, "suites", "--settings")
     [suite] = json.loads(listed(capsys, "suites", "--settings", "--json"))["suites"]
@@ -113,8 +113,12 @@ def test_errors_are_one_line(words: list[str], message: str, capsys: pytest.Capt
 
 
 def test_the_games_are_listed_without_the_evaluation() -> None:
-    code = "import sys, mage_commands; mage_commands.main(['list', 'KuhnPoker']); print(*sys.modules)"
+    code = "import sys; from mage_envs.cli import program; program.main(['list', 'KuhnPoker']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1].split()
-    assert "benchmarks.listing" in loaded
-    assert not [name for name in loaded if name.startswith(("benchmarks.evaluation", "trainer", "torch", "matplotlib"))]
+    assert "mage_envs.benchmarks.listing" in loaded
+    assert not [
+        name
+        for name in loaded
+        if name.startswith(("mage_envs.benchmarks.evaluation", "trainer", "torch", "matplotlib"))
+    ]

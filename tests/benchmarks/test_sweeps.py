@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sweeps.__main__ import main
-from benchmarks.sweeps.plan import SweepRun, read_plan
-from benchmarks.sweeps.sweep import table
-from benchmarks.sweeps.training import RESULT, trainer_in
-from trainer.__main__ import main as train
+from mage_envs.benchmarks.sweeps.plan import SweepRun, read_plan
+from mage_envs.benchmarks.sweeps.sweep import table
+from mage_envs.benchmarks.sweeps.training import RESULT, trainer_in
+from tests.programs import sweep as main
+from tests.programs import train
 
 PLAN = """
 presets: [mage-kuhn]
@@ -78,7 +78,7 @@ def test_a_training_takes_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         print("no training today")
         return 2
 
-    monkeypatch.setattr("trainer.cli.train.main", fails)
+    monkeypatch.setattr("mage_envs.trainer.cli.train.main", fails)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

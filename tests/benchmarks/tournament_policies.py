@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from benchmarks.tournaments import play_all, score
+from mage_envs.benchmarks.tournaments import play_all, score
 
 HERE = "tests.benchmarks.tournament_policies"
 GATE = "TOURNAMENT_GATE"

@@ -12,15 +12,15 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from benchmarks.__main__ import main
-from benchmarks.executors.ray_cluster import RayCluster
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.executors.ray_cluster import RayCluster
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.processes import CallError, WorkerLost
+from mage_envs.trainer.backends.play_settings import PlaySettings
 from tests.benchmarks.executors_work import FUSE, PAUSE, Work
 from tests.cluster.conftest import EVAL
 from tests.processes import ROOT
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.play_settings import PlaySettings
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -113,7 +113,7 @@ def test_a_tournament(tmp_path, cluster):
 def test_a_model_is_asked_by_exploit(tmp_path, cluster, monkeypatch):
     folder = save_model(tmp_path / "model")
     PlaySettings("mage/KuhnPoker-Meta-v0", {"style": "words"}, 1, 1.0, constrained=True).save(folder)
-    monkeypatch.setattr("trainer.rollout.exploitability.BATCH", 20)  # 48 answers: three tasks
+    monkeypatch.setattr("mage_envs.trainer.rollout.exploitability.BATCH", 20)  # 48 answers: three tasks
     command = ["exploit", folder, "--samples", "4", "--resamples", "10", "--out"]
     assert main([*command, str(tmp_path / "ray.json"), "--executor", f"ray:{cluster.address}"]) == 0
     assert main([*command, str(tmp_path / "here.json")]) == 0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.executors import Conditions
-from benchmarks.executors.slurm import SlurmQueue
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.executors import Conditions
+from mage_envs.benchmarks.executors.slurm import SlurmQueue
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.processes import CallError, WorkerLost
 from tests.benchmarks.executors_work import PAUSE, Work
 from tests.cluster.conftest import EVAL

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs.trainer.config.hardware import hardware, hardware_names
 from tests.cluster.slurm_here import all_idle, said, until
 from tests.docs.test_hardware_page import PAGE
 from tests.test_readme import blocks
 from tests.trainer.tiny_runs import flags
-from trainer.config.hardware import hardware, hardware_names
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 WORDS = ["--model", "words", "--env_id", "mage/KuhnPoker-Meta-v0"]

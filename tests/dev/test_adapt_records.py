@@ -8,11 +8,11 @@ import tarfile
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.suites.adapt import CELLS, REFERENCES
-from benchmarks.records.record_store import SUITE, read_suite
-from benchmarks.scale.stored_suites import restore_sources
 from dev.adapt_records import ARCHIVE, FULL_ARCHIVE, ROWS, TABLE, check_references, table_of, unpack, verified
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, REFERENCES
+from mage_envs.benchmarks.records.record_store import SUITE, read_suite
+from mage_envs.benchmarks.scale.stored_suites import restore_sources
+from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 
 

@@ -16,10 +16,10 @@ from dev.speed import measure as speed
 from dev.speed import overlap, tokens, updates
 from dev.speed.measure import Effort, Figure
 from dev.speed.tokens import Call, TokenCounts
+from mage_envs.trainer.cli.estimate import estimate
+from mage_envs.trainer.config.hardware import USABLE, hardware
+from mage_envs.trainer.config.model_shapes import KNOWN, LINEAR, ModelShape
 from tests.trainer.tiny_runs import step, trajectory
-from trainer.cli.estimate import estimate
-from trainer.config.hardware import USABLE, hardware
-from trainer.config.model_shapes import KNOWN, LINEAR, ModelShape
 
 TOY = ModelShape(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, tied=True)
 CPU = torch.device("cpu")

@@ -12,9 +12,9 @@ import pytest
 from dev.tour import page as tour
 from dev.tour.hops import ANSWER, TRAINING
 from dev.tour.recorder import MAX_TEXT_LINES, Hop, Recorder, cut, shown, text_lines
+from mage_envs.trainer.method.returns import cumulative, differential_rewards, episode_values, scheme_of
 from tests.processes import ROOT, told_by_two
 from tests.trainer.meta_episodes import trajectory
-from trainer.method.returns import cumulative, differential_rewards, episode_values, scheme_of
 
 
 def test_the_page_is_what_the_generator_writes() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-import mage_commands
+from mage_envs.cli import program
 from tests.interruptions import forked
 
 CLIENT = """#!{python} -ISu
@@ -34,7 +34,7 @@ def forked_mage(folder: Path) -> Iterator[Path]:
     Loading torch and transformers takes a new process seconds.
     """
     # Loaded before the forks, also if a test is run alone.
-    import_module("trainer.trl.mage_trainer")
+    import_module("mage_envs.trainer.trl.mage_trainer")
     folder.mkdir()
     program, address = folder / "mage", str(folder / "socket")
     program.write_text(CLIENT.format(python=sys.executable, address=address))
@@ -76,7 +76,7 @@ def run_mage(words: Sequence[str], cwd: str, variables: Mapping[str, str], strea
         os.dup2(stream, number)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
     sys.argv = [*words]
-    status = mage_commands.mage()
+    status = program.mage()
     for written in (sys.stdout, sys.stderr):
         written.flush()
     os._exit(status)

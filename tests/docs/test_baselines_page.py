@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.__main__
-import trainer.__main__
+import mage_envs.cli.program
 from tests.test_readme import ROOT, SHELL, blocks
 
-PROGRAMS = {"mage": benchmarks.__main__.main, "mage train": trainer.__main__.main}
+PROGRAMS = {"mage": mage_envs.cli.program.main, "mage train": mage_envs.trainer.__main__.main}
 SAYS = [
     "scripted:random in mage/KuhnPoker",
     "memory: memento",

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from mage_commands import COMMANDS, main
+from mage_envs.cli.program import COMMANDS, main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from tests.test_readme import ROOT, SHELL, blocks, marked
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 
 PAGES = ("benchmarks.md", "publish.md")
 PANELS = ("Evaluate", "Records", "Exact values")

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-import benchmarks.__main__
 import mage_envs.__main__
-import trainer.__main__
+import mage_envs.cli.program
 from mage_envs.loading import imports
 from tests.docs.fork_server import run_mage
 from tests.interruptions import forked
@@ -67,7 +66,7 @@ def program(command: str, folder: Path, typed: str = "") -> subprocess.Completed
     variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     assert words[0] == "mage"
     # Loaded before the fork, also if this file is tested alone.
-    import_module("trainer.trl.mage_trainer")
+    import_module("mage_envs.trainer.trl.mage_trainer")
     status = forked(partial(run_mage, words, str(folder), variables, streams))
     for stream in streams:
         os.close(stream)
@@ -189,12 +188,12 @@ def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> 
         (mage_envs.__main__, "play mage/KuhnPoker-v0 --opponent my_oponents:Coward"),
         (mage_envs.__main__, "play my_oponents:mage/KuhnPoker-v0"),
         (mage_envs.__main__, "list --import my_oponents"),
-        (benchmarks.__main__, "tournament KuhnPoker --policies my_oponents:Coward,uniform"),
-        (benchmarks.__main__, "ceilings my_oponents:KuhnPoker"),
-        (trainer.__main__, "--preset mage-kuhn --dry-run --import my_oponents"),
-        (trainer.__main__, "--preset mage-kuhn --dry-run --env_id my_oponents:mage/KuhnPoker-Meta-v0"),
-        (trainer.__main__, "--preset mage-kuhn --dry-run --opponents my_oponents:Coward"),
-        (trainer.__main__, "--preset mage-kuhn --dry-run --memory my_oponents:Memory"),
+        (mage_envs.cli.program, "tournament KuhnPoker --policies my_oponents:Coward,uniform"),
+        (mage_envs.cli.program, "ceilings my_oponents:KuhnPoker"),
+        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --import my_oponents"),
+        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --env_id my_oponents:mage/KuhnPoker-Meta-v0"),
+        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --opponents my_oponents:Coward"),
+        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --memory my_oponents:Memory"),
     ],
 )
 def test_a_module_that_is_not_there_is_one_line_that_says_where_it_was_looked_for(

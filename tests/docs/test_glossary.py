@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mage_commands import COMMANDS, load_command
+from mage_envs.cli.program import COMMANDS, load_command
+from mage_envs.trainer.config.fields import RunFields
 from tests.processes import ROOT
-from trainer.config.fields import RunFields
 
 RENDERERS = {"TextTable", "markdown", "delimited"}
 """Makers of a table, whose first argument is its header."""

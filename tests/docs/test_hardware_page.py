@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.__main__
+import mage_envs.cli.program
+from mage_envs.trainer.config.hardware import hardware_names
+from tests.programs import train as main
 from tests.test_readme import blocks
-from trainer.__main__ import main
-from trainer.config.hardware import hardware_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "hardware.md"
 LINES = [line for block in blocks(PAGE) if block.language == "sh" for line in block.text.splitlines()]
@@ -36,5 +36,5 @@ def test_the_cpu_s_commands_run_from_nothing_to_a_curve(
     train, evaluate = (shlex.split(line) for line in LINES if "runs/cpu" in line)
     assert main(train[2:]) == 0
     assert Path("runs/cpu/training.png").exists()
-    assert benchmarks.__main__.main(evaluate[1:]) == 0
+    assert mage_envs.cli.program.main(evaluate[1:]) == 0
     assert "knows the opponent" in capsys.readouterr().out

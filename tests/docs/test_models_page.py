@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
+from mage_envs.cli.program import main
 from tests.opponents.llm.server import LegalModel, Server
 from tests.test_readme import ROOT, SHELL, blocks
 

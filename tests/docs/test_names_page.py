@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.evaluation.run.agents import split_memory
-from benchmarks.evaluation.run.hugging_face import HuggingFaceOptions
-from benchmarks.evaluation.run.sampling import PAPER, read_sampling
-from benchmarks.evaluation.suites.adapt import REFERENCES
-from benchmarks.executors.naming import _BUILDERS as EXECUTORS
 from mage_envs import make_game
+from mage_envs.benchmarks.evaluation.run.agents import split_memory
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceOptions
+from mage_envs.benchmarks.evaluation.run.sampling import PAPER, read_sampling
+from mage_envs.benchmarks.evaluation.suites.adapt import REFERENCES
+from mage_envs.benchmarks.executors.naming import _BUILDERS as EXECUTORS
 from mage_envs.loading.arguments import SpecError, bind, parse
 from mage_envs.loading.imports import load_entry
-from opponents import as_pool, make_opponent, split_names
-from opponents.llm.names import read_endpoint
-from opponents.registry import _find, _load
+from mage_envs.opponents import as_pool, make_opponent, split_names
+from mage_envs.opponents.llm.names import read_endpoint
+from mage_envs.opponents.registry import _find, _load
+from mage_envs.wrappers.controls import CONTROLS
+from mage_envs.wrappers.memories import _REGISTRY as MEMORIES
+from mage_envs.wrappers.retrieval import ENCODERS
 from tests.test_readme import PAGES
-from wrappers.controls import CONTROLS
-from wrappers.memories import _REGISTRY as MEMORIES
-from wrappers.retrieval import ENCODERS
 
 TEXT = "\n".join(page.read_text() for page in PAGES)
 PLACEHOLDERS = {"N": "1000", "K": "3", "H": "1"}

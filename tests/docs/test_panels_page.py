@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from tests.processes import ROOT
 
 PAGE = (ROOT / "docs" / "panels.md").read_text()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import train as main
 from tests.test_readme import ROOT, SHELL, blocks
-from trainer.__main__ import main
 
 PAGES = [block for name in ("training", "long-runs", "backends") for block in blocks(ROOT / "docs" / f"{name}.md")]
 COMMANDS = [

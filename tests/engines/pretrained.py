@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_commands import main
+from mage_envs.cli.program import main
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,12 @@ import pytest
 from deepspeed.ops import __compatible_ops__
 from peft import LoraConfig
 
+from mage_envs.trainer.method.metrics import RunStopped
+from mage_envs.trainer.trl import trl_compat
 from tests.interruptions import forked
 from tests.trainer.mage_trainer.test_sharded import RUN, check_that_two_equal_one
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
-from trainer.method.metrics import RunStopped
-from trainer.trl import trl_compat
 
 __compatible_ops__["deepspeed_shm_comm"] = False  # compiled for minutes when first used; gloo does the same
 pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(900)]

@@ -20,15 +20,15 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from mage_commands import main
+from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.weights import load_model
+from mage_envs.trainer.cli.warm_start import warm_copy
+from mage_envs.trainer.config.run_settings import RunSettings
 from tests.engines.pretrained import smollm2
 from tests.trainer.tiny_runs import flags
-from trainer.backends.local_model import HFGenerator, Sampling
-from trainer.backends.tokens import ChatTokenizer
-from trainer.backends.weights import load_model
-from trainer.cli.warm_start import warm_copy
-from trainer.config.run_settings import RunSettings
 
 pytestmark = [pytest.mark.lm, pytest.mark.timeout(900)]
 

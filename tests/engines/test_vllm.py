@@ -26,18 +26,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from dev.gpu.vllm import MAX_LENGTH, TOLERANCE, make_config, start_model, train, verdict
-from mage_commands import main as mage
+from mage_envs.cli.program import main as mage
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
+from mage_envs.trainer.backends.vllm_stream import RequestSettings
+from mage_envs.trainer.method.batch import build_rows, collate
+from mage_envs.trainer.rollout.rollout import collect
+from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.trainer.trl.setup import env_maker, pool_weights
 from tests.engines.pretrained import smollm2
 from tests.processes import ROOT
+from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, flags
-from trainer.__main__ import main
-from trainer.backends.tokens import ChatTokenizer
-from trainer.backends.vllm_server import StreamingServerGenerator
-from trainer.backends.vllm_stream import RequestSettings
-from trainer.method.batch import build_rows, collate
-from trainer.rollout.rollout import collect
-from trainer.rollout.tasks import rollout_specs
-from trainer.trl.setup import env_maker, pool_weights
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 __all__ = ["smollm2"]

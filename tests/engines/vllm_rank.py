@@ -10,8 +10,8 @@ from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 
 from dev.gpu.vllm import make_config, verdict
+from mage_envs.trainer import MAGETrainer
 from tests.engines.conftest import take_weights
-from trainer import MAGETrainer
 
 
 def main(model: str, folder: str, backend: str, server: str = "") -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.evaluation.run.agents import SavedModelAgent
 from examples.fifth_game import study, table
+from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent
 from mage_envs.games.encounters import GAMES
 
 

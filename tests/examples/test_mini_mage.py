@@ -15,10 +15,18 @@ from examples import mini_mage
 from examples.mini_mage import ENTROPY_COEF, MEMBERS, PlayedMetaEpisode
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
+from mage_envs.trainer import (
+    CreditConfig,
+    MAGETrainer,
+    RolloutSpec,
+    Trajectory,
+    collect,
+    compute_advantages,
+    step_returns,
+)
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.method.batch import build_rows, rank_share, reuse_sampling
 from tests.trainer.tiny_runs import make_trainer
-from trainer import CreditConfig, MAGETrainer, RolloutSpec, Trajectory, collect, compute_advantages, step_returns
-from trainer.backends.tokens import ChatTokenizer
-from trainer.method.batch import build_rows, rank_share, reuse_sampling
 
 GROUPS = 6
 SEEDS = [100 + i // MEMBERS for i in range(GROUPS * MEMBERS)]

@@ -17,7 +17,6 @@ import pytest
 import scipy.stats
 import torch
 
-from benchmarks.evaluation.scoring.paired import holm
 from examples.objectives import study
 from examples.objectives.__main__ import complete, keep, kept, main, rows_of
 from examples.objectives.exact_play import ExactPlay
@@ -27,18 +26,19 @@ from examples.objectives.report import LearnedRow, contrasts, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, StudyRun, gigpo_weights
 from examples.objectives.welch import difference
 from mage_envs import make_game
+from mage_envs.benchmarks.evaluation.scoring.paired import holm
 from mage_envs.core import Task
+from mage_envs.opponents.exact import bayes_value, headroom
 from mage_envs.text.words.vocabulary import vocabulary
-from opponents.exact import bayes_value, headroom
-from trainer import MAGEConfig
-from trainer.backends.cached import CachedGenerator
-from trainer.backends.local_model import Sampling
-from trainer.backends.tiny import tiny_model, tiny_tokenizer
-from trainer.backends.tokens import ChatTokenizer
-from trainer.method.advantages import CreditConfig, compute_advantages
-from trainer.method.trajectory import EpisodeResult, Step, Trajectory
-from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.trl.setup import env_maker, pool_weights
+from mage_envs.trainer import MAGEConfig
+from mage_envs.trainer.backends.cached import CachedGenerator
+from mage_envs.trainer.backends.local_model import Sampling
+from mage_envs.trainer.backends.tiny import tiny_model, tiny_tokenizer
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
+from mage_envs.trainer.method.trajectory import EpisodeResult, Step, Trajectory
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.trl.setup import env_maker, pool_weights
 
 ULTIMATUM, DILEMMA = GAMES
 SMALL = replace(DILEMMA, options={"rounds": 1}, decisions=1, training={"groups_per_rollout": 2})

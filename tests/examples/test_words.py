@@ -8,9 +8,9 @@ import pytest
 from examples.words import run
 from examples.words.run import LESSONS, RESULTS, Lesson, config_of, learn, main
 from examples.words.table import Learned, table
-from trainer.cli.arguments import parse_args
-from trainer.config.mage_config import MAGEConfig
-from trainer.trl.setup import prefer_exact
+from mage_envs.trainer.cli.arguments import parse_args
+from mage_envs.trainer.config.mage_config import MAGEConfig
+from mage_envs.trainer.trl.setup import prefer_exact
 
 SHORT = Lesson(game="Ultimatum", settings={"max_rollouts": 2, "groups_per_rollout": 2}, rows=1)
 

@@ -8,8 +8,8 @@ import pytest
 
 from mage_envs.core import IllegalAction, State
 from mage_envs.games.bargaining import ORDERS, TAKEN, Bargaining
+from mage_envs.opponents.exact import best_response, policy_value
 from mage_envs.tree import positions, roots_of
-from opponents.exact import best_response, policy_value
 
 
 def dealt(game: Bargaining, first: tuple[int, ...], second: tuple[int, ...], *moves: str) -> State:

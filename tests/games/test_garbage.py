@@ -12,8 +12,8 @@ import pytest
 import mage_envs  # noqa: F401
 from mage_envs import make_game
 from mage_envs.core import is_success
-from opponents import make_opponent
-from opponents.exact import best_response
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import best_response
 
 CASES = [
     ("KuhnPoker", "kuhn/nash"),

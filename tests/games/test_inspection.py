@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mage_envs.games.inspection import PLACES, WORTH, Inspection
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import best_response, policy_value
 from mage_envs.tree import positions, roots_of
-from opponents import make_opponent
-from opponents.exact import best_response, policy_value
 from tests.mage_envs.test_words import played
 
 

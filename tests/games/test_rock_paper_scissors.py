@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mage_envs.games.rock_paper_scissors import CHOICES, RockPaperScissors
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import policy_value
 from mage_envs.tree import positions, roots_of
-from opponents import make_opponent
-from opponents.exact import policy_value
 
 
 @pytest.mark.parametrize(("first", "second"), [*product(CHOICES, CHOICES)])

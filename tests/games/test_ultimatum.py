@@ -11,9 +11,9 @@ import pytest
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import IllegalAction, State
 from mage_envs.games.ultimatum import Ultimatum
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import policy_value
 from mage_envs.tree import positions, roots_of
-from opponents import make_opponent
-from opponents.exact import policy_value
 from tests.mage_envs.test_words import played
 
 RNG = np.random.default_rng(0)

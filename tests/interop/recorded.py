@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-RUN = "import sys, mage_commands; sys.argv[0] = 'mage'; sys.exit(mage_commands.mage())"
+RUN = "import sys; from mage_envs.cli import program; sys.argv[0] = 'mage'; sys.exit(program.mage())"
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.filterw
 CODE = """
 import json, os, sys
 import inspect_ai
-from wrappers.adapters.inspect_ai import mage_panel
+from mage_envs.wrappers.adapters.inspect_ai import mage_panel
 
 panel, options, folder = sys.argv[1:]
 task = mage_panel(panel, env_kwargs=json.loads(options))

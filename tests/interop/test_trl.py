@@ -12,9 +12,9 @@ import trl
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from mage_envs.trainer.backends.tiny import tiny_model
+from mage_envs.wrappers.adapters.trl import dataset, environment
 from tests.interop.recorded import Row, digest, recorded
-from trainer.backends.tiny import tiny_model
-from wrappers.adapters.trl import dataset, environment
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
 

@@ -33,7 +33,7 @@ def evaluated(folder: Path, url: str, *options: str) -> list[dict[str, Any]]:
     """Run vf-eval on a panel and return its traces."""
     # The harness starts one program per turn with `uv`, which must be on PATH.
     env = {**ENV, "OPENAI_API_KEY": "none", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    command = [str(BIN / "vf-eval"), "mage-envs-vf", "-m", "scripted", "--client.base-url", url, *OPTIONS, *options]
+    command = [str(BIN / "vf-eval"), "mage-envs", "-m", "scripted", "--client.base-url", url, *OPTIONS, *options]
     done = subprocess.run(
         [*command, "--output-dir", str(folder / "out")], env=env, cwd=folder, capture_output=True, text=True
     )

@@ -11,9 +11,9 @@ from mage_envs import Game, GameSpec, IllegalAction, OpponentFailure, State, pla
 from mage_envs.core import is_state_policy
 from mage_envs.env import TextGameEnv
 from mage_envs.games.table_game import TableGame, TableState
+from mage_envs.opponents import OpponentPool, SeatedOpponents, TabularPolicy, make_opponent
 from mage_envs.registry import list_games, load_game, make_game, register_game
-from opponents import OpponentPool, SeatedOpponents, TabularPolicy, make_opponent
-from wrappers import MetaEpisode
+from mage_envs.wrappers import MetaEpisode
 
 
 def test_base_id_plays_a_hand_with_chips_as_reward():

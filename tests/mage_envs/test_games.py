@@ -153,7 +153,7 @@ def test_shared_states_stay_shared_through_copies_and_pickles(game):
 
 
 def test_play_match_counts_returns_per_seat():
-    from opponents import make_opponent
+    from mage_envs.opponents import make_opponent
 
     game = make_game("KuhnPoker")
     nash, uniform = make_opponent("kuhn/nash", game), make_opponent("uniform", game)

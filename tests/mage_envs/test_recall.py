@@ -8,12 +8,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.chaos.checks import CHECKS
 from mage_envs import Game, GameSpec, IllegalAction, State, list_games, make_game
+from mage_envs.benchmarks.chaos.checks import CHECKS
+from mage_envs.opponents.exact import bayes_value, best_nonadaptive, best_response, headroom, nash_conv
+from mage_envs.opponents.exact.perfect_information import HistoryPolicy
 from mage_envs.testing import Finding, recalls
 from mage_envs.tree import ImperfectRecall, check_observations, is_enumerable, tree_of
-from opponents.exact import bayes_value, best_nonadaptive, best_response, headroom, nash_conv
-from opponents.exact.perfect_information import HistoryPolicy
 
 WORDS = ("king", "queen")
 

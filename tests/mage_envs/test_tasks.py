@@ -8,12 +8,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks import summarise, table
 from mage_envs import Game, GameSettings, GameSpec, IllegalAction, State, Task, make_game, register_game
+from mage_envs.benchmarks import summarise, table
 from mage_envs.text.generation import Completion, Prompt
-from trainer.method.metrics import rollout_metrics
-from trainer.rollout.rollout import RolloutSpec, collect
-from wrappers.make import make_env, make_meta_env
+from mage_envs.trainer.method.metrics import rollout_metrics
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers.make import make_env, make_meta_env
 
 WORDS = {"an-1": "apple", "an-2": "anvil", "b-1": "bread"}
 

@@ -10,7 +10,7 @@ import pytest
 from mage_envs.web.asgi import OriginGuard
 from mage_envs.web.security import host_names
 from mage_envs.web.visits import Visit, Visits
-from wrappers.adapters.serve import openenv
+from mage_envs.wrappers.adapters.serve import openenv
 
 
 def answer(kind: str, headers: dict[str, str]) -> list[Any]:

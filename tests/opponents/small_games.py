@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mage_envs.core import Game, GameSpec, IllegalAction, State, Turn
-from opponents import OpponentPool
+from mage_envs.opponents import OpponentPool
 
 Rounds = tuple[tuple[str, str], ...]
 """(the learner's action, the opponent's) of each round."""

@@ -12,12 +12,12 @@ import pytest
 
 from mage_envs.core import ExactPolicy, State, StatePolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
 from mage_envs.text.generation import Prompt
 from mage_envs.text.prose import Prose
-from opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
+from mage_envs.trainer.backends.generation import ScriptedGenerator
 from tests.contract import enumerable_games, games_with_opponents, opponents_of, short_game
 from tests.opponents.dealing import check_copies, decisions, play
-from trainer.backends.generation import ScriptedGenerator
 
 GAMES = {name: short_game(name) for name in enumerable_games()}
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]

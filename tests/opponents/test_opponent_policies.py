@@ -8,9 +8,9 @@ import pytest
 from mage_envs.core import Game, Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import ACTIONS, TicTacToe
-from opponents import RulePolicy, TabularPolicy, make_opponent
-from opponents.builtin import Uniform
-from opponents.search.mcts import MCTS
+from mage_envs.opponents import RulePolicy, TabularPolicy, make_opponent
+from mage_envs.opponents.builtin import Uniform
+from mage_envs.opponents.search.mcts import MCTS
 from tests.opponents.dealing import dealt, play
 
 TTT = TicTacToe()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mage_envs import make_game, settings_of
-from opponents import (
+from mage_envs.opponents import (
     OpponentPool,
     UnknownOpponent,
     as_pool,
@@ -22,7 +22,7 @@ from opponents import (
     register_pool,
     registry,
 )
-from opponents.games.kuhn import nash
+from mage_envs.opponents.games.kuhn import nash
 
 
 @pytest.fixture(autouse=True)

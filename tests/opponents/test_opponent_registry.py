@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import opponents
+from mage_envs import opponents
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.loading import plugins
 from mage_envs.loading.imports import searched
-from opponents import (
+from mage_envs.opponents import (
     RulePolicy,
     UnknownOpponent,
     list_opponents,
@@ -82,7 +82,8 @@ def test_the_public_surface() -> None:
 
 
 def test_importing_loads_no_solver() -> None:
-    code = "import sys, opponents.exact; print([m for m in ('pyspiel', 'open_spiel', 'torch') if m in sys.modules])"
+    names = "('pyspiel', 'open_spiel', 'torch')"
+    code = f"import sys, mage_envs.opponents.exact; print([m for m in {names} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stdout.strip() == "[]", done.stderr
 
@@ -98,7 +99,7 @@ def test_names_by_game() -> None:
 def test_a_class_a_function_and_a_string_register(kuhn: KuhnPoker) -> None:
     assert register_opponent("mine/class", games=["KuhnPoker"])(AlwaysFirst) is AlwaysFirst
     register_opponent("mine/function")(partial(AlwaysFirst, 5))
-    register_opponent("mine/string", entry_point="opponents.games.kuhn:nash", games=["KuhnPoker"])
+    register_opponent("mine/string", entry_point="mage_envs.opponents.games.kuhn:nash", games=["KuhnPoker"])
     assert isinstance(make_opponent("mine/class", kuhn), AlwaysFirst)
     assert make_opponent("mine/function", kuhn).depth == 5  # type: ignore[attr-defined]
     assert isinstance(make_opponent("mine/string:0.1", kuhn), RulePolicy)
@@ -135,14 +136,14 @@ def test_module_and_class(kuhn: KuhnPoker) -> None:
 
 
 def test_module_and_class_keep_what_was_registered() -> None:
-    assert make_opponent("opponents.search.mcts:MCTS:7", TicTacToe()).simulations == 7  # type: ignore[attr-defined]
+    assert make_opponent("mage_envs.opponents.search.mcts:MCTS:7", TicTacToe()).simulations == 7  # type: ignore[attr-defined]
     with raises(
         ValueError,
-        "Opponent 'opponents.search.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or TicTacToe, not "
-        "KuhnPoker. "
+        "Opponent 'mage_envs.opponents.search.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or "
+        "TicTacToe, not KuhnPoker. "
         'list_opponents("KuhnPoker") returns the names that fit.',
     ):
-        make_opponent("opponents.search.mcts:MCTS", KuhnPoker())
+        make_opponent("mage_envs.opponents.search.mcts:MCTS", KuhnPoker())
 
 
 @pytest.mark.parametrize(
@@ -170,21 +171,21 @@ def test_alias(kuhn: KuhnPoker) -> None:
 
 def test_a_name_of_a_game_s_own_opponents_is_taken_before_they_are_loaded() -> None:
     code = """
-import opponents
+from mage_envs import opponents
 @opponents.register_opponent("inspect/greedy")
 def mine(): ...
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.endswith(
-        "ValueError: Opponent 'inspect/greedy' is already registered, by opponents.games.inspection:greedy. Choose "
-        "another name for __main__:mine.\n"
+        "ValueError: Opponent 'inspect/greedy' is already registered, by mage_envs.opponents.games.inspection:greedy. "
+        "Choose another name for __main__:mine.\n"
     )
 
 
 def test_a_path_to_a_builder_of_a_game_finds_its_registration() -> None:
     code = """
 from mage_envs import make_game, make_opponent
-print(type(make_opponent("opponents.games.liars_dice:tight", make_game("LiarsDice"))).__name__)
+print(type(make_opponent("mage_envs.opponents.games.liars_dice:tight", make_game("LiarsDice"))).__name__)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "RulePolicy\n"
@@ -221,8 +222,8 @@ def test_the_same_again_is_fine_another_is_not() -> None:
             f"There is no module 'no_such_module' either. Searched: {searched()}.",
         ),
         (
-            "opponents.games.kuhn:Bot",
-            "Unknown opponent 'opponents.games.kuhn:Bot': the module has no 'Bot'; name a class in it.",
+            "mage_envs.opponents.games.kuhn:Bot",
+            "Unknown opponent 'mage_envs.opponents.games.kuhn:Bot': the module has no 'Bot'; name a class in it.",
         ),
         ("", "Unknown opponent ''. list_opponents(\"KuhnPoker\") returns all names."),
     ],
@@ -328,7 +329,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 PLUGIN = """
-from opponents import list_opponents, register_opponent
+from mage_envs.opponents import list_opponents, register_opponent
 list_opponents()   # a plug-in may look at what there is
 
 @register_opponent("plugged/first", games=["KuhnPoker"])

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from opponents import CURVES, FixedPool, League, Population, PrioritisedPool
+from mage_envs.opponents import CURVES, FixedPool, League, Population, PrioritisedPool
 
 POOL = {"easy": 1.0, "even": 1.0, "hard": 1.0, "twice": 2.0}
 RESULTS = [("easy", 1.0)] * 8 + [("even", 0.5)] * 8 + [("hard", 0.0)] * 8 + [("twice", 0.0)] * 8

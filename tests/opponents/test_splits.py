@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mage_envs import list_games, settings_of
-from opponents import as_pool
-from opponents.splits import list_splits, register_split
+from mage_envs.opponents import as_pool
+from mage_envs.opponents.splits import list_splits, register_split
 
 
 def test_the_splits_are_in_the_order_of_their_seeds() -> None:

@@ -1,8 +1,8 @@
 """Prompts of a few words, and a tokenizer that knows them, for tests of backends."""
 
 from mage_envs.text.generation import Message, Prompt
-from trainer.backends.tiny import tiny_tokenizer
-from trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.tiny import tiny_tokenizer
+from mage_envs.trainer.backends.tokens import ChatTokenizer
 
 WORDS = ("bet", "check", "call", "fold", *(f"w{index}" for index in range(20)))
 LEGAL = ("bet", "check")

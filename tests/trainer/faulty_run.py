@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mage_envs.trainer.runs.garbage import end_group
+from mage_envs.wrappers.make import make_meta_env
 from tests.trainer.faulty import Faulty
-from trainer.runs.garbage import end_group
-from wrappers.make import make_meta_env
 
 if TYPE_CHECKING:
-    from trainer import Trajectory
+    from mage_envs.trainer import Trajectory
 
 KUHN = {
     "memory": "history",
@@ -29,8 +29,8 @@ def is_time(key: str) -> bool:
 
 def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
     # Here, as each worker of a script imports what stands above, and a worker that was killed does so anew.
+    from mage_envs.trainer import MAGETrainer
     from tests.trainer.tiny_runs import cached, make_config
-    from trainer import MAGETrainer
 
     make_env = partial(make_meta_env, "KuhnPoker", opponent=Faulty(log, tuple(faults.split(",")), 30), **KUHN)
     played: list[Trajectory] = []

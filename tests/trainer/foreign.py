@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from wrappers import MetaEpisode
+from mage_envs.wrappers import MetaEpisode
 
 NUMBERS = tuple("01234")
 

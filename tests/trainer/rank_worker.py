@@ -9,9 +9,9 @@ import torch
 from transformers import TrainerCallback
 
 from mage_envs.core import Task
+from mage_envs.trainer.trl import trl_compat
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer
-from trainer.trl import trl_compat
 
 
 class Gradients(TrainerCallback):

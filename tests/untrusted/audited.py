@@ -135,8 +135,8 @@ def main() -> None:
             if not name.startswith("<") and not os.path.realpath(name).startswith(allowed):
                 events.append(f"exec {name}")
 
-    from benchmarks.__main__ import main as bench
-    from benchmarks.records.about import _commit
+    from mage_envs.benchmarks.records.about import _commit
+    from mage_envs.cli.program import main as bench
     from mage_envs.files import bounded
 
     bounded.MAX_UNPACKED_BYTES = MAX_UNPACKED

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records.canonical import canonical
-from benchmarks.records.lines import digest
+from mage_envs.benchmarks.records.canonical import canonical
+from mage_envs.benchmarks.records.lines import digest
 
 MODULE = "stranger_module"
 """A module beside the records that writes a file when it is imported."""

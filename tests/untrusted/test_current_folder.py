@@ -37,7 +37,7 @@ def stranger(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("words", [["list"], ["validate", "."], ["play", "mage/KuhnPoker-v0", "--opponent", "kuhn/no"]])
 def test_a_command_imports_nothing_from_the_current_folder(words: list[str], stranger: Path) -> None:
-    code = f"from mage_commands import mage; sys.argv = {['mage', *words]!r}; sys.exit(mage())"
+    code = f"from mage_envs.cli.program import mage; sys.argv = {['mage', *words]!r}; sys.exit(mage())"
     done = run_program(stranger, code)
     assert done.returncode in (0, 2), done.stderr
     assert not (stranger.parent / "PWNED").exists()
@@ -46,7 +46,7 @@ def test_a_command_imports_nothing_from_the_current_folder(words: list[str], str
 def test_a_worker_process_imports_nothing_from_the_current_folder(stranger: Path) -> None:
     code = """
 if __name__ == "__main__":
-    from mage_commands import mage
+    from mage_envs.cli.program import mage
     sys.argv = ["mage", "--version"]
     mage()
     import math

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.__main__ import main as mage_bench
+from mage_envs.cli.program import main as mage_bench
+from mage_envs.trainer.backends.model_folder import BadModel, load_tokenizer, offline
+from mage_envs.trainer.backends.shards import read_shards
+from mage_envs.trainer.backends.weights import SHARDS, load_model
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.model_folder import BadModel, load_tokenizer, offline
-from trainer.backends.shards import read_shards
-from trainer.backends.weights import SHARDS, load_model
 
 PANEL = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines", "--opponents", "kuhn/nash", "--rows", "1")
 

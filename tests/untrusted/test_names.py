@@ -10,17 +10,17 @@ from importlib import import_module
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.tables.summary_table import delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import delimited
+from mage_envs.cli.program import main
 from mage_envs.files.bounded import UnsafeFile, lines_inside, open_inside, parse_json, read_inside
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.loading import imports
 from mage_envs.loading.imports import UntrustedName, check_path, load_class, load_modules, names_from
+from mage_envs.opponents import make_opponent
 from mage_envs.text.visible import one_line
-from opponents import make_opponent
-from trainer.__main__ import main as train
-from trainer.backends.play_settings import PlaySettings
-from wrappers.memories import as_memory
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.wrappers.memories import as_memory
+from tests.programs import train
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 

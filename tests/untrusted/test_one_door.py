@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.__main__ import main
-from mage_commands import COMMANDS
+from mage_envs.cli.program import COMMANDS, main
 from mage_envs.games.webshop import import_official
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.weights import load_model
 from tests.games.webshop.raw import write_official
 from tests.trainer.backends.test_weights import in_shards
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.weights import load_model
 
 ROOT = Path(__file__).resolve().parents[2]
 KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines", "--opponents", "kuhn/nash", "--rows", "1")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
+from mage_envs.cli.program import main
 from mage_envs.games.sokoban.boxoban import read_levels
 from mage_envs.games.sokoban.level_text import MAX_CELLS
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import general_tiny
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import general_tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--rows", "2")
@@ -68,7 +68,7 @@ def test_a_level_of_too_many_cells_is_dropped_with_its_reason(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("asked", "off"), [(None, True), ("0", False)])
 def test_telemetry_is_off_unless_asked(asked: str | None, off: bool) -> None:
-    code = "import trainer.trl.trl_compat\nfrom huggingface_hub import constants\n"
+    code = "import mage_envs.trainer.trl.trl_compat\nfrom huggingface_hub import constants\n"
     code += "print(constants.HF_HUB_DISABLE_TELEMETRY)"
     environment = {key: value for key, value in os.environ.items() if key != "HF_HUB_DISABLE_TELEMETRY"}
     environment |= {} if asked is None else {"HF_HUB_DISABLE_TELEMETRY": asked}

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records import record_store, validate
-from benchmarks.records.canonical import canonical
-from benchmarks.records.lines import digest
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records import record_store, validate
+from mage_envs.benchmarks.records.canonical import canonical
+from mage_envs.benchmarks.records.lines import digest
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.games.webshop import import_official, open_shop
 from mage_envs.games.webshop.cache import DamagedCache
+from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
 from tests.games.webshop.raw import write_official
-from trainer.runs.resumable_jsonl import ResumableJsonl
 
 EVAL = (
     *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),
@@ -113,7 +113,7 @@ def test_many_line_ends_are_few_problems(run: Path) -> None:
 
 
 def test_an_interrupted_training_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.cli.train.main", lambda _: 130)
+    monkeypatch.setattr("mage_envs.trainer.cli.train.main", lambda _: 130)
     plan = tmp_path / "plan.yaml"
     plan.write_text("presets: [mage-kuhn]\n")
     assert main(["sweep", str(plan), "--seeds", "2", "--out", str(tmp_path / "out")]) == 130
@@ -176,7 +176,7 @@ def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
 def test_a_sweep_does_not_train_through_a_link(
     linked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer.cli.train.main", lambda _: 1)
+    monkeypatch.setattr("mage_envs.trainer.cli.train.main", lambda _: 1)
     outside, link = tmp_path / "outside", tmp_path / "out" / linked
     link.parent.mkdir(parents=True)
     if linked.endswith(".txt"):

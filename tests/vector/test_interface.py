@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import mage_envs
 from mage_envs.vector import LoopVectorEnv
 from mage_envs.vector.text_vector import batch_infos
+from mage_envs.wrappers import EpisodicMemory
 from tests.vector.compare import assert_same, ours
-from wrappers import EpisodicMemory
 
 NUMBERS = st.one_of(st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.none())
 

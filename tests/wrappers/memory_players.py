@@ -11,7 +11,7 @@ import gymnasium as gym
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Prompt
-from wrappers import MetaEpisode
+from mage_envs.wrappers import MetaEpisode
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 

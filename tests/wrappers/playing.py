@@ -2,7 +2,7 @@
 
 import gymnasium as gym
 
-from wrappers import MetaEpisode
+from mage_envs.wrappers import MetaEpisode
 
 
 def make(game="KuhnPoker", **kwargs):

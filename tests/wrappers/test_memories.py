@@ -10,12 +10,12 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from benchmarks import GeneratorAgent, evaluate, panel
+from mage_envs.benchmarks import GeneratorAgent, evaluate, panel
 from mage_envs.loading import plugins
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers import EpisodicMemory, as_memory, list_memories, memories, memory_settings, register_memory
 from tests.wrappers.memory_players import KUHN, good, make, play
-from trainer.backends.generation import ScriptedGenerator
-from trainer.rollout.rollout import RolloutSpec, collect
-from wrappers import EpisodicMemory, as_memory, list_memories, memories, memory_settings, register_memory
 
 
 @pytest.fixture(autouse=True)
@@ -90,17 +90,17 @@ def test_what_is_no_strategy_is_refused():
 
 
 def test_a_taken_or_bad_name_is_refused():
-    with pytest.raises(ValueError, match="already registered, by wrappers.baselines.amem:AMem"):
+    with pytest.raises(ValueError, match="already registered, by mage_envs.wrappers.baselines.amem:AMem"):
         register_memory("amem")(Counting)
     for name in ("", "a:b", "a,b", "a b", "a=b"):
         with pytest.raises(ValueError, match="is invalid; it must not be empty"):
             register_memory(name)
-    register_memory("amem", entry_point="wrappers.baselines.amem:AMem")
+    register_memory("amem", entry_point="mage_envs.wrappers.baselines.amem:AMem")
 
 
 def test_a_plug_in_announces_its_memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "my_memories.py").write_text(
-        "from wrappers import EpisodicMemory, register_memory\n"
+        "from mage_envs.wrappers import EpisodicMemory, register_memory\n"
         "@register_memory('mine')\n"
         "class Mine(EpisodicMemory):\n"
         "    def __init__(self): super().__init__(reflections=False, transcripts=True)\n"

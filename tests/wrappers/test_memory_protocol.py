@@ -11,13 +11,13 @@ import pytest
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.parser import Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
+from mage_envs.trainer.method.returns import step_returns
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers import Request, as_memory
+from mage_envs.wrappers.model_calls import TooManyCalls
 from tests.wrappers.memory_players import good, kinds, make, play
-from trainer.backends.generation import ScriptedGenerator
-from trainer.method.advantages import CreditConfig, compute_advantages
-from trainer.method.returns import step_returns
-from trainer.rollout.rollout import RolloutSpec, collect
-from wrappers import Request, as_memory
-from wrappers.model_calls import TooManyCalls
 
 
 class Talker:

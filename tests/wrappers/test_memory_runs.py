@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from benchmarks import GeneratorAgent, evaluate, panel
+from mage_envs.benchmarks import GeneratorAgent, evaluate, panel
 from mage_envs.testing import check_id
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from tests.processes import told_by_two
 from tests.wrappers.memory_players import KUHN, FaultyLearner, good, make
-from trainer.backends.generation import ScriptedGenerator
-from trainer.rollout.rollout import RolloutSpec, collect
 
 MEMORIES = ("react", "react:think_action=true", "reflexion:reflect_on=always", "amem", "memento", "memento_trace")
 

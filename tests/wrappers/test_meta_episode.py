@@ -1,8 +1,8 @@
 import pytest
 
 from mage_envs.text.parser import Reply
+from mage_envs.wrappers import Protocol
 from tests.wrappers.playing import answer, make, play
-from wrappers import Protocol
 
 
 def test_course_of_a_meta_episode():

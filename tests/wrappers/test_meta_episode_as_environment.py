@@ -10,10 +10,10 @@ import gymnasium as gym
 import pytest
 
 from mage_envs import Task
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
 from tests.wrappers.playing import answer, make, play
-from trainer.backends.generation import ScriptedGenerator
-from trainer.rollout.rollout import RolloutSpec, collect
-from wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from mage_envs.registry import list_games, load_game, make_game
 from mage_envs.text.neutral import NeutralWords
+from mage_envs.wrappers import list_memories
 from tests.contract import OPTIONS
-from wrappers import list_memories
 
 # OpenSpiel's games get their words only when they are made.
 GAMES = ("LeducPoker", *(name for name in list_games() if load_game(name).spec.neutral))

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
+from mage_envs.wrappers.retrieval import BM25Encoder, Encoder, HashEncoder, make_encoder, nearest
 from tests.processes import told_by_two
-from wrappers.retrieval import BM25Encoder, Encoder, HashEncoder, make_encoder, nearest
 
 
 def boards(count, seed=0):
@@ -111,7 +111,7 @@ def test_no_text_raises(text):
 
 def test_the_same_numbers_in_every_process():
     code = (
-        "from wrappers.retrieval import *\n"
+        "from mage_envs.wrappers.retrieval import *\n"
         "print([e.similarities('a b\\n# P _ #', ['a', 'b a', '# P _ #']) for e in (HashEncoder(), BM25Encoder())])"
     )
     assert told_by_two(code)
@@ -135,9 +135,9 @@ def test_encoders_by_name_by_module_and_as_objects():
 
 
 def test_minilm_needs_its_package_or_a_folder(tmp_path, monkeypatch):
-    import trainer.backends.minilm
+    import mage_envs.trainer.backends.minilm
 
-    monkeypatch.setattr(trainer.backends.minilm, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(mage_envs.trainer.backends.minilm, "PACKAGE", "no-such-package")
     with pytest.raises(ImportError, match=r"encoder=minilm needs no-such-package. Install it with: pip install"):
         make_encoder("minilm")
     with pytest.raises(FileNotFoundError, match="holds no config.json of a sentence encoder"):

@@ -9,8 +9,8 @@ import pytest
 
 import mage_envs
 from mage_envs.core import Task
-from trainer import RolloutSpec, Trajectory, collect
-from trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer import RolloutSpec, Trajectory, collect
+from mage_envs.trainer.backends.generation import ScriptedGenerator
 
 OPTIONS: dict[str, Any] = {"num_episodes": 2, "memory": "reflection"}
 

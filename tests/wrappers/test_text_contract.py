@@ -8,10 +8,10 @@ import gymnasium as gym
 import pytest
 
 from mage_envs import load_game
+from mage_envs.wrappers import as_memory, list_memories
+from mage_envs.wrappers.baselines.memento import MementoQ
+from mage_envs.wrappers.memory import NeedsFreshPrompts
 from tests.contract import OPTIONS
-from wrappers import as_memory, list_memories
-from wrappers.baselines.memento import MementoQ
-from wrappers.memory import NeedsFreshPrompts
 
 GAMES = tuple(
     pytest.param(spec.kwargs["game_name"], id=spec.kwargs["game_name"])

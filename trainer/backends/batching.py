@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import PreTrainedModel
 
-from trainer.backends.rows import RaggedCache, WholeRow, evaluating
+from mage_envs.trainer.backends.rows import RaggedCache, WholeRow, evaluating
 
 Way = Literal["ragged", "even", "whole"]
 """How rows are played: in any batch with a cache, in batches of equal lengths with a cache, or alone without one."""

@@ -9,10 +9,10 @@ import torch
 from transformers import PreTrainedModel
 
 from mage_envs.text.generation import Completion, Prompt
-from trainer.backends.generation import fits
-from trainer.backends.local_model import HFGenerator, reply
-from trainer.backends.rows import RaggedCache, evaluating
-from trainer.backends.tokens import Ids
+from mage_envs.trainer.backends.generation import fits
+from mage_envs.trainer.backends.local_model import HFGenerator, reply
+from mage_envs.trainer.backends.rows import RaggedCache, evaluating
+from mage_envs.trainer.backends.tokens import Ids
 
 
 class CachedGenerator(HFGenerator):

@@ -11,9 +11,9 @@ import gymnasium as gym
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
+from mage_envs.opponents.llm.opponent import LanguageModelPolicy, settings_for
 from mage_envs.text.styles import FIRST_DEFAULT, as_style
-from opponents.llm.opponent import LanguageModelPolicy, settings_for
-from trainer.backends.play_settings import PlaySettings, load_generator
+from mage_envs.trainer.backends.play_settings import PlaySettings, load_generator
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator

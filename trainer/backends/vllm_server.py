@@ -12,16 +12,16 @@ from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
 
+from mage_envs.opponents.llm.budget import Budget
+from mage_envs.opponents.llm.calls import Connection
+from mage_envs.opponents.llm.endpoint import check_url
+from mage_envs.opponents.llm.failures import GARBAGE, CallFailed
+from mage_envs.opponents.llm.pending import Underway
+from mage_envs.opponents.llm.reading import UNREADABLE, shown
 from mage_envs.text.generation import Completion, Prompt
-from opponents.llm.budget import Budget
-from opponents.llm.calls import Connection
-from opponents.llm.endpoint import check_url
-from opponents.llm.failures import GARBAGE, CallFailed
-from opponents.llm.pending import Underway
-from opponents.llm.reading import UNREADABLE, shown
-from trainer.backends.generation import fits
-from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
-from trainer.backends.vllm_stream import RequestSettings, SlotReply
+from mage_envs.trainer.backends.generation import fits
+from mage_envs.trainer.backends.tokens import ChatTokenizer, Ids, make_completion
+from mage_envs.trainer.backends.vllm_stream import RequestSettings, SlotReply
 
 
 class _Reply(NamedTuple):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mage_envs.text.generation import Completion, Prompt
-from trainer.backends.generation import fits, stream_keys
-from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
+from mage_envs.trainer.backends.generation import fits, stream_keys
+from mage_envs.trainer.backends.tokens import ChatTokenizer, Ids, make_completion
 
 SlotReply = tuple[int, Completion]
 

@@ -18,8 +18,8 @@ from transformers import (
 
 from mage_envs.files.manifest import MANIFEST, verify_checkpoint
 from mage_envs.loading.imports import naming_file
-from trainer.backends import model_folder
-from trainer.backends.model_folder import (
+from mage_envs.trainer.backends import model_folder
+from mage_envs.trainer.backends.model_folder import (
     CONFIGS,
     MAX_REASON,
     WEIGHTS_TRUST,
@@ -31,7 +31,7 @@ from trainer.backends.model_folder import (
     read_model_json,
     stored_sizes,
 )
-from trainer.backends.shards import read_shards
+from mage_envs.trainer.backends.shards import read_shards
 
 SHARDS = "pytorch_model_fsdp_0"
 """Folder of a checkpoint's weights under FSDP's SHARDED_STATE_DICT, in files of torch.distributed.checkpoint."""

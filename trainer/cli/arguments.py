@@ -16,10 +16,10 @@ from trl.trainer.model_config import ModelConfig
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
-from trainer.config.file_fields import check_file_fields
-from trainer.config.hardware import Hardware, hardware
-from trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
-from trainer.config.run_settings import RunSettings
+from mage_envs.trainer.config.file_fields import check_file_fields
+from mage_envs.trainer.config.hardware import Hardware, hardware
+from mage_envs.trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
+from mage_envs.trainer.config.run_settings import RunSettings
 
 SWITCHES = ("--dry-run", "--resume", "--resume-if-any")
 _VALUED = ("--preset", "--config", "--model", "--hardware", imports.OPTION)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from trainer.config.hardware import USABLE, Hardware, hardware_names
-from trainer.config.hardware import hardware as named_hardware
-from trainer.config.model_shapes import ModelShape
-from trainer.config.run_settings import RunSettings
+from mage_envs.trainer.config.hardware import USABLE, Hardware, hardware_names
+from mage_envs.trainer.config.hardware import hardware as named_hardware
+from mage_envs.trainer.config.model_shapes import ModelShape
+from mage_envs.trainer.config.run_settings import RunSettings
 
 ADAM = 2
 """Numbers that AdamW stores per trained weight (first and second moment)."""

@@ -124,7 +124,7 @@ def converted(gguf: Path, model: PackagedModel, folder: Path) -> str:
     import torch
     import transformers
 
-    from trainer.runs.quiet import quieten
+    from mage_envs.trainer.runs.quiet import quieten
 
     quieten()
     # transformers declares no types for its constructors.

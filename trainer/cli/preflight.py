@@ -12,13 +12,13 @@ from typing import Any
 import yaml
 
 from mage_envs.loading.imports import naming_file
-from trainer.backends.model_folder import check_model_folder, read_model_json
-from trainer.cli.estimate import Requirements, estimate, format_bytes, most_steps, refusal
-from trainer.config.hardware import Hardware
-from trainer.config.model_shapes import folder_of, shape_of
-from trainer.config.run_settings import RunSettings, processes_started
-from trainer.method.metrics import WronglyStarted
-from trainer.trl.setup import (
+from mage_envs.trainer.backends.model_folder import check_model_folder, read_model_json
+from mage_envs.trainer.cli.estimate import Requirements, estimate, format_bytes, most_steps, refusal
+from mage_envs.trainer.config.hardware import Hardware
+from mage_envs.trainer.config.model_shapes import folder_of, shape_of
+from mage_envs.trainer.config.run_settings import RunSettings, processes_started
+from mage_envs.trainer.method.metrics import WronglyStarted
+from mage_envs.trainer.trl.setup import (
     call_limits,
     env_maker,
     make_population,

@@ -18,21 +18,21 @@ import gymnasium as gym
 import typer
 from typer.core import TyperCommand
 
-from mage_commands import markup
 from mage_envs.cli import progress
 from mage_envs.cli.commands import report_error
+from mage_envs.cli.program import markup
 from mage_envs.cli.tables import print_report
 from mage_envs.files.locking import FolderLock
-from mage_envs.loading import imports, siblings
+from mage_envs.loading import imports
 from mage_envs.text.visible import one_line
-from trainer.backends.model_folder import offline
-from trainer.config.fields import GROUPS
-from trainer.config.hardware import hardware, hardware_names
-from trainer.config.presets import listing, preset
-from trainer.method.metrics import RunStopped, WronglyStarted
+from mage_envs.trainer.backends.model_folder import offline
+from mage_envs.trainer.config.fields import GROUPS
+from mage_envs.trainer.config.hardware import hardware, hardware_names
+from mage_envs.trainer.config.presets import listing, preset
+from mage_envs.trainer.method.metrics import RunStopped, WronglyStarted
 
 if TYPE_CHECKING:
-    from trainer.cli.arguments import ParsedArguments
+    from mage_envs.trainer.cli.arguments import ParsedArguments
 
 WAIT_FOR_FIRST_RANK_S = 10.0
 """Seconds that ranks other than 0 wait, so that rank 0 prints an error of all ranks before the launcher ends them."""
@@ -98,7 +98,7 @@ def build_app(chosen: Mapping[str, str], inherited: bool = False) -> typer.Typer
     if inherited:
         from trl.trainer.model_config import ModelConfig
 
-        from trainer.config.mage_config import MAGEConfig
+        from mage_envs.trainer.config.mage_config import MAGEConfig
 
         groups |= {"Fields of trl.ModelConfig": ModelConfig, "Fields of trl.GRPOConfig": MAGEConfig}
     known = {"presets": listing(), "hardware": ", ".join(hardware_names())}
@@ -149,7 +149,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        siblings.check("trainer")
         with progress.shown():
             return _run(arguments)
     except KeyboardInterrupt:
@@ -172,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from trainer.cli.arguments import parse_args
+    from mage_envs.trainer.cli.arguments import parse_args
 
     typed = parse_args(arguments)
     imports.load_modules(typed.modules)
@@ -188,17 +187,17 @@ def _run(arguments: list[str]) -> int:
 def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     from trl.trainer.model_config import ModelConfig
 
-    from trainer.cli import preflight
-    from trainer.cli.arguments import ScriptArguments, parse_args
-    from trainer.config.run_settings import RunSettings
-    from trainer.trl.setup import is_own
+    from mage_envs.trainer.cli import preflight
+    from mage_envs.trainer.cli.arguments import ScriptArguments, parse_args
+    from mage_envs.trainer.config.run_settings import RunSettings
+    from mage_envs.trainer.trl.setup import is_own
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
     # RunSettings checks its fields without torch, so that a mistake is reported before the slow imports. Options that
     # only TRL knows need MAGEConfig, which imports torch.
     if typed.needs_trl:
-        from trainer.config.mage_config import MAGEConfig
+        from mage_envs.trainer.config.mage_config import MAGEConfig
 
         kinds = (ScriptArguments, MAGEConfig, ModelConfig)
         typed = parse_args(arguments, {item.name for kind in kinds for item in fields(kind)})
@@ -223,7 +222,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     preflight.check_disk(found, config.output_dir)
     preflight.check_loggers(config.report_to)
     if not typed.needs_trl:
-        from trainer.config.mage_config import MAGEConfig
+        from mage_envs.trainer.config.mage_config import MAGEConfig
 
         # `_say_suited` may have changed these two fields of the first config; parsing again would lose them.
         light = config
@@ -236,7 +235,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     with FolderLock(Path(str(config.output_dir))) if PartialState().is_main_process else nullcontext():
         status = _train(config, model, script, arguments)
     if status == 0:
-        from trainer.runs.garbage import end_group
+        from mage_envs.trainer.runs.garbage import end_group
 
         # Here and not in `_train`, because the trainer must be unreachable by now to be collected first.
         end_group()
@@ -245,8 +244,8 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
 
 def _check_kept_imports(folder: str | None) -> None:
     """Raise UntrustedName if the resumed run needs a module that the user did not import."""
-    from trainer.backends.play_settings import FILE, PlaySettings
-    from trainer.runs.run_folder import checkpoints
+    from mage_envs.trainer.backends.play_settings import FILE, PlaySettings
+    from mage_envs.trainer.runs.run_folder import checkpoints
 
     kept = [place for place in checkpoints(Path(folder or ".")) if (place / FILE).exists()]
     if kept:
@@ -255,7 +254,7 @@ def _check_kept_imports(folder: str | None) -> None:
 
 def _say_suited(chosen: dict[str, Any], config: Any) -> None:
     """Print the fields that `--model words` sets, and select the advantage by the game and its opponents."""
-    from trainer.trl.setup import prefer_exact
+    from mage_envs.trainer.trl.setup import prefer_exact
 
     if "advantage" in chosen and prefer_exact(config):
         chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics")}
@@ -266,14 +265,14 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
-    from trainer.backends.tiny import general_tiny
-    from trainer.backends.weights import base_of, load_adapter, load_tokenizer
-    from trainer.cli.warm_start import warm_copy
-    from trainer.cli.words_model import words_model
-    from trainer.config.model_shapes import folder_of
-    from trainer.runs.quiet import quieten
-    from trainer.trl.checkpoints import on_first_rank
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.backends.tiny import general_tiny
+    from mage_envs.trainer.backends.weights import base_of, load_adapter, load_tokenizer
+    from mage_envs.trainer.cli.warm_start import warm_copy
+    from mage_envs.trainer.cli.words_model import words_model
+    from mage_envs.trainer.config.model_shapes import folder_of
+    from mage_envs.trainer.runs.quiet import quieten
+    from mage_envs.trainer.trl.checkpoints import on_first_rank
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
     quieten()
     out = Path(config.output_dir)
@@ -322,7 +321,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
 
 def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
     """Return the checkpoint to resume from, or None for a new run. Print a line for each skipped checkpoint."""
-    from trainer.runs.run_folder import check_new, checkpoints, newest_checkpoint
+    from mage_envs.trainer.runs.run_folder import check_new, checkpoints, newest_checkpoint
 
     if if_any and not checkpoints(out):
         return None
@@ -344,7 +343,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
     SIGTERM writes a checkpoint, discards the rollout under way, and returns 143. Ctrl-C stops at once, saves the
     current model, and returns 130. A second Ctrl-C exits without saving.
     """
-    from trainer.runs import summary
+    from mage_envs.trainer.runs import summary
 
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:

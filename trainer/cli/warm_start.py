@@ -11,12 +11,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mage_envs.random.streams import SEED_BITS, Stream, fold
 from mage_envs.text.generation import Message, Prompt
-from trainer.backends.model_folder import load_tokenizer
-from trainer.backends.tiny import save_tiny
-from trainer.backends.tokens import ChatTokenizer, Ids, PromptFormat
-from trainer.backends.weights import load_model, local_folder
-from trainer.config.run_settings import RunSettings
-from trainer.trl.setup import env_maker
+from mage_envs.trainer.backends.model_folder import load_tokenizer
+from mage_envs.trainer.backends.tiny import save_tiny
+from mage_envs.trainer.backends.tokens import ChatTokenizer, Ids, PromptFormat
+from mage_envs.trainer.backends.weights import load_model, local_folder
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.trl.setup import env_maker
 
 PLAYED = 512
 """Most meta-episodes of random play. Further steps train on the same ones again."""

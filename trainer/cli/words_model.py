@@ -9,10 +9,10 @@ import gymnasium as gym
 from mage_envs.core import Game
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.words.vocabulary import vocabulary
-from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-from trainer.cli.warm_start import warm_start
-from trainer.config.run_settings import RunSettings
-from trainer.trl.setup import env_maker
+from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+from mage_envs.trainer.cli.warm_start import warm_start
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.trl.setup import env_maker
 
 NAME = "words"
 """Name of the model, and of the prompt style that it reads."""

@@ -12,9 +12,9 @@ from math import inf
 from typing import TypeVar
 
 from mage_envs.processes import CALL_TIMEOUT_S
-from trainer.backends.tokens import DATE
-from trainer.method.advantages import CreditConfig
-from trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS
+from mage_envs.trainer.backends.tokens import DATE
+from mage_envs.trainer.method.advantages import CreditConfig
+from mage_envs.trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
-from trainer.config.run_settings import RunSettings, processes_started
-from trainer.method.metrics import WronglyStarted
+from mage_envs.trainer.config.run_settings import RunSettings, processes_started
+from mage_envs.trainer.method.metrics import WronglyStarted
 
 _NOT_READ: Mapping[str, Sequence[str]] = {
     "the length of a run is max_rollouts or max_steps": ("num_train_epochs",),

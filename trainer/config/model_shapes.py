@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from trainer.backends.model_folder import read_header, read_model_json
+from mage_envs.trainer.backends.model_folder import read_header, read_model_json
 
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Names of a layer's linear projections."""

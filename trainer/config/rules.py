@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from math import inf, isfinite
 
-from opponents import CURVES
-from trainer.config.fields import BOUNDS, RunFields
-from trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
+from mage_envs.opponents import CURVES
+from mage_envs.trainer.config.fields import BOUNDS, RunFields
+from mage_envs.trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
 
 BACKEND_NAMES = ("trl", "cached", "vllm_stream")
 CHOICES: Mapping[str, Collection[str]] = {

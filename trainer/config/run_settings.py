@@ -14,10 +14,10 @@ from mage_envs.files.bounded import read_named
 from mage_envs.loading.imports import check_path
 from mage_envs.registry import find_env
 from mage_envs.settings import EpisodeReward, reward_name
-from trainer.config.fields import RunFields
-from trainer.config.rules import broken
-from trainer.method.advantages import CreditConfig
-from wrappers import Protocol
+from mage_envs.trainer.config.fields import RunFields
+from mage_envs.trainer.config.rules import broken
+from mage_envs.trainer.method.advantages import CreditConfig
+from mage_envs.wrappers import Protocol
 
 FOREVER = 2**31
 """Value of `max_steps` if the number of optimiser steps is unknown before the run."""

@@ -14,12 +14,12 @@ from math import isfinite
 import numpy as np
 
 from mage_envs.loading.options import check_choice
-from trainer.method.components import ADVANTAGES, RETURNS
-from trainer.method.critic import ExactCritic
-from trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
-from trainer.method.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
-from wrappers import ADAPTIVE, Protocol
-from wrappers.protocol import REFLECTION_ANCHORS
+from mage_envs.trainer.method.components import ADVANTAGES, RETURNS
+from mage_envs.trainer.method.critic import ExactCritic
+from mage_envs.trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
+from mage_envs.trainer.method.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
+from mage_envs.wrappers import ADAPTIVE, Protocol
+from mage_envs.wrappers.protocol import REFLECTION_ANCHORS
 
 EPSILON = 1e-6
 """Added to a standard deviation before the division by it."""

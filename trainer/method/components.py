@@ -83,32 +83,37 @@ class Registry:
 ADVANTAGES = Registry(
     "advantage",
     {
-        "gigpo": "trainer.method.advantages:gigpo",
-        "grpo": "trainer.method.advantages:grpo",
-        "rloo": "trainer.method.advantages:rloo",
-        "member_mean": "trainer.method.advantages:member_mean",
-        "exact": "trainer.method.advantages:exact",
+        "gigpo": "mage_envs.trainer.method.advantages:gigpo",
+        "grpo": "mage_envs.trainer.method.advantages:grpo",
+        "rloo": "mage_envs.trainer.method.advantages:rloo",
+        "member_mean": "mage_envs.trainer.method.advantages:member_mean",
+        "exact": "mage_envs.trainer.method.advantages:exact",
     },
 )
 RETURNS = Registry(
     "returns",
     {
-        "differential": "trainer.method.returns:differential_rewards",
-        "cumulative": "trainer.method.returns:cumulative",
-        "single_episode": "trainer.method.returns:single_episode",
-        "final": "trainer.method.returns:final",
+        "differential": "mage_envs.trainer.method.returns:differential_rewards",
+        "cumulative": "mage_envs.trainer.method.returns:cumulative",
+        "single_episode": "mage_envs.trainer.method.returns:single_episode",
+        "final": "mage_envs.trainer.method.returns:final",
     },
 )
 POLICY_LOSSES = Registry(
     "policy",
     {
-        "ppo": "trainer.method.loss:ppo",
-        "gspo_step": "trainer.method.loss:gspo_step",
-        "cispo": "trainer.method.loss:cispo",
+        "ppo": "mage_envs.trainer.method.loss:ppo",
+        "gspo_step": "mage_envs.trainer.method.loss:gspo_step",
+        "cispo": "mage_envs.trainer.method.loss:cispo",
     },
 )
 KL_ESTIMATORS = Registry(
-    "kl_estimator", {"k1": "trainer.method.loss:k1", "k2": "trainer.method.loss:k2", "k3": "trainer.method.loss:k3"}
+    "kl_estimator",
+    {
+        "k1": "mage_envs.trainer.method.loss:k1",
+        "k2": "mage_envs.trainer.method.loss:k2",
+        "k3": "mage_envs.trainer.method.loss:k3",
+    },
 )
 
 

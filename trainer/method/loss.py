@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import torch
 
-from trainer.method.batch import MicroBatch, Update
-from trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
-from trainer.method.metrics import LARGEST_RATIO
+from mage_envs.trainer.method.batch import MicroBatch, Update
+from mage_envs.trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
+from mage_envs.trainer.method.metrics import LARGEST_RATIO
 
 
 class Scores(NamedTuple):

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW
-from trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
 
 UPDATE_METRICS = (
     "loss/policy",

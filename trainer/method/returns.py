@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trainer.method.components import RETURNS
-from trainer.method.trajectory import Step, Trajectory
+from mage_envs.trainer.method.components import RETURNS
+from mage_envs.trainer.method.trajectory import Step, Trajectory
 
 Rewards = Sequence[float]
 

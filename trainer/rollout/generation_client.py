@@ -12,7 +12,7 @@ from mage_envs.exceptions import reason_of
 from mage_envs.processes import CallError, CallTimeout, Watchdog, WorkerLost, attempt
 from mage_envs.processes.call_outcomes import HANG, format_traceback
 from mage_envs.text.generation import Completion, Generator, Prompt, StreamingGenerator
-from trainer.method.metrics import RunStopped
+from mage_envs.trainer.method.metrics import RunStopped
 
 LOGGER = logging.getLogger(__name__)
 ModelReply = Completion | CallError | WorkerLost

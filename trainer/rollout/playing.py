@@ -15,7 +15,7 @@ from mage_envs.processes import CallError, WorkerLost
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable
-from trainer.method.trajectory import (
+from mage_envs.trainer.method.trajectory import (
     ENVIRONMENT,
     GENERATOR,
     OPPONENT,
@@ -27,8 +27,8 @@ from trainer.method.trajectory import (
     Trajectory,
     bad_pay,
 )
-from trainer.rollout.env_pool import Call, EnvCall, FailureInfoCall, ResetCall
-from trainer.rollout.generation_client import ModelReply
+from mage_envs.trainer.rollout.env_pool import Call, EnvCall, FailureInfoCall, ResetCall
+from mage_envs.trainer.rollout.generation_client import ModelReply
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,16 @@ import gymnasium as gym
 
 from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, CallError, Watchdog
 from mage_envs.text.generation import Generator, StreamingGenerator
-from trainer.method.trajectory import Failure, Trajectory
-from trainer.rollout.env_pool import EnvPool, InProcessEnvs, MakeEnv, Outcome
-from trainer.rollout.generation_client import POLL_INTERVAL_S, GenerationClient, ModelReply, RolloutClock, warn_slow
-from trainer.rollout.playing import MISUSE, MetaEpisodeRollout, RolloutSpec
+from mage_envs.trainer.method.trajectory import Failure, Trajectory
+from mage_envs.trainer.rollout.env_pool import EnvPool, InProcessEnvs, MakeEnv, Outcome
+from mage_envs.trainer.rollout.generation_client import (
+    POLL_INTERVAL_S,
+    GenerationClient,
+    ModelReply,
+    RolloutClock,
+    warn_slow,
+)
+from mage_envs.trainer.rollout.playing import MISUSE, MetaEpisodeRollout, RolloutSpec
 
 __all__ = ["RolloutClock", "RolloutSpec", "collect"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from mage_envs.cli.progress import ProgressLine
-from trainer.config.run_settings import RunSettings
+from mage_envs.trainer.config.run_settings import RunSettings
 
 Metrics = Mapping[str, float]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from mage_envs.exceptions import reason_of
 from mage_envs.processes.call_outcomes import TRACEBACK, format_traceback
-from trainer.method.trajectory import Trajectory
-from trainer.runs.resumable_jsonl import ResumableJsonl
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
 
 FILE = "failures.jsonl"
 

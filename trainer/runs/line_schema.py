@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
 from mage_envs.env import MAX_HANDS
-from wrappers.meta_episode import MAX_EPISODES
+from mage_envs.wrappers.meta_episode import MAX_EPISODES
 
 MAX_SEED = 2**53 - 1
 """Largest whole number up to which JSON clients with 64-bit floats are exact."""

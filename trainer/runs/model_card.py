@@ -14,10 +14,10 @@ from pathlib import Path
 import yaml
 
 from mage_envs.secrets import MASK, is_secret_name, scrubbed
-from trainer.backends.play_settings import PlaySettings
-from trainer.config.fields import RunFields
-from trainer.config.run_settings import RunSettings
-from trainer.runs.summary import table
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.config.fields import RunFields
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.runs.summary import table
 
 CARD = "README.md"
 _CITATION = """\

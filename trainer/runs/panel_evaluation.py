@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
-from trainer.method.trajectory import Trajectory
+from mage_envs.trainer.method.trajectory import Trajectory
 
-PANELS = "benchmarks.scale.in_training:PanelEvaluation"
+PANELS = "mage_envs.benchmarks.scale.in_training:PanelEvaluation"
 """Class of an evaluation, made from a panel's name and the options of the run's environment."""
 SCORE = "score"
 """The metric that compares evaluations: the last episode's headline measure over all opponents."""

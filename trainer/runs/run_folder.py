@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mage_envs.files.atomic import draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
 from mage_envs.files.manifest import MANIFEST, verify_checkpoint, write_manifest
-from trainer.backends.play_settings import FILE
+from mage_envs.trainer.backends.play_settings import FILE
 
 _NAME = re.compile(r"checkpoint-(\d+)")
 _FIRST_OUT = (FILE, "adapter_config.json", "config.json")

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from trainer.method.trajectory import Trajectory
-from trainer.runs.console import Console
-from trainer.runs.line_schema import MetricRecord, TranscriptRecord, problems_of
-from trainer.runs.resumable_jsonl import ResumableJsonl
-from trainer.runs.trajectory_json import Line, plain, trajectory_to_json
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.console import Console
+from mage_envs.trainer.runs.line_schema import MetricRecord, TranscriptRecord, problems_of
+from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
+from mage_envs.trainer.runs.trajectory_json import Line, plain, trajectory_to_json
 
 METRICS, TRANSCRIPTS = "metrics.jsonl", "transcripts.jsonl"
 Numbers = Mapping[str, float]

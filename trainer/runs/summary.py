@@ -12,9 +12,9 @@ from typing import NamedTuple
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.loading.imports import OPTION, imported
-from trainer.backends.play_settings import PlaySettings
-from trainer.runs.run_folder import checkpoints
-from trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.runs.run_folder import checkpoints
+from mage_envs.trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
 
 FIGURE = "training.png"
 _SHARE = 5

@@ -13,7 +13,7 @@ import numpy as np
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Message
-from trainer.method.trajectory import EpisodeResult, FailedReply, Step, Trajectory
+from mage_envs.trainer.method.trajectory import EpisodeResult, FailedReply, Step, Trajectory
 
 Line = dict[str, Any]
 

@@ -11,15 +11,15 @@ from trl.chat_template_utils import get_training_chat_template
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator, StreamingGenerator
-from trainer.backends.cached import CachedGenerator, CopiedGenerator, copied_model
-from trainer.backends.generation import LockStepGenerator
-from trainer.backends.local_model import Sampling
-from trainer.backends.tokens import ChatTokenizer, PromptFormat
-from trainer.backends.vllm_server import StreamingServerGenerator
-from trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator
-from trainer.config.fields import RunFields
-from trainer.config.mage_config import MAGEConfig
-from trainer.trl import trl_compat
+from mage_envs.trainer.backends.cached import CachedGenerator, CopiedGenerator, copied_model
+from mage_envs.trainer.backends.generation import LockStepGenerator
+from mage_envs.trainer.backends.local_model import Sampling
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
+from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
+from mage_envs.trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator
+from mage_envs.trainer.config.fields import RunFields
+from mage_envs.trainer.config.mage_config import MAGEConfig
+from mage_envs.trainer.trl import trl_compat
 
 AnyGenerator = Generator | StreamingGenerator
 _log = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
-from trainer.method.metrics import RunStopped
-from trainer.runs.failure_log import FailureLog
-from trainer.runs.run_log import RunLog
+from mage_envs.trainer.method.metrics import RunStopped
+from mage_envs.trainer.runs.failure_log import FailureLog
+from mage_envs.trainer.runs.run_log import RunLog
 
 
 class ResumableCallback(TrainerCallback, ExportableState):

@@ -11,23 +11,23 @@ from typing import Any
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.core import Task
-from trainer.backends.cached import CachedGenerator
-from trainer.backends.generation import LockStepGenerator
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.vllm_server import StreamingServerGenerator
-from trainer.backends.vllm_stream import StreamingVLLMGenerator
-from trainer.config.run_settings import RunSettings
-from trainer.method.metrics import rollout_metrics
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.rollout import RolloutSpec
-from trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
-from trainer.runs.preemption import Preemption
-from trainer.runs.run_log import RunLog
-from trainer.trl import trl_compat
-from trainer.trl.backend_registry import AnyGenerator
-from trainer.trl.callbacks import RolloutProgress
-from trainer.trl.rollout_player import RolloutPlayer
-from trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.trainer.backends.cached import CachedGenerator
+from mage_envs.trainer.backends.generation import LockStepGenerator
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
+from mage_envs.trainer.backends.vllm_stream import StreamingVLLMGenerator
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.method.metrics import rollout_metrics
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.rollout import RolloutSpec
+from mage_envs.trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
+from mage_envs.trainer.runs.preemption import Preemption
+from mage_envs.trainer.runs.run_log import RunLog
+from mage_envs.trainer.trl import trl_compat
+from mage_envs.trainer.trl.backend_registry import AnyGenerator
+from mage_envs.trainer.trl.callbacks import RolloutProgress
+from mage_envs.trainer.trl.rollout_player import RolloutPlayer
+from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
 
 PAPER = (0.7, 0.8, 20)
 """Temperature, top-p and top-k of the paper's evaluations."""

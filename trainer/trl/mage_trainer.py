@@ -18,24 +18,24 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainerCallback
 
 from mage_envs.core import Task
+from mage_envs.opponents import FixedPool, League, Population
 from mage_envs.settings import EpisodeReward
-from opponents import FixedPool, League, Population
-from trainer.backends.generation import LockStepGenerator
-from trainer.config.mage_config import MAGEConfig
-from trainer.config.run_settings import FOREVER
-from trainer.method.advantages import compute_advantages, variance_metrics
-from trainer.method.batch import build_rows, split_updates
-from trainer.method.metrics import RunStopped, failure_message, rollout_metrics, time_metrics
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.env_pool import MakeEnv, RolloutEnvs
-from trainer.rollout.tasks import SHUFFLE, stream
-from trainer.runs.console import console_of
-from trainer.runs.failure_log import FailureLog
-from trainer.runs.garbage import rare_collections
-from trainer.runs.preemption import Preempted, Preemption
-from trainer.runs.run_log import RunLog
-from trainer.trl import trl_compat
-from trainer.trl.backend_registry import (
+from mage_envs.trainer.backends.generation import LockStepGenerator
+from mage_envs.trainer.config.mage_config import MAGEConfig
+from mage_envs.trainer.config.run_settings import FOREVER
+from mage_envs.trainer.method.advantages import compute_advantages, variance_metrics
+from mage_envs.trainer.method.batch import build_rows, split_updates
+from mage_envs.trainer.method.metrics import RunStopped, failure_message, rollout_metrics, time_metrics
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.env_pool import MakeEnv, RolloutEnvs
+from mage_envs.trainer.rollout.tasks import SHUFFLE, stream
+from mage_envs.trainer.runs.console import console_of
+from mage_envs.trainer.runs.failure_log import FailureLog
+from mage_envs.trainer.runs.garbage import rare_collections
+from mage_envs.trainer.runs.preemption import Preempted, Preemption
+from mage_envs.trainer.runs.run_log import RunLog
+from mage_envs.trainer.trl import trl_compat
+from mage_envs.trainer.trl.backend_registry import (
     BACKENDS,
     AnyGenerator,
     chat_tokenizer,
@@ -43,12 +43,12 @@ from trainer.trl.backend_registry import (
     keep_earlier_thinking,
     prompt_format,
 )
-from trainer.trl.callbacks import Evaluations, FilesOfRun, RolloutProgress, SkippedUpdates
-from trainer.trl.checkpoints import Checkpoints
-from trainer.trl.evaluation import EndedByEvaluation, Evaluator
-from trainer.trl.population import LEAGUE, restore_population, update_population
-from trainer.trl.rollout_player import RolloutPlayer
-from trainer.trl.setup import (
+from mage_envs.trainer.trl.callbacks import Evaluations, FilesOfRun, RolloutProgress, SkippedUpdates
+from mage_envs.trainer.trl.checkpoints import Checkpoints
+from mage_envs.trainer.trl.evaluation import EndedByEvaluation, Evaluator
+from mage_envs.trainer.trl.population import LEAGUE, restore_population, update_population
+from mage_envs.trainer.trl.rollout_player import RolloutPlayer
+from mage_envs.trainer.trl.setup import (
     contradicted,
     credit_of,
     critic_of,
@@ -57,8 +57,8 @@ from trainer.trl.setup import (
     panel_evaluation,
     play_settings,
 )
-from trainer.trl.trainer_hooks import TrainerHooks
-from trainer.trl.updating import PolicyUpdates
+from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.trainer.trl.updating import PolicyUpdates
 
 
 class MAGETrainer(TrainerHooks):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opponents.populations import Population, Result
-from trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.opponents.populations import Population, Result
+from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
 
 LEAGUE = "league"
 """Folder of the snapshots in a run's output."""

@@ -12,21 +12,21 @@ import torch
 from accelerate.utils import gather_object
 
 from mage_envs.text.generation import StreamingGenerator
-from trainer.backends.cached import CopiedGenerator
-from trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.async_rollout import AsyncRollout
-from trainer.rollout.env_pool import RolloutEnvs
-from trainer.rollout.exploitability import exploitability
-from trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
-from trainer.rollout.tasks import redrawn, rollout_specs
-from trainer.runs.failure_log import FailureLog
-from trainer.runs.preemption import Preempted, Preemption
-from trainer.runs.run_log import RunLog
-from trainer.trl import trl_compat
-from trainer.trl.backend_registry import AnyGenerator
-from trainer.trl.callbacks import RolloutProgress
-from trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.trainer.backends.cached import CopiedGenerator
+from mage_envs.trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.async_rollout import AsyncRollout
+from mage_envs.trainer.rollout.env_pool import RolloutEnvs
+from mage_envs.trainer.rollout.exploitability import exploitability
+from mage_envs.trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
+from mage_envs.trainer.rollout.tasks import redrawn, rollout_specs
+from mage_envs.trainer.runs.failure_log import FailureLog
+from mage_envs.trainer.runs.preemption import Preempted, Preemption
+from mage_envs.trainer.runs.run_log import RunLog
+from mage_envs.trainer.trl import trl_compat
+from mage_envs.trainer.trl.backend_registry import AnyGenerator
+from mage_envs.trainer.trl.callbacks import RolloutProgress
+from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
 
 
 class PlayedRollout(NamedTuple):

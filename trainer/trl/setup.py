@@ -11,15 +11,15 @@ import gymnasium as gym
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import NotEnumerable
 from mage_envs.loading.imports import load_modules
+from mage_envs.opponents import FixedPool, League, Population, PrioritisedPool, as_pool
 from mage_envs.registry import ENV, META_ENV
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.method.advantages import CreditConfig
+from mage_envs.trainer.method.critic import ExactCritic
+from mage_envs.trainer.runs.panel_evaluation import PanelPlayed, panel_played
 from mage_envs.tree import positions, roots_of
-from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
-from trainer.backends.play_settings import PlaySettings
-from trainer.config.run_settings import RunSettings
-from trainer.method.advantages import CreditConfig
-from trainer.method.critic import ExactCritic
-from trainer.runs.panel_evaluation import PanelPlayed, panel_played
-from wrappers.protocol import ADAPTIVE
+from mage_envs.wrappers.protocol import ADAPTIVE
 
 ENVIRONMENT: Mapping[str, str] = {
     "num_episodes": "num_episodes",

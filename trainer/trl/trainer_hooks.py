@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import Sampler, SequentialSampler
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from trainer.config.mage_config import MAGEConfig
+from mage_envs.trainer.config.mage_config import MAGEConfig
 
 
 class TrainerHooks(GRPOTrainer):

@@ -29,9 +29,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import use_adapter
 
 from mage_envs.random.streams import UInt64s, uniforms
-from trainer.backends.batching import check_full_attention
-from trainer.backends.local_model import Sampling, distribution, draw
-from trainer.backends.weights import check_vocabulary
+from mage_envs.trainer.backends.batching import check_full_attention
+from mage_envs.trainer.backends.local_model import Sampling, distribution, draw
+from mage_envs.trainer.backends.weights import check_vocabulary
 
 # TRL reports each training to the hub (hardware, architecture, number of processes). Here it does so only if the user
 # asks for it with HF_HUB_DISABLE_TELEMETRY=0.

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch.distributed.tensor import DTensor
 
-from trainer.config.mage_config import MAGEConfig
-from trainer.method.batch import MicroBatch, Row, Update, collate, rank_share, reuse_sampling, split_rows
-from trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.method.metrics import LARGEST_RATIO, MISMATCH, UPDATE_METRICS, update_metrics
-from trainer.runs.preemption import Preemption
-from trainer.runs.run_log import RunLog
-from trainer.trl import trl_compat
-from trainer.trl.callbacks import RolloutProgress, SkippedUpdates
-from trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.trainer.config.mage_config import MAGEConfig
+from mage_envs.trainer.method.batch import MicroBatch, Row, Update, collate, rank_share, reuse_sampling, split_rows
+from mage_envs.trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
+from mage_envs.trainer.method.metrics import LARGEST_RATIO, MISMATCH, UPDATE_METRICS, update_metrics
+from mage_envs.trainer.runs.preemption import Preemption
+from mage_envs.trainer.runs.run_log import RunLog
+from mage_envs.trainer.trl import trl_compat
+from mage_envs.trainer.trl.callbacks import RolloutProgress, SkippedUpdates
+from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
 
 
 class RecordedUpdate(NamedTuple):

@@ -19,7 +19,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 import mage_envs
-from wrappers.adapters.rewards import make_for
+from mage_envs.wrappers.adapters.rewards import make_for
 
 _ROLES = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
@@ -71,7 +71,7 @@ def mage_panel(panel: str = "kuhn-paper-128", reward: str = "return", env_kwargs
 
     Args:
         panel: Name of the panel.
-        reward: One of `wrappers.adapters.rewards.REWARDS`.
+        reward: One of `mage_envs.wrappers.adapters.rewards.REWARDS`.
         env_kwargs: Options of the environment.
     """
     rows = mage_envs.panel(panel).tasks()

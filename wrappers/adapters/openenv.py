@@ -17,7 +17,7 @@ from openenv.core import Action, Environment, Observation, State, create_app
 from openenv.core.env_server.types import ConcurrencyConfig
 
 import mage_envs
-from wrappers.adapters.rewards import make, make_for
+from mage_envs.wrappers.adapters.rewards import make, make_for
 
 OPTIONS = ("opponent", "seat", "task")
 """Options of an episode that a client may choose, if it names no row of a split."""
@@ -113,7 +113,7 @@ def server(env_id: str, reward: str, env_kwargs: Mapping[str, Any] | None, limit
 
     Args:
         env_id: Id of the environment that plays if a client names no split.
-        reward: One of `wrappers.adapters.rewards.REWARDS`.
+        reward: One of `mage_envs.wrappers.adapters.rewards.REWARDS`.
         env_kwargs: Options of the environments.
         limits: Maximum number of clients, and the time after which a silent session ends.
     """

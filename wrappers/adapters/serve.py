@@ -13,7 +13,7 @@ from mage_envs.cli.commands import add_command, choice_of
 from mage_envs.cli.json_options import read_object
 from mage_envs.web.asgi import OriginGuard
 from mage_envs.web.security import host_names, is_loopback
-from wrappers.adapters.rewards import REWARDS
+from mage_envs.wrappers.adapters.rewards import REWARDS
 
 
 def openenv(
@@ -62,7 +62,7 @@ def openenv(
         import uvicorn
         from openenv.core.env_server.types import ConcurrencyConfig
 
-        from wrappers.adapters.openenv import server
+        from mage_envs.wrappers.adapters.openenv import server
     except ImportError as error:
         raise ImportError(
             f'mage serve openenv requires OpenEnv: {error}. Install it with: pip install "mage-envs[openenv]"'

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 import mage_envs
-from wrappers.adapters.rewards import make_for
+from mage_envs.wrappers.adapters.rewards import make_for
 
 
 def dataset(panel: str, instruction: str = "Play by calling the tool `answer`.") -> Any:
@@ -36,7 +36,7 @@ def environment(panel: str, reward: str = "return", env_kwargs: Mapping[str, Any
 
     Args:
         panel: Name of the panel.
-        reward: One of `wrappers.adapters.rewards.REWARDS`.
+        reward: One of `mage_envs.wrappers.adapters.rewards.REWARDS`.
         env_kwargs: Options of the environment.
     """
     options = {"memory": "both", **(env_kwargs or {}), "context": "conversation"}

@@ -1,4 +1,4 @@
-"""verifiers 0.4: a task set of a panel and its environment, for `vf-eval mage-envs-vf`.
+"""verifiers 0.4: a task set of a panel and its environment, for `vf-eval mage-envs`.
 
 The environment opens one interaction per chat. A memory that starts fresh chats, such as `reflection`, therefore has
 one trace per chat, and each trace has the reward of the episodes that ended in it. With `memory="both"` or `"history"`
@@ -16,7 +16,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 import mage_envs
-from wrappers.adapters.rewards import make_for
+from mage_envs.wrappers.adapters.rewards import make_for
 
 __all__ = ["MageEnv", "MageTaskset"]
 

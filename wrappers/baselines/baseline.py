@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mage_envs.loading.options import check_positive
-from wrappers.memory import Answer, Request
+from mage_envs.wrappers.memory import Answer, Request
 
 CHARACTERS_PER_TOKEN = 4
 """Assumed length of a token, because no tokenizer is available here."""

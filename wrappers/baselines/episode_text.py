@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mage_envs.text.prompts import EpisodeRecord, StatesSetting, TurnRecord, answer_text
-from wrappers.memory import MemoryView
+from mage_envs.wrappers.memory import MemoryView
 
 TASK_LINE = 200
 """Maximum number of characters of the task line."""

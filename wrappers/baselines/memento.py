@@ -12,11 +12,11 @@ import numpy as np
 
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
-from wrappers.baselines.baseline import Baseline
-from wrappers.baselines.episode_text import state, tagged, verdict
-from wrappers.baselines.memory_bank import Bank, bank_text
-from wrappers.memory import Answer, MemoryView, Request
-from wrappers.retrieval import Encoder, make_encoder, nearest
+from mage_envs.wrappers.baselines.baseline import Baseline
+from mage_envs.wrappers.baselines.episode_text import state, tagged, verdict
+from mage_envs.wrappers.baselines.memory_bank import Bank, bank_text
+from mage_envs.wrappers.memory import Answer, MemoryView, Request
+from mage_envs.wrappers.retrieval import Encoder, make_encoder, nearest
 
 PLAN = 1_000
 """Maximum number of characters of a plan. If an answer has no numbered list, its start is the plan."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import TurnRecord
-from wrappers.baselines.baseline import Baseline
-from wrappers.memory import MemoryView
+from mage_envs.wrappers.baselines.baseline import Baseline
+from mage_envs.wrappers.memory import MemoryView
 
 _ACT = "Think in a few sentences first: what does the last observation tell you, and what should come next? Then act."
 _THINK = " You may also answer with a thought alone, without an action: that spends no turn, at most {} in a row."

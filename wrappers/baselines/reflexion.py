@@ -7,9 +7,9 @@ import re
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.parser import INVALID
 from mage_envs.text.prompts import EpisodeRecord
-from wrappers.baselines.baseline import Baseline
-from wrappers.baselines.episode_text import tagged, trace
-from wrappers.memory import Answer, MemoryView, Request
+from mage_envs.wrappers.baselines.baseline import Baseline
+from mage_envs.wrappers.baselines.episode_text import tagged, trace
+from mage_envs.wrappers.memory import Answer, MemoryView, Request
 
 TRACE = 12_000
 """Maximum number of characters of the turns in a request."""

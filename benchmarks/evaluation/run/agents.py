@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, local_generator
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, local_generator
 from mage_envs.core import (
     BY_THE_RULES,
     Game,
@@ -28,16 +28,16 @@ from mage_envs.core import (
 from mage_envs.exceptions import reason_of, stops
 from mage_envs.info import private_info
 from mage_envs.loading.arguments import nearest_name, parse
+from mage_envs.opponents import list_opponents, make_opponent
+from mage_envs.opponents.registry import portable_spec
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
-from opponents import list_opponents, make_opponent
-from opponents.registry import portable_spec
-from wrappers.controls import source_turns
-from wrappers.memory import BELIEF, GUESS, ReportsBelief
+from mage_envs.wrappers.controls import source_turns
+from mage_envs.wrappers.memory import BELIEF, GUESS, ReportsBelief
 
 if TYPE_CHECKING:
-    from opponents.llm import AnswerStream, EndpointGenerator
-    from opponents.llm.endpoint_spec import SharedEndpoint
+    from mage_envs.opponents.llm import AnswerStream, EndpointGenerator
+    from mage_envs.opponents.llm.endpoint_spec import SharedEndpoint
 
 REPLY_DEADLINE_S = 600
 """Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
@@ -109,7 +109,7 @@ class EndpointAgent:
         Raises:
             ValueError: If the name is malformed or an option is unknown.
         """
-        from opponents.llm import shared_endpoints
+        from mage_envs.opponents.llm import shared_endpoints
 
         # A run resumes on another server, and no table shows a host.
         self.name = portable_spec(f"llm:{endpoint}")
@@ -126,7 +126,7 @@ class EndpointAgent:
         self._listed: str | None = None
 
     def generator(self, game: Game) -> EndpointGenerator | AnswerStream:
-        from opponents.llm import AnswerStream
+        from mage_envs.opponents.llm import AnswerStream
 
         endpoints = self._endpoints(game.spec.name)
         # With several servers, a stream queries the least busy one.
@@ -159,9 +159,9 @@ class EndpointAgent:
 
     def _endpoints(self, game_name: str) -> Sequence[SharedEndpoint]:
         """Return the endpoint of each server with the limits of a game, unless the agent has its own."""
-        from opponents.llm import shared_endpoints
-        from opponents.llm.names import read_endpoint
-        from trainer.config.presets import reply_limit
+        from mage_envs.opponents.llm import shared_endpoints
+        from mage_envs.opponents.llm.names import read_endpoint
+        from mage_envs.trainer.config.presets import reply_limit
 
         _, _, options = read_endpoint(self._endpoint)
         limits = ""
@@ -195,7 +195,7 @@ class SavedModelAgent:
             FileNotFoundError: If the folder does not exist.
             ValueError: If the folder holds no readable settings.
         """
-        from trainer.backends.play_settings import PlaySettings
+        from mage_envs.trainer.backends.play_settings import PlaySettings
 
         self.sampling, self.name = sampling, f"model:{folder}"
         # The model is loaded later, when other code may have changed the current directory.

@@ -16,17 +16,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import mage_envs
-import opponents
-import trainer
-import wrappers
-from benchmarks.evaluation.run.agents import Agent, make_agent
-from benchmarks.evaluation.run.environments import game_of, make_envs
-from benchmarks.evaluation.scoring.scores import ScoreRow, read_scores, summarise
-from benchmarks.evaluation.suites import Setting
+from mage_envs import opponents, trainer, wrappers
+from mage_envs.benchmarks.evaluation.run.agents import Agent, make_agent
+from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, read_scores, summarise
+from mage_envs.benchmarks.evaluation.suites import Setting
 from mage_envs.files.atomic import files_below, write_atomically
 from mage_envs.files.cache import cache_root
-from trainer.method.trajectory import Trajectory
-from wrappers.env_metadata import EnvMetadata
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.env_metadata import EnvMetadata
 
 Play = Callable[[Agent, Setting], Sequence[Trajectory]]
 """Function that plays all tasks of a setting once, as `evaluate` does."""

@@ -1,4 +1,4 @@
-"""`--control` of `mage eval`: the same agent with its memory removed or exchanged (see `wrappers.controls`)."""
+"""`--control` of `mage eval`: the same agent without its memory, or with another (`mage_envs.wrappers.controls`)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.evaluation.run.agents import NO_MODEL
-from benchmarks.evaluation.run.environments import make_envs
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records, reading
-from benchmarks.records.replay import executed
+from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
+from mage_envs.benchmarks.evaluation.run.environments import make_envs
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.record_store import Records, reading
+from mage_envs.benchmarks.records.replay import executed
 from mage_envs.info import private_info
 from mage_envs.loading.arguments import parse
 from mage_envs.text.generation import Completion, Generator, Prompt
-from wrappers.controls import SOURCED, keep_source, record_json, split_control
-from wrappers.model_calls import Control
+from mage_envs.wrappers.controls import SOURCED, keep_source, record_json, split_control
+from mage_envs.wrappers.model_calls import Control
 
 BATCH = 256
 """Maximum number of meta-episodes of the source run that are executed concurrently."""

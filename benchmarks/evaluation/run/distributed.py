@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from benchmarks.evaluation.run.evaluate import PanelPlayer
-from benchmarks.executors import Conditions, Executor, unwrap
-from benchmarks.records.about import agent_of, setting_of
-from benchmarks.records.record_store import SHARD
+from mage_envs.benchmarks.evaluation.run.evaluate import PanelPlayer
+from mage_envs.benchmarks.executors import Conditions, Executor, unwrap
+from mage_envs.benchmarks.records.about import agent_of, setting_of
+from mage_envs.benchmarks.records.record_store import SHARD
+from mage_envs.opponents.llm.names import known_servers, remember_servers
 from mage_envs.processes import WorkerLost
-from opponents.llm.names import known_servers, remember_servers
-from trainer.method.trajectory import Trajectory
+from mage_envs.trainer.method.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
 _SENT = ("agent", "panel", "setting", "env_kwargs", "imports", "fingerprint")
@@ -31,7 +31,7 @@ class Playing:
     batch: int
     env_timeout: float
     servers: Mapping[str, str] = field(default_factory=dict)
-    """Servers of opponents that are models, by their names (`opponents.llm.names`)."""
+    """Servers of opponents that are models, by their names (`mage_envs.opponents.llm.names`)."""
 
     def __call__(self) -> PiecePlayer:
         """Return the player, created once per process.

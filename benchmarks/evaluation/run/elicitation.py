@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.evaluation.run.agents import Agent, PolicyAgent
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.suites.setting import Setting
-from wrappers.belief_question import ElicitForm
-from wrappers.memory import ReportsBelief
+from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.wrappers.belief_question import ElicitForm
+from mage_envs.wrappers.memory import ReportsBelief
 
 
 def add_question(setting: Setting, agent: Agent, form: ElicitForm = "probabilities") -> Setting:

@@ -14,11 +14,11 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.cli.commands import describe_error
 from mage_envs.core import Game, GameSpec, State, Task
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.opponents import make_opponent
 from mage_envs.registry import list_games, load_game
-from opponents import make_opponent
-from wrappers.env_metadata import EnvMetadata
-from wrappers.make import META_OPTIONS, make_meta_env
-from wrappers.memories import refuse_instance
+from mage_envs.wrappers.env_metadata import EnvMetadata
+from mage_envs.wrappers.make import META_OPTIONS, make_meta_env
+from mage_envs.wrappers.memories import refuse_instance
 
 
 class _TextAlone(Game):

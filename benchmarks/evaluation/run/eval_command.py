@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmarks.evaluation.run.agents import (
+from mage_envs.benchmarks.evaluation.run.agents import (
     Agent,
     EndpointAgent,
     PolicyAgent,
@@ -20,21 +20,21 @@ from benchmarks.evaluation.run.agents import (
     make_agent,
     split_memory,
 )
-from benchmarks.evaluation.run.environments import game_of, seats_of
-from benchmarks.evaluation.run.measuring import ending, measure_judged
-from benchmarks.evaluation.run.options import ROWS, EvalOptions, PanelOptions
-from benchmarks.evaluation.scoring.scores import Summary
-from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables import layout, summary_table
+from mage_envs.benchmarks.evaluation.run.environments import game_of, seats_of
+from mage_envs.benchmarks.evaluation.run.measuring import ending, measure_judged
+from mage_envs.benchmarks.evaluation.run.options import ROWS, EvalOptions, PanelOptions
+from mage_envs.benchmarks.evaluation.scoring.scores import Summary
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables import layout, summary_table
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import Block, print_report
 from mage_envs.core import Game
+from mage_envs.opponents.registry import split_names, without_servers
 from mage_envs.registry import settings_of
-from opponents.registry import split_names, without_servers
 
 if TYPE_CHECKING:
-    from benchmarks.scale.judged_play import JudgedAgent
+    from mage_envs.benchmarks.scale.judged_play import JudgedAgent
 
 _ENV_OPTIONS = ("protocol", "num_episodes", "memory", "context", "style")
 """Options of the environment that have a flag of their own."""
@@ -76,9 +76,9 @@ def command(
         written: list[Path] = []
         if own.out is not None:
             # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
-            from benchmarks.report.document import REPORT, UNJUDGED, Heading, can_write_reports, write_report
-            from benchmarks.report.runs import read_runs
-            from benchmarks.scale.judged_play import judged_together
+            from mage_envs.benchmarks.report.document import REPORT, UNJUDGED, Heading, can_write_reports, write_report
+            from mage_envs.benchmarks.report.runs import read_runs
+            from mage_envs.benchmarks.scale.judged_play import judged_together
 
             written = summary_table.save(own.out, measured.summary, judged=None if judged is None else judged.curves())
             if can_write_reports():
@@ -113,14 +113,14 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
     own = replace(options, agents=(name,), memory=memory or options.memory, out=out)
     setting = setting_from(own, agent)
     if own.elicit or own.elicit_name:
-        from benchmarks.evaluation.run.elicitation import add_question
+        from mage_envs.benchmarks.evaluation.run.elicitation import add_question
 
         setting = add_question(setting, agent, "name" if own.elicit_name else "probabilities")
     if own.control is None:
         if own.source is not None:
             raise ValueError("--from requires --control other or same. Add it, or remove --from.")
         return agent, setting, own
-    from benchmarks.evaluation.run.controls import controlled
+    from mage_envs.benchmarks.evaluation.run.controls import controlled
 
     return agent, controlled(setting, own.control, own.source, isinstance(agent, PolicyAgent)), own
 

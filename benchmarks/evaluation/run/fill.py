@@ -12,12 +12,12 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate, progress_of
-from benchmarks.evaluation.run.options import read_env_kwargs
-from benchmarks.evaluation.suites import named_panel
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
+from mage_envs.benchmarks.evaluation.run.options import read_env_kwargs
+from mage_envs.benchmarks.evaluation.suites import named_panel
 from mage_envs.files.atomic import output_path, write_atomically
-from wrappers.memories import as_memory, memory_settings
+from mage_envs.wrappers.memories import as_memory, memory_settings
 
 
 @runtime_checkable

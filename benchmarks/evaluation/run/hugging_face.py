@@ -13,10 +13,10 @@ from mage_envs.loading.arguments import Spec, call
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
-    from trainer.backends.local_model import HFGenerator
-    from trainer.backends.play_settings import PlaySettings
-    from trainer.backends.reply_format import ReplyFormat
-    from trainer.backends.tokens import PromptFormat
+    from mage_envs.trainer.backends.local_model import HFGenerator
+    from mage_envs.trainer.backends.play_settings import PlaySettings
+    from mage_envs.trainer.backends.reply_format import ReplyFormat
+    from mage_envs.trainer.backends.tokens import PromptFormat
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class HuggingFaceAgent:
         if self.options.max_tokens is not None and self.options.max_tokens < 1:
             raise ValueError(f"Agent {name!r}: max_tokens={self.options.max_tokens} must be at least 1.")
         try:
-            from trainer.backends.weights import base_of, local_folder
+            from mage_envs.trainer.backends.weights import base_of, local_folder
         except ModuleNotFoundError as error:
             raise _missing(name, error) from error
 
@@ -88,15 +88,15 @@ class HuggingFaceAgent:
     @cached_property
     def _facts(self) -> ReplyFormat:
         """Facts about the model's replies, which its template, tokenizer and generation config show."""
-        from trainer.backends.play_settings import with_ends
-        from trainer.backends.tokens import ChatTokenizer
-        from trainer.backends.weights import generation_config, load_tokenizer
+        from mage_envs.trainer.backends.play_settings import with_ends
+        from mage_envs.trainer.backends.tokens import ChatTokenizer
+        from mage_envs.trainer.backends.weights import generation_config, load_tokenizer
 
         prompt_format = with_ends(self._prompt_format(), generation_config(self.folder))
         return ChatTokenizer(load_tokenizer(self.folder), prompt_format).reply_format
 
     def _prompt_format(self, max_prompt_length: int | None = None) -> PromptFormat:
-        from trainer.backends.tokens import DATE, PromptFormat
+        from mage_envs.trainer.backends.tokens import DATE, PromptFormat
 
         options = self.options
         template = {} if options.thinking is None else {"enable_thinking": options.thinking}
@@ -107,9 +107,9 @@ class HuggingFaceAgent:
         return local_generator(self, self._settings(game.spec.name), changes)
 
     def _settings(self, game_name: str) -> PlaySettings:
-        from trainer.backends.play_settings import PlaySettings
-        from trainer.backends.weights import positions_of
-        from trainer.config.presets import COMMON, prompt_limit, reply_limit
+        from mage_envs.trainer.backends.play_settings import PlaySettings
+        from mage_envs.trainer.backends.weights import positions_of
+        from mage_envs.trainer.config.presets import COMMON, prompt_limit, reply_limit
 
         chosen = self.options
         reply = chosen.max_tokens or self._own_limit() or reply_limit(game_name)
@@ -130,7 +130,7 @@ class HuggingFaceAgent:
 
     def _own_limit(self) -> int | None:
         """Return the reply limit that the model's folder states, or None."""
-        from trainer.backends.weights import generation_config
+        from mage_envs.trainer.backends.weights import generation_config
 
         limit = getattr(generation_config(self.folder), "max_new_tokens", None)
         return limit if isinstance(limit, int) and limit > 0 else None
@@ -160,8 +160,8 @@ def local_generator(
         converses: True to keep the key-value cache between the calls of a conversation.
     """
     try:
-        from trainer.backends.play_settings import make_generator
-        from trainer.runs.quiet import quieten
+        from mage_envs.trainer.backends.play_settings import make_generator
+        from mage_envs.trainer.runs.quiet import quieten
 
         quieten()
         made = make_generator(agent.folder, settings, converses, device="auto", **(sampling or {}))

@@ -11,27 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, SavedModelAgent
-from benchmarks.evaluation.run.baselines import baseline_rows
-from benchmarks.evaluation.run.budget import Limits
-from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
-from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
-from benchmarks.evaluation.run.options import EvalOptions, PlayOptions
-from benchmarks.evaluation.run.preflight import CutReplies, Preflight
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.call_stats import without_texts
-from benchmarks.evaluation.scoring.scores import Summary, label
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.executors import Executor, Local, make_executor
-from benchmarks.records.about import about_run, identity_of
+from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
+from mage_envs.benchmarks.evaluation.run.budget import Limits
+from mage_envs.benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
+from mage_envs.benchmarks.evaluation.run.options import EvalOptions, PlayOptions
+from mage_envs.benchmarks.evaluation.run.preflight import CutReplies, Preflight
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
+from mage_envs.benchmarks.evaluation.scoring.scores import Summary, label
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.executors import Executor, Local, make_executor
+from mage_envs.benchmarks.records.about import about_run, identity_of
 from mage_envs.cli.commands import describe_error
 from mage_envs.text.visible import one_line
-from trainer.method.trajectory import Trajectory
-from trainer.runs.trajectory_json import trajectory_from_json
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.runs.trajectory_json import trajectory_from_json
 
 if TYPE_CHECKING:
-    from benchmarks.records.record_store import Writer
-    from benchmarks.scale.judged_play import JudgedAgent
+    from mage_envs.benchmarks.records.record_store import Writer
+    from mage_envs.benchmarks.scale.judged_play import JudgedAgent
 
 
 class Measured(NamedTuple):
@@ -62,7 +62,7 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
     about = about_run(agent, setting)
     writer: Writer | None = None
     if options.out is not None:
-        from benchmarks.records.record_store import Writer
+        from mage_envs.benchmarks.records.record_store import Writer
 
         writer = Writer(options.out, about, options.resume)
     if isinstance(executor, Local):
@@ -85,7 +85,7 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
 
 def _played_in(folder: Path) -> list[Trajectory]:
     """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
-    from benchmarks.records.record_store import Shards
+    from mage_envs.benchmarks.records.record_store import Shards
 
     found: dict[int, Trajectory] = {}
     shards = Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
@@ -215,7 +215,7 @@ def _play_spread(
     """Play like `_play`, but with an executor of several processes. The pieces of lost workers count as not played."""
     if not todo:
         return []
-    from benchmarks.evaluation.run.distributed import play_spread
+    from mage_envs.benchmarks.evaluation.run.distributed import play_spread
 
     progress = progress_of(about["agent"]["name"])
     planned = about["setting"]["meta_episodes"]
@@ -277,9 +277,9 @@ def measure_judged(
     if len(setting.panel.weights()) < 2:
         return measure(options, agent, setting, spec), None
     # Imported here, because most evaluations cannot be judged.
-    from benchmarks.records.identity import OtherRun
-    from benchmarks.records.record_store import RUN, Records
-    from benchmarks.scale.judged_play import (
+    from mage_envs.benchmarks.records.identity import OtherRun
+    from mage_envs.benchmarks.records.record_store import RUN, Records
+    from mage_envs.benchmarks.scale.judged_play import (
         CONTROLS,
         STATES,
         JudgedAgent,

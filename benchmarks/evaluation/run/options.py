@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchmarks.evaluation.run.preflight import MAX_CUT, Price, read_price
-from benchmarks.evaluation.run.sampling import FORM, read_sampling
-from benchmarks.executors import ExecutorOption
+from mage_envs.benchmarks.evaluation.run.preflight import MAX_CUT, Price, read_price
+from mage_envs.benchmarks.evaluation.run.sampling import FORM, read_sampling
+from mage_envs.benchmarks.executors import ExecutorOption
 from mage_envs.files.atomic import output_path
 from mage_envs.processes import CALL_TIMEOUT_S
 
 ROWS = 64
 """Default number of meta-episodes per opponent and first seat, unless a named panel fixes it."""
 ControlName = Literal["none", "blank", "frozen", "shuffled", "other", "same", "given"]
-"""Names of the controls: `none`, and those of `wrappers.controls`."""
+"""Names of the controls: `none`, and those of `mage_envs.wrappers.controls`."""
 TsvOption = Annotated[bool, typer.Option("--tsv", help="Print tabs between the fields instead of aligned columns")]
 """Type of the parameter `tsv: TsvOption = False`."""
 

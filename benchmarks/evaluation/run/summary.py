@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.scoring.exact_values import optimal_learner
-from benchmarks.evaluation.scoring.scores import Summary, headline, summarise
-from benchmarks.evaluation.suites.setting import Setting
-from trainer.method.trajectory import Trajectory
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.scoring.exact_values import optimal_learner
+from mage_envs.benchmarks.evaluation.scoring.scores import Summary, headline, summarise
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.trainer.method.trajectory import Trajectory
 
 
 def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evaluation.scoring.estimates import quantile
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
 
 DRAWS = 10_000
 """Number of draws of the bootstrap and of the permutation test."""

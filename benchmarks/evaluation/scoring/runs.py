@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks.evaluation.scoring.call_stats import CallShares
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.scoring.scores import EpisodeScore, Measure, ScoreRow
+from mage_envs.benchmarks.evaluation.scoring.call_stats import CallShares
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.scoring.scores import EpisodeScore, Measure, ScoreRow
 
 
 def across_runs(rows: Sequence[ScoreRow]) -> ScoreRow:

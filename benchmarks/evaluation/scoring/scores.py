@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from benchmarks.evaluation.scoring.call_stats import (
+from mage_envs.benchmarks.evaluation.scoring.call_stats import (
     MAX_FAILED_SHARE,
     MAX_UNUSABLE,
     REPLY_PROBLEMS,
@@ -30,13 +30,13 @@ from benchmarks.evaluation.scoring.call_stats import (
     share_without_text,
     shares_by_kind,
 )
-from benchmarks.evaluation.scoring.estimates import Estimate, estimate
-from benchmarks.evaluation.scoring.exact_values import ExactValues
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.scoring.exact_values import ExactValues
 from mage_envs.core import Game
+from mage_envs.opponents.exact import Objective
 from mage_envs.registry import list_games, settings_of
 from mage_envs.settings import outcome_reward, success_reward
-from opponents.exact import Objective
-from trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

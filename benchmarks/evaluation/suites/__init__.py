@@ -3,7 +3,7 @@
 Suites are in `paper`, which is not imported here: most evaluations play a single setting.
 """
 
-from benchmarks.evaluation.suites.panels import (
+from mage_envs.benchmarks.evaluation.suites.panels import (
     EVALUATION,
     Panel,
     list_panels,
@@ -12,7 +12,7 @@ from benchmarks.evaluation.suites.panels import (
     panel_names,
     weights_of,
 )
-from benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 
 __all__ = [
     "EVALUATION",

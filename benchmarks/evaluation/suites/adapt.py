@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.evaluation.suites.pool_texts import description_of
+from mage_envs.benchmarks.evaluation.suites.pool_texts import description_of
 from mage_envs.registry import make_game, settings_of
 
 META_EPISODES = 50

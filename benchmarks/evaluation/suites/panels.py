@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import gymnasium as gym
 
-from benchmarks.evaluation.run.environments import seats_of
-from benchmarks.evaluation.suites.released import RELEASED
+from mage_envs.benchmarks.evaluation.run.environments import seats_of
+from mage_envs.benchmarks.evaluation.suites.released import RELEASED
 from mage_envs.core import Task
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.opponents import as_pool
+from mage_envs.opponents.related import TaskSeries, find_series, list_series
+from mage_envs.opponents.splits import Split, find_split, list_splits
 from mage_envs.random.streams import seed_of
 from mage_envs.registry import explain_unavailable, list_games, load_game
-from opponents import as_pool
-from opponents.related import TaskSeries, find_series, list_series
-from opponents.splits import Split, find_split, list_splits
-from wrappers import MetaEpisode
+from mage_envs.wrappers import MetaEpisode
 
 if TYPE_CHECKING:
-    from benchmarks.evaluation.suites.adapt import AdaptCell
+    from mage_envs.benchmarks.evaluation.suites.adapt import AdaptCell
 
 EVALUATION = 1000
 """Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
@@ -370,7 +370,7 @@ def _base_panel(name: str) -> Panel | None:
 def _adapt_panel(name: str) -> Panel | None:
     """Return the panel `adapt-CELL` or `adapt-mini-CELL` of the suite `adapt`, or None if there is no such cell."""
     # This import loads several games, which other panels do not need.
-    from benchmarks.evaluation.suites.adapt import META_EPISODES, MINI_ADAPT, MINI_META_EPISODES, cell_of
+    from mage_envs.benchmarks.evaluation.suites.adapt import META_EPISODES, MINI_ADAPT, MINI_META_EPISODES, cell_of
 
     cell, mini = cell_of(name), name.startswith(MINI_ADAPT)
     if cell is None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from benchmarks.evaluation.suites.adapt import ADAPT, CELLS, MINI, MINI_ADAPT
-from benchmarks.evaluation.suites.panels import full_name, named_panel
-from benchmarks.evaluation.suites.released import RELEASED
-from benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.adapt import ADAPT, CELLS, MINI, MINI_ADAPT
+from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
+from mage_envs.benchmarks.evaluation.suites.released import RELEASED
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.loading.arguments import nearest_name
 
 Length = Literal[3, 10]
@@ -118,7 +118,7 @@ def named_suite(name: str) -> Suite:
 
 def reported() -> dict[str, Any]:
     """Return the paper's scores (`reported.json`) with their protocol and number of episodes."""
-    text = files("benchmarks.evaluation.suites").joinpath("reported.json").read_text("utf-8")
+    text = files("mage_envs.benchmarks.evaluation.suites").joinpath("reported.json").read_text("utf-8")
     read: dict[str, Any] = json.loads(text)
     return read
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.run.sampling import checked, read_sampling
+from mage_envs.benchmarks.evaluation.run.sampling import checked, read_sampling
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading.arguments import nearest_name
-from wrappers.controls import CONTROLS, SOURCED
+from mage_envs.wrappers.controls import CONTROLS, SOURCED
 
 KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", "model", "pool")
 _SHARED = ("memory", "env_kwargs", "sampling", "control", "pool")

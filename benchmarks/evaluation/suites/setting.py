@@ -14,14 +14,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.evaluation.run.environments import game_of, make_envs, seats_of
-from benchmarks.evaluation.suites.panels import Panel
-from benchmarks.records.canonical import canonical, digest_of
+from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs, seats_of
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.records.canonical import canonical, digest_of
 from mage_envs.core import Game, Task
 from mage_envs.settings import reward_name
-from wrappers import MetaEpisode
-from wrappers.env_metadata import EnvMetadata
-from wrappers.protocol import Protocol
+from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.env_metadata import EnvMetadata
+from mage_envs.wrappers.protocol import Protocol
 
 _SHOWN = ("invalid_penalty", "length_penalty", "history_window", "full_turns", "reflect_window")
 """Settings of a game that affect the text of a prompt or the cost of an answer."""

@@ -17,17 +17,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, make_agent
-from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.dry_run import NOTE
-from benchmarks.evaluation.run.dry_run import dry_run as expect
-from benchmarks.evaluation.run.measuring import ending, measure
-from benchmarks.evaluation.run.options import PlayOptions, TsvOption
-from benchmarks.evaluation.run.preflight import Price
-from benchmarks.evaluation.scoring.scores import score_of
-from benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
-from benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
-from benchmarks.evaluation.suites.paper import (
+from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.controls import controlled
+from mage_envs.benchmarks.evaluation.run.dry_run import NOTE
+from mage_envs.benchmarks.evaluation.run.dry_run import dry_run as expect
+from mage_envs.benchmarks.evaluation.run.measuring import ending, measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions, TsvOption
+from mage_envs.benchmarks.evaluation.run.preflight import Price
+from mage_envs.benchmarks.evaluation.scoring.scores import score_of
+from mage_envs.benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
+from mage_envs.benchmarks.evaluation.suites.panels import QUICK, Size, full_name, named_panel
+from mage_envs.benchmarks.evaluation.suites.paper import (
     EPISODES,
     PROTOCOLS,
     SUITES,
@@ -37,10 +37,10 @@ from benchmarks.evaluation.suites.paper import (
     named_suite,
     reported_panel,
 )
-from benchmarks.evaluation.suites.pool_texts import has_description
-from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.suites.suite_table import (
+from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
+from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow, read_rows
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.suite_table import (
     SuiteCell,
     latex_table,
     markdown_table,
@@ -50,20 +50,20 @@ from benchmarks.evaluation.suites.suite_table import (
     text_blocks,
     tsv,
 )
-from benchmarks.evaluation.tables import summary_table
-from benchmarks.records.canonical import digest_of
-from benchmarks.records.identity import OtherRun
-from benchmarks.records.record_store import ROOT, RUN, SUITE, read_suite
-from benchmarks.report.document import REPORT, can_write_reports, write_report
-from benchmarks.report.runs import read_runs
+from mage_envs.benchmarks.evaluation.tables import summary_table
+from mage_envs.benchmarks.records.canonical import digest_of
+from mage_envs.benchmarks.records.identity import OtherRun
+from mage_envs.benchmarks.records.record_store import ROOT, RUN, SUITE, read_suite
+from mage_envs.benchmarks.report.document import REPORT, can_write_reports, write_report
+from mage_envs.benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically, write_json
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
+from mage_envs.opponents.registry import portable_spec
 from mage_envs.text.visible import one_line
-from opponents.registry import portable_spec
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import NamedTuple
 
-from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.scoring.runs import across_runs
-from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
-from benchmarks.evaluation.suites.paper import reported
-from benchmarks.evaluation.tables.layout import spread
-from benchmarks.evaluation.tables.markup import latex, markdown
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited
+from mage_envs.benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.scoring.runs import across_runs
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary
+from mage_envs.benchmarks.evaluation.suites.paper import reported
+from mage_envs.benchmarks.evaluation.tables.layout import spread
+from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited
 from mage_envs.cli.tables import Block, TextTable
+from mage_envs.opponents.exact import Objective
 from mage_envs.text.visible import one_line
-from opponents.exact import Objective
 
 WIDTH = 80
 """Maximum number of columns of a table, unless names are longer."""

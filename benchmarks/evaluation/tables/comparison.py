@@ -12,22 +12,28 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.run.options import TsvOption
-from benchmarks.evaluation.scoring.call_stats import MAX_FAILED_SHARE, as_losses
-from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, rank_intervals
-from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
-from benchmarks.records.about import COMPARED, identity_fields, setting_of
-from benchmarks.records.identity import differences
-from benchmarks.records.record_store import Records, reading
-from benchmarks.scale.suite_comparison import compare_suites, is_adapt_suite
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.run.options import TsvOption
+from mage_envs.benchmarks.evaluation.scoring.call_stats import MAX_FAILED_SHARE, as_losses
+from mage_envs.benchmarks.evaluation.scoring.paired import (
+    POWER,
+    PairedDifference,
+    Pairs,
+    adjusted_together,
+    rank_intervals,
+)
+from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
+from mage_envs.benchmarks.records.about import COMPARED, identity_fields, setting_of
+from mage_envs.benchmarks.records.identity import differences
+from mage_envs.benchmarks.records.record_store import Records, reading
+from mage_envs.benchmarks.scale.suite_comparison import compare_suites, is_adapt_suite
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
-from trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, shown_episodes
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, shown_episodes
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 
 
 def share(value: float | None) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.scoring.scores import Measure, ScoreRow, Summary, read_scores
+from mage_envs.benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.scoring.scores import Measure, ScoreRow, Summary, read_scores
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
 from mage_envs.files.bounded import read_inside
@@ -269,7 +269,7 @@ def adaptation_figure(
     columns = min(curves, 3 if curves in (3, 5, 6) else 4)
     lines = -(-curves // columns)
     # Imported here, because tables need no figure.
-    from benchmarks import figures
+    from mage_envs.benchmarks import figures
 
     figure = figures.blank(3.3 * columns, 2.7 * lines + 0.9)
     axes = list(figure.subplots(lines, columns, squeeze=False).flat)

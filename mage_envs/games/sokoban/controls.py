@@ -173,7 +173,7 @@ class SokobanControls(Related):
 
     spec = _spec(2, 9)
     kinds_of_fact = WIRINGS
-    solver: ClassVar[str] = "opponents.solo.key_values:solve_controls"
+    solver: ClassVar[str] = "mage_envs.opponents.solo.key_values:solve_controls"
 
     def __init__(self, slack: int = 2, split: str = "train", min_moves: int = 5, max_moves: int = 9) -> None:
         if slack < 0 or not 1 <= min_moves <= max_moves:

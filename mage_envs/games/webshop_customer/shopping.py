@@ -143,7 +143,7 @@ class WebShopCustomer(Related):
 
     spec = _spec("taste", PARTS)
     kinds_of_fact = tuple(customers("taste"))
-    solver: ClassVar[str] = "opponents.solo.shopper_values:solve_customer"
+    solver: ClassVar[str] = "mage_envs.opponents.solo.shopper_values:solve_customer"
     builds_data: ClassVar[bool] = True
 
     def __init__(

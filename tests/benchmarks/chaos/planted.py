@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from mage_envs import FreeText, Game, GameSpec, IllegalAction, State
 from mage_envs.env import TextGameEnv
-from opponents import SeatedOpponents
+from mage_envs.opponents import SeatedOpponents
 
 
 class Sound:

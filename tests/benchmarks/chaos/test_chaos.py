@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import gymnasium as gym
 import pytest
 
-from benchmarks.__main__ import main
+from mage_envs.cli.program import main
 from mage_envs.loading import imports
 
 PLANTED = "tests.benchmarks.chaos.planted"

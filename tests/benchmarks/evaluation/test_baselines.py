@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.__main__
-from benchmarks import evaluate, make_agent, summarise
-from benchmarks.evaluation.run import baselines
-from benchmarks.evaluation.run.baselines import baseline_rows
-from benchmarks.evaluation.run.environments import game_of
-from benchmarks.evaluation.suites.panels import Panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables.summary_table import load
+import mage_envs.cli.program
 from mage_envs import settings_of
+from mage_envs.benchmarks import evaluate, make_agent, summarise
+from mage_envs.benchmarks.evaluation.run import baselines
+from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
+from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.tables.summary_table import load
 
 TINY = {"WebShop": {"size": "tiny"}, "ALFWorld": {"size": "tiny"}, "Sokoban": {"boxes": 1}}
 
@@ -93,11 +93,11 @@ def test_a_floor_that_cannot_be_played_is_left_out() -> None:
 def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["eval", "policy:webshop/rule", "--env", "mage/WebShop-Meta-v0", "--rows", "4"]
     words += ["--env-kwargs", '{"size": "tiny"}', "--out", str(tmp_path / "run")]
-    assert benchmarks.__main__.main(words) == 0
+    assert mage_envs.cli.program.main(words) == 0
     table = capsys.readouterr().out
     assert all(f"\n{label} " in table for label in settings_of("WebShop").references)
     kept = load(tmp_path / "run")
     assert [row.opponent for row in kept.floors] == list(settings_of("WebShop").references)
     assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
-    assert benchmarks.__main__.main([*words[:-2], "--no-baselines"]) == 0
+    assert mage_envs.cli.program.main([*words[:-2], "--no-baselines"]) == 0
     assert "floor" not in capsys.readouterr().out

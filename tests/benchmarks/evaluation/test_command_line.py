@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.tables.summary_table import load
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.evaluation.tables.summary_table import load
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from tests.trainer.foreign import Guess, register
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 
 COMMAND = [sys.executable, "-m", "benchmarks"]
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0"]

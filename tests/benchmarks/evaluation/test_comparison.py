@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.scoring.call_stats import as_losses
-from benchmarks.evaluation.scoring.paired import holm
-from benchmarks.evaluation.scoring.scores import per_hand
-from benchmarks.evaluation.tables.comparison import COLUMNS, compare, rank_runs
-from benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.evaluation.scoring.call_stats import as_losses
+from mage_envs.benchmarks.evaluation.scoring.paired import holm
+from mage_envs.benchmarks.evaluation.scoring.scores import per_hand
+from mage_envs.benchmarks.evaluation.tables.comparison import COLUMNS, compare, rank_runs
+from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from tests.benchmarks.results import played
 

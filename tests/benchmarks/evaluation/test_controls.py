@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.controls import controlled, memories_of
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites import Panel, Setting
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Records, Writer
 from mage_envs import EpisodeRecord, HandResult, Turn, TurnRecord
-from wrappers.controls import CONTROLS, record_json, record_of, split_control
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.controls import controlled, memories_of
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites import Panel, Setting
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.cli.program import main
+from mage_envs.wrappers.controls import CONTROLS, record_json, record_of, split_control
 
 PANEL = Panel(
     env_id="mage/KuhnPoker-Meta-v0",

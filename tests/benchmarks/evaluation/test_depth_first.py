@@ -8,11 +8,11 @@ from collections import deque
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.environments import make_envs
-from benchmarks.evaluation.run.evaluate import depth_first
-from benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.evaluation.run.environments import make_envs
+from mage_envs.benchmarks.evaluation.run.evaluate import depth_first
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.text.generation import Completion, Prompt
-from trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 
 
 class Slots:

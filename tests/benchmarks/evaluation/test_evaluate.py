@@ -13,18 +13,18 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks import GeneratorAgent, PolicyAgent, evaluate, game_of, make_agent, panel, summarise, table
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import FORMS, REMARK, SavedModelAgent
+from mage_envs.benchmarks import GeneratorAgent, PolicyAgent, evaluate, game_of, make_agent, panel, summarise, table
+from mage_envs.benchmarks.evaluation.run.agents import FORMS, REMARK, SavedModelAgent
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.opponents.exact import best_response, policy_value
 from mage_envs.text.generation import Message, Prompt
 from mage_envs.text.words.vocabulary import vocabulary
-from opponents.exact import best_response, policy_value
-from trainer.backends.generation import ScriptedGenerator
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-from wrappers import MetaEpisode
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+from mage_envs.wrappers import MetaEpisode
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GAME = KuhnPoker()

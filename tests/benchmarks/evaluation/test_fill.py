@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from benchmarks.__main__ import main
-from wrappers import memory_settings
+from mage_envs.cli.program import main
+from mage_envs.wrappers import memory_settings
 
 FILL = ["fill", "scripted:random", "--panel", "sokoban-train"]
 

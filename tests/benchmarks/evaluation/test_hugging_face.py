@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
-from benchmarks.records.about import agent_of, identity_of
-from mage_commands import main
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
+from mage_envs.benchmarks.records.about import agent_of, identity_of
+from mage_envs.cli.program import main
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Message, Prompt
-from trainer.backends.tiny import general_tiny
+from mage_envs.trainer.backends.tiny import general_tiny
 
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--num-episodes", "1", "--rows", "1", "--opponents", "kuhn/rock"]
 

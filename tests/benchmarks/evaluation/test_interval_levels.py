@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.scoring import paired
+from mage_envs.benchmarks.evaluation.scoring import paired
 
 
 @pytest.mark.parametrize(

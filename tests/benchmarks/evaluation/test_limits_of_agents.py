@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from benchmarks import make_agent
-from benchmarks.__main__ import main
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.records.about import about_run, agent_of
+from mage_envs.benchmarks import make_agent
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.records.about import about_run, agent_of
+from mage_envs.cli.program import main
 from mage_envs.registry import make_game
-from trainer.config.presets import reply_limit
+from mage_envs.trainer.config.presets import reply_limit
 
 LLM = "llm:m@http://127.0.0.1:9/v1"
 

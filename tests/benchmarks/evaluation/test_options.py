@@ -10,11 +10,11 @@ from typing import get_args
 import pytest
 import typer
 
-from benchmarks.evaluation.run import eval_command, fill
-from benchmarks.evaluation.run.options import ControlName, EvalOptions, PlayOptions
-from benchmarks.evaluation.suites import suite_command
+from mage_envs.benchmarks.evaluation.run import eval_command, fill
+from mage_envs.benchmarks.evaluation.run.options import ControlName, EvalOptions, PlayOptions
+from mage_envs.benchmarks.evaluation.suites import suite_command
 from mage_envs.cli.commands import add_command
-from wrappers.controls import CONTROLS
+from mage_envs.wrappers.controls import CONTROLS
 
 
 def as_program(function):

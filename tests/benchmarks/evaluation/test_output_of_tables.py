@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import make_agent, summarise
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.evaluation.tables.layout import means
-from benchmarks.records import record_store
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks import make_agent, summarise
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.evaluation.tables.layout import means
+from mage_envs.benchmarks.records import record_store
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.cli.tables import print_report
 from mage_envs.games.kuhn_poker import KuhnPoker
 from tests.benchmarks.results import played
@@ -67,7 +67,7 @@ def test_the_demo_names_the_package_that_it_lacks(tmp_path):
         "        if name.partition('.')[0] in ('torch', 'trl', 'transformers'):\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
         "sys.meta_path.insert(0, Missing())\n"
-        f"from mage_commands import main; sys.exit(main(['demo', '--out', {str(tmp_path)!r}]))\n"
+        f"from mage_envs.cli.program import main; sys.exit(main(['demo', '--out', {str(tmp_path)!r}]))\n"
     )
     done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2

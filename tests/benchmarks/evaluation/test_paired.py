@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.evaluation.scoring.estimates import quantile
-from benchmarks.evaluation.scoring.paired import DRAWS, Pairs, _intervals, holm, mcnemar, sign_test
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
+from mage_envs.benchmarks.evaluation.scoring.paired import DRAWS, Pairs, _intervals, holm, mcnemar, sign_test
 
 PANELS = [(128, 128), (132, 22), (512, 512), (516, 86)]
 """Meta-episodes and clusters: of one each, and of six as the panels of Kuhn Poker have them."""

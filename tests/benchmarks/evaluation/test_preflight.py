@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.evaluation.run.preflight import CutReplies, Preflight, Price, expectation, read_price
-from benchmarks.evaluation.scoring.estimates import quantile
+from mage_envs.benchmarks.evaluation.run.preflight import CutReplies, Preflight, Price, expectation, read_price
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
 from mage_envs.core import Task
-from trainer.method.trajectory import GENERATOR, Failure, Step, Trajectory
+from mage_envs.trainer.method.trajectory import GENERATOR, Failure, Step, Trajectory
 
 
 def played(

@@ -11,15 +11,15 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from benchmarks import Summary, estimate, summarise
-from benchmarks.evaluation.scoring.estimates import quantile
-from benchmarks.evaluation.scoring.exact_values import ExactValues
-from benchmarks.evaluation.scoring.scores import cluster_of, read_scores
+from mage_envs.benchmarks import Summary, estimate, summarise
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
+from mage_envs.benchmarks.evaluation.scoring.exact_values import ExactValues
+from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, read_scores
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.games.webshop import WebShop
-from opponents import make_opponent
-from opponents.exact import best_response
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import best_response
 from tests.benchmarks.results import played
 
 KUHN = KuhnPoker()

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.scoring.estimates import quantile
-from benchmarks.evaluation.suites.paper import SUITES, setting_for
-from benchmarks.evaluation.suites.rows import SuiteRow, read_rows
-from benchmarks.evaluation.suites.suite_command import plan_of, planned, reported_for, short_names
-from benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
-from benchmarks.evaluation.tables.markup import latex
-from benchmarks.evaluation.tables.summary_table import load
-from benchmarks.records import record_store
-from benchmarks.records.record_store import Records, Writer
-from benchmarks.report.runs import folders_of
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
+from mage_envs.benchmarks.evaluation.suites.paper import SUITES, setting_for
+from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow, read_rows
+from mage_envs.benchmarks.evaluation.suites.suite_command import plan_of, planned, reported_for, short_names
+from mage_envs.benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
+from mage_envs.benchmarks.evaluation.tables.markup import latex
+from mage_envs.benchmarks.evaluation.tables.summary_table import load
+from mage_envs.benchmarks.records import record_store
+from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.report.runs import folders_of
+from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from tests.interruptions import forked
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import SUITES, Panel, Setting, named_panel, panel
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.environments import game_of, seats_of
-from benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
-from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
+from mage_envs.benchmarks import SUITES, Panel, Setting, named_panel, panel
+from mage_envs.benchmarks.evaluation.run.environments import game_of, seats_of
+from mage_envs.benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
+from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
+from mage_envs.cli.program import main
 from mage_envs.games.alfworld.scenes import is_installed
 from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of, seed_of
 from mage_envs.games.webshop.catalogue_maker.make import _role
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.splits import list_splits
 from mage_envs.text.styles import FIRST_DEFAULT
-from opponents import make_opponent
-from opponents.splits import list_splits
 from tests.packages import marked, needs_alfworld
 
 KUHN = "mage/KuhnPoker-Meta-v0"

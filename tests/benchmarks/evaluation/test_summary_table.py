@@ -8,8 +8,8 @@ import re
 import subprocess
 import sys
 
-from benchmarks import adaptation_figure, save, summarise, table
-from benchmarks.evaluation.tables.summary_table import load
+from mage_envs.benchmarks import adaptation_figure, save, summarise, table
+from mage_envs.benchmarks.evaluation.tables.summary_table import load
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from tests.benchmarks.results import played
@@ -112,8 +112,9 @@ def test_figures_of_all_shapes(tmp_path):
 
 
 def test_importing_is_light():
-    modules = "benchmarks.__main__, benchmarks.evaluation.run.eval_command, benchmarks.evaluation.suites"
-    script = f"import sys, benchmarks, {modules}; print(sorted(sys.modules))"
+    names = ("cli.program", "benchmarks.evaluation.run.eval_command", "benchmarks.evaluation.suites")
+    modules = ", ".join(f"mage_envs.{name}" for name in names)
+    script = f"import sys, {modules}; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     panels = ("mage_envs.games.alfworld", "mage_envs.games.webshop")
     for heavy in ("torch", "transformers", "trl", "matplotlib", "pyspiel", *panels):

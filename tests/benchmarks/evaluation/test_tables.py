@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import Summary, named_panel, summarise
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.summary import summary_of
-from benchmarks.evaluation.scoring.call_stats import CallShares, costs_of
-from benchmarks.evaluation.scoring.exact_values import optimal_learner
-from benchmarks.evaluation.scoring.scores import read_scores
-from benchmarks.evaluation.suites import Setting
-from benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
-from benchmarks.evaluation.tables.layout import failures, kinds, means
-from benchmarks.evaluation.tables.summary_table import csv_text, table
+from mage_envs.benchmarks import Summary, named_panel, summarise
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.call_stats import CallShares, costs_of
+from mage_envs.benchmarks.evaluation.scoring.exact_values import optimal_learner
+from mage_envs.benchmarks.evaluation.scoring.scores import read_scores
+from mage_envs.benchmarks.evaluation.suites import Setting
+from mage_envs.benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
+from mage_envs.benchmarks.evaluation.tables.layout import failures, kinds, means
+from mage_envs.benchmarks.evaluation.tables.summary_table import csv_text, table
+from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents.exact import best_response
+from mage_envs.opponents.exact import best_response
 from tests.benchmarks.results import played
 
 KUHN = KuhnPoker()

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.scale.adapt_parts import has_parts
-from benchmarks.scale.stored_suites import read_stored_suite
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.scale.adapt_parts import has_parts
+from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
+from mage_envs.cli.program import main
 
 
 @pytest.fixture(scope="module")

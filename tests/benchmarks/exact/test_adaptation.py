@@ -10,27 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.scoring.estimates import stratified
-from benchmarks.evaluation.suites.adapt import CELLS, MINI
-from benchmarks.evaluation.suites.panels import cell_panel, named_panel
-from benchmarks.evaluation.suites.paper import named_suite, setting_for
-from benchmarks.evaluation.suites.pool_texts import has_description
-from benchmarks.evaluation.suites.rows import SuiteRow
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.suites.suite_command import planned
-from benchmarks.exact.adapt_figure import adapt_figure
-from benchmarks.exact.adapt_table import AdaptResult, reference_rows
-from benchmarks.exact.adaptation import exact_values
-from benchmarks.exact.decisions import decisions_of
-from benchmarks.records.record_store import Records
-from benchmarks.report.transcripts import packed
-from benchmarks.scale.stored_suites import read_stored_suite
-from trainer.backends.play_settings import PlaySettings
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.scoring.estimates import stratified
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, MINI
+from mage_envs.benchmarks.evaluation.suites.panels import cell_panel, named_panel
+from mage_envs.benchmarks.evaluation.suites.paper import named_suite, setting_for
+from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
+from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.suite_command import planned
+from mage_envs.benchmarks.exact.adapt_figure import adapt_figure
+from mage_envs.benchmarks.exact.adapt_table import AdaptResult, reference_rows
+from mage_envs.benchmarks.exact.adaptation import exact_values
+from mage_envs.benchmarks.exact.decisions import decisions_of
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.report.transcripts import packed
+from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
+from mage_envs.cli.program import main
+from mage_envs.trainer.backends.play_settings import PlaySettings
 
 GOLDEN = json.loads((Path(__file__).parent / "adapt_fingerprints.json").read_text())
 """Panel to the fingerprint of its setting with the memory `history`; a change needs a new name."""

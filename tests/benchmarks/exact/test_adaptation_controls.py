@@ -9,31 +9,31 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
-from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.evaluation.suites.panels import Panel, cell_panel, named_panel
-from benchmarks.evaluation.suites.pool_texts import description_of, has_description
-from benchmarks.evaluation.suites.rows import SuiteRow
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.adapt_command import controls_of
-from benchmarks.exact.adapt_table import PAIRED
-from benchmarks.exact.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell
-from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.records.about import setting_of
-from benchmarks.records.record_store import Records
-from benchmarks.scale.scale import Scale
-from benchmarks.scale.stored_suites import cell_scale
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.controls import controlled
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel, named_panel
+from mage_envs.benchmarks.evaluation.suites.pool_texts import description_of, has_description
+from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.exact.adapt_command import controls_of
+from mage_envs.benchmarks.exact.adapt_table import PAIRED
+from mage_envs.benchmarks.exact.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell
+from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.scale import Scale
+from mage_envs.benchmarks.scale.stored_suites import cell_scale
+from mage_envs.cli.program import main
 from mage_envs.core import Task, Turn
+from mage_envs.opponents import register_pool
 from mage_envs.registry import make_game
 from mage_envs.text.neutral import NeutralWords
-from opponents import register_pool
+from mage_envs.trainer.method.trajectory import Trajectory
 from tests.wrappers.test_neutral import LORE
-from trainer.method.trajectory import Trajectory
 
 MAIN = SuiteRow("described", "scripted:random", memory="history", pool="described")
 

@@ -10,25 +10,25 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
-from benchmarks.evaluation.suites.panels import cell_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.exact.adaptation import CellValues, exact_values, recorded_run, scale_of_cell
-from benchmarks.exact.judged_hands import judge
-from benchmarks.exact.recorded_generator import WatchedGenerator
-from benchmarks.records.record_store import Records
 from dev.adapt_coverage import SEEDS, coverage, covered, repeated, slip_coverage
 from dev.adapt_errors import level_moments
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.exact.adaptation import CellValues, exact_values, recorded_run, scale_of_cell
+from mage_envs.benchmarks.exact.judged_hands import judge
+from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
+from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.core import State, Turn
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.pools import as_pool
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion
-from opponents import make_opponent
-from opponents.exact.regret import DecisionValues
-from opponents.pools import as_pool
 
 EPISODES = 3
 

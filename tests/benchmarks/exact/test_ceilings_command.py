@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mage_commands import main
+from mage_envs.cli.program import main
 
 
 def test_the_ceilings_as_json_are_those_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:

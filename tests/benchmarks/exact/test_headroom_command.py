@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run import baselines
-from benchmarks.exact import headroom_table
-from benchmarks.exact.headroom_table import Setup, blocks, setups, solved_rows
+from mage_envs.benchmarks.evaluation.run import baselines
+from mage_envs.benchmarks.exact import headroom_table
+from mage_envs.benchmarks.exact.headroom_table import Setup, blocks, setups, solved_rows
+from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
+from mage_envs.opponents import OpponentPool, list_pools, pools
 from mage_envs.registry import list_games, load_game, settings_of
-from opponents import OpponentPool, list_pools, pools
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:

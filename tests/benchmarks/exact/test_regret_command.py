@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
-from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.exact.regret import Horizon, regret, regret_of_run
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from mage_envs.benchmarks.evaluation.suites import panel, weights_of
+from mage_envs.benchmarks.exact.regret import Horizon, regret, regret_of_run
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.opponents.exact import bayes_value
+from mage_envs.opponents.exact.bayes import CreditName
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion, Prompt
-from opponents.exact import bayes_value
-from opponents.exact.bayes import CreditName
+from mage_envs.trainer.backends.play_settings import PlaySettings
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.play_settings import PlaySettings
 
 META = "mage/KuhnPoker-Meta-v0"
 PD = "mage/PrisonersDilemma-Meta-v0"
@@ -164,7 +164,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_kept_run_is_judged_as_what_plays_it(kept: Path) -> None:
     """Its replies are executed again, which gives the same figures as judging the play itself."""
-    from benchmarks.evaluation.suites import named_panel
+    from mage_envs.benchmarks.evaluation.suites import named_panel
 
     records = Records(kept)
     seen: list[int] = []

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 
 REVEALED = ["--env-kwargs", '{"reveal_opponent": true}']
 ENV = ["--env", "mage/PrisonersDilemma-Meta-v0", "--opponents", "pool:pd/classic", "--memory", "history"]

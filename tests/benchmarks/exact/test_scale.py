@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.exact.adaptation import exact_values, pool_of, scale_of_cell
-from benchmarks.scale.judged_play import judged_folder
-from benchmarks.scale.scale import (
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.exact.adaptation import exact_values, pool_of, scale_of_cell
+from mage_envs.benchmarks.scale.judged_play import judged_folder
+from mage_envs.benchmarks.scale.scale import (
     ADAPTS,
     UNCLEAR,
     WRONG,
@@ -23,11 +22,12 @@ from benchmarks.scale.scale import (
     score_strata,
     verdict,
 )
-from benchmarks.scale.scale_text import scale_sentence, score_text
+from mage_envs.benchmarks.scale.scale_text import scale_sentence, score_text
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.opponents.exact import headroom
+from mage_envs.opponents.exact.headroom import Headroom
 from mage_envs.registry import make_game
-from opponents.exact import headroom
-from opponents.exact.headroom import Headroom
 
 SCALE = Scale(
     no_memory=(1.0, 1.0, 1.0),

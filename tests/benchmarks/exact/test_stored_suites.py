@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.evaluation.suites.panels import full_name, named_panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.canonical import digest_of
-from benchmarks.records.leaderboard import adaptation_tables
-from benchmarks.records.record_store import Records
-from benchmarks.scale.stored_suites import differing_options, read_stored_suite
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.canonical import digest_of
+from mage_envs.benchmarks.records.leaderboard import adaptation_tables
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.stored_suites import differing_options, read_stored_suite
+from mage_envs.cli.program import main
 
 CELL, PANEL = CELLS["noisy"], full_name("adapt-mini-noisy")
 

@@ -11,23 +11,33 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.run.measuring import measure
-from benchmarks.evaluation.run.options import PlayOptions
-from benchmarks.evaluation.scoring.estimates import Estimate
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.paper import results
-from benchmarks.paper.costs import cost_of, training_setting
-from benchmarks.paper.paper_command import serve_line, slurm_chain, training_words
-from benchmarks.paper.results import DRAWS, OTHER, SAME, SUCCESS, TRIAL, UNREACHABLE, cells_of, mark_of, reference
-from benchmarks.paper.stages import NAMES, PROMPTED, TRAINED, stages_of, suite_of
 from dev.paper import AGENTS, PAGE, page, reference_setting, with_ours
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.measuring import measure
+from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.paper import results
+from mage_envs.benchmarks.paper.costs import cost_of, training_setting
+from mage_envs.benchmarks.paper.paper_command import serve_line, slurm_chain, training_words
+from mage_envs.benchmarks.paper.results import (
+    DRAWS,
+    OTHER,
+    SAME,
+    SUCCESS,
+    TRIAL,
+    UNREACHABLE,
+    cells_of,
+    mark_of,
+    reference,
+)
+from mage_envs.benchmarks.paper.stages import NAMES, PROMPTED, TRAINED, stages_of, suite_of
+from mage_envs.cli.program import main
 from mage_envs.games.alfworld.scenes import is_installed
+from mage_envs.trainer.config.hardware import hardware
+from mage_envs.trainer.config.presets import ABLATION_PRESETS, PRESETS
 from tests.test_readme import ROOT, SHELL, blocks
-from trainer.config.hardware import hardware
-from trainer.config.presets import ABLATION_PRESETS, PRESETS
 
 RECOMPUTED = {
     "paper-tictactoe-mcts100": ("ceiling",),
@@ -61,7 +71,7 @@ def drawn(lines: list[dict[str, Any]]) -> tuple[int, int]:
 
 def trial_of(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let trials have so few tasks a panel."""
-    for module in ("benchmarks.evaluation.suites.panels", "benchmarks.paper.stages"):
+    for module in ("mage_envs.benchmarks.evaluation.suites.panels", "mage_envs.benchmarks.paper.stages"):
         monkeypatch.setattr(f"{module}.QUICK", size)
 
 

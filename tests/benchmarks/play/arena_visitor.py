@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.evaluation.run.agents import Agent, GeneratorAgent
-from benchmarks.play.arena import create_app
-from benchmarks.play.watched import WatchedAgent
+from mage_envs.benchmarks.evaluation.run.agents import Agent, GeneratorAgent
+from mage_envs.benchmarks.play.arena import create_app
+from mage_envs.benchmarks.play.watched import WatchedAgent
 from mage_envs.text.generation import Completion
 from mage_envs.web.security import host_names
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.play import arena
+from mage_envs.benchmarks.play import arena
 from tests.mage_envs.cli.conftest import open_terminal
 
 __all__ = ["open_terminal"]

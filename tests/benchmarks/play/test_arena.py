@@ -15,13 +15,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.suites.panels import weights_of
-from benchmarks.exact.regret import regret
-from benchmarks.play import arena
-from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import HANDS, Sitting
-from benchmarks.play.watched import WatchedAgent
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.suites.panels import weights_of
+from mage_envs.benchmarks.exact.regret import regret
+from mage_envs.benchmarks.play import arena
+from mage_envs.benchmarks.play.end_table import ExactSetting, end_table
+from mage_envs.benchmarks.play.sitting import HANDS, Sitting
+from mage_envs.benchmarks.play.watched import WatchedAgent
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.registry import explain_unavailable
@@ -214,7 +214,7 @@ def test_a_busy_agent_and_one_that_fails() -> None:
             return [type(one)("", error="the server is gone")]
 
     begun, go = threading.Event(), threading.Event()
-    from benchmarks.evaluation.run.agents import GeneratorAgent
+    from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent
 
     seen = watched(GeneratorAgent(Slow("check"), "slow"))
     thread = threading.Thread(target=seen.advance, args=("next",))
@@ -308,6 +308,7 @@ def test_the_command_serves_until_ctrl_c() -> None:
 
 
 def test_importing_the_command_loads_no_server() -> None:
-    script = "import sys, benchmarks.play.arena_command; print({'flask', 'werkzeug', 'waitress'} & set(sys.modules))"
+    servers = "{'flask', 'werkzeug', 'waitress'}"
+    script = f"import sys, mage_envs.benchmarks.play.arena_command; print({servers} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.play.arena import create_app
-from benchmarks.play.watched import WatchedAgent
 from dev.speed.chromium import opened_chromium
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.play.arena import create_app
+from mage_envs.benchmarks.play.watched import WatchedAgent
 from mage_envs.web.server import LocalSite
 from tests.benchmarks.play.arena_visitor import GAMES, watched
 from tests.browser import NO_NETWORK, Person, needs_browser, overflow

@@ -8,19 +8,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites.panels import weights_of
-from benchmarks.exact.regret import Horizon, regret
-from benchmarks.play.end_table import ExactSetting, end_table
-from benchmarks.play.sitting import HANDS, Sitting
-from benchmarks.play.view import PersonView
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites.panels import weights_of
+from mage_envs.benchmarks.exact.regret import Horizon, regret
+from mage_envs.benchmarks.play.end_table import ExactSetting, end_table
+from mage_envs.benchmarks.play.sitting import HANDS, Sitting
+from mage_envs.benchmarks.play.view import PersonView
 from mage_envs.cli.keyboard import wrapped
 from mage_envs.cli.tables import as_text
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from opponents.exact import headroom
+from mage_envs.opponents.exact import headroom
 
 META = "mage/KuhnPoker-Meta-v0"
 POOL = "pool:kuhn/demo"

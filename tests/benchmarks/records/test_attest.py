@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records.attest import attestations_in, challenge_seed
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records.attest import attestations_in, challenge_seed
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion
 from tests.opponents.llm.server import LegalModel, Server
 from tests.trainer.tiny_runs import save_model

@@ -13,11 +13,11 @@ import pytest
 from atif import Trajectory
 from pyarrow import parquet
 
-from benchmarks.__main__ import main
-from benchmarks.records.export import COLUMNS, rows
-from benchmarks.records.record_store import Records
-from benchmarks.records.schema import LineRecord
-from trainer.runs.line_schema import CallRecord, problems_of
+from mage_envs.benchmarks.records.export import COLUMNS, rows
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records.schema import LineRecord
+from mage_envs.cli.program import main
+from mage_envs.trainer.runs.line_schema import CallRecord, problems_of
 
 ROOT = Path(__file__).parents[3]
 EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run import measuring
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.evaluation.run import measuring
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.files.locking import LOCK, FolderInUse, FolderLock
 from tests.processes import ROOT
 
@@ -43,7 +43,7 @@ class Slow:
 
 def started(folder: Path, *words: str, **settings: str) -> subprocess.Popen[str]:
     (folder / "strange.py").write_text(OPPONENTS)
-    script = "import sys, mage_commands; sys.argv[0] = 'mage'; sys.exit(mage_commands.bench())"
+    script = "import sys; from mage_envs.cli import program; sys.argv[0] = 'mage'; sys.exit(program.bench())"
     return subprocess.Popen(
         [sys.executable, "-c", script, *words],
         cwd=folder,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records import record_store
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records import record_store
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 
 EVAL = (
     *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),

@@ -14,21 +14,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import GeneratorAgent, Setting, evaluate, make_agent, named_panel
-from benchmarks.__main__ import main
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.records import record_store
-from benchmarks.records.about import about_run, setting_of
-from benchmarks.records.canonical import canonical, root_of
-from benchmarks.records.lines import chats, digest, encoded
-from benchmarks.records.record_store import Records, Writer
-from benchmarks.records.replay import replay
-from benchmarks.records.schema import LineRecord
-from benchmarks.records.validate import problems
+from mage_envs.benchmarks import GeneratorAgent, Setting, evaluate, make_agent, named_panel
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.records import record_store
+from mage_envs.benchmarks.records.about import about_run, setting_of
+from mage_envs.benchmarks.records.canonical import canonical, root_of
+from mage_envs.benchmarks.records.lines import chats, digest, encoded
+from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.records.replay import replay
+from mage_envs.benchmarks.records.schema import LineRecord
+from mage_envs.benchmarks.records.validate import problems
+from mage_envs.cli.program import main
 from mage_envs.files.atomic import draft_beside, drafts_of
-from trainer.backends.generation import ScriptedGenerator
-from trainer.runs.line_schema import problems_of
-from trainer.runs.trajectory_json import plain, trajectory_from_json
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.runs.line_schema import problems_of
+from mage_envs.trainer.runs.trajectory_json import plain, trajectory_from_json
 
 PANEL = "kuhn-paper-128"
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]

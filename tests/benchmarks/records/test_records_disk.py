@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records import record_store
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records import record_store
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform", "--rows", "8", "--out"]

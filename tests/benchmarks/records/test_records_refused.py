@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from benchmarks import make_agent
-from benchmarks.__main__ import main
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.records.about import about_run
-from benchmarks.records.identity import OtherRun
-from benchmarks.records.lines import VERSION
-from benchmarks.records.record_store import NoRun, Records, Writer
+from mage_envs.benchmarks import make_agent
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.identity import OtherRun
+from mage_envs.benchmarks.records.lines import VERSION
+from mage_envs.benchmarks.records.record_store import NoRun, Records, Writer
+from mage_envs.cli.program import main
 from tests.benchmarks.records.test_records import EVAL, PANEL, recorded
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import GeneratorAgent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites.panels import Panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Writer
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Writer
+from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion
 
 EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]

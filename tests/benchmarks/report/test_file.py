@@ -19,20 +19,20 @@ import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.scoring.scores import Estimate
-from benchmarks.evaluation.tables.comparison import compare
-from benchmarks.records.record_store import Records
-from benchmarks.report.blocks import pack
-from benchmarks.report.bubbles import measured
-from benchmarks.report.charts import Chart, Reference, Series, paired
-from benchmarks.report.document import templates
-from benchmarks.report.runs import read_runs
-from benchmarks.report.trained import read_trained
-from benchmarks.report.transcripts import packed, parts
+from mage_envs.benchmarks.evaluation.scoring.scores import Estimate
+from mage_envs.benchmarks.evaluation.tables.comparison import compare
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.report.blocks import pack
+from mage_envs.benchmarks.report.bubbles import measured
+from mage_envs.benchmarks.report.charts import Chart, Reference, Series, paired
+from mage_envs.benchmarks.report.document import templates
+from mage_envs.benchmarks.report.runs import read_runs
+from mage_envs.benchmarks.report.trained import read_trained
+from mage_envs.benchmarks.report.transcripts import packed, parts
+from mage_envs.cli.program import main
 from mage_envs.text.visible import visible
+from mage_envs.trainer.runs.run_log import RunLog
 from tests.benchmarks.report.conftest import EVAL
-from trainer.runs.run_log import RunLog
 
 EXPORT = ["export", "--to", "markdown"]
 

@@ -9,10 +9,10 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
-from benchmarks.__main__ import main
-from benchmarks.records.record_store import Records
 from dev.speed import report as speed
 from dev.speed.chromium import opened_chromium
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
 from tests.browser import NO_NETWORK, needs_browser
 
 pytestmark = needs_browser

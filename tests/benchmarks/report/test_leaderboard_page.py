@@ -8,14 +8,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import GeneratorAgent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites.panels import Panel
-from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.records.about import about_run
-from benchmarks.records.record_store import Writer
 from dev.speed.chromium import opened_chromium
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.record_store import Writer
+from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion
 from tests.benchmarks.report.conftest import ATTACKS, RAN
 from tests.browser import NO_NETWORK, needs_browser

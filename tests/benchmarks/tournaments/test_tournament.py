@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.tournaments import Pairing, Settings, play_all, play_pairing, report, score
-from benchmarks.tournaments.results import interval
+from mage_envs.benchmarks.tournaments import Pairing, Settings, play_all, play_pairing, report, score
+from mage_envs.benchmarks.tournaments.results import interval
+from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 from tests.benchmarks.tournament_policies import (
     HERE,
     KUHN,

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.executors import Local, Processes
-from benchmarks.tournaments import PairingFailure, Settings, Store, play_all, report, score
-from benchmarks.tournaments.pairing_store import OtherTournament
+from mage_envs.benchmarks.executors import Local, Processes
+from mage_envs.benchmarks.tournaments import PairingFailure, Settings, Store, play_all, report, score
+from mage_envs.benchmarks.tournaments.pairing_store import OtherTournament
+from mage_envs.cli.program import main
 from tests.benchmarks.tournament_policies import (
     GATE,
     HERE,
@@ -160,7 +160,9 @@ def test_a_policy_that_hangs_fails_its_pairings_alone(executor, caplog):
     hang = PairingFailure((sleeper,), "Hang", "no answer within 0.5 s")
     assert results.failures == {names: hang for names in settings.pairings() if sleeper in names}
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
-    told = [record.getMessage() for record in caplog.records if record.name == "benchmarks.tournaments.schedule"]
+    told = [
+        record.getMessage() for record in caplog.records if record.name == "mage_envs.benchmarks.tournaments.schedule"
+    ]
     pairings = {line.split(" s so far for ")[1] for line in told}
     assert {f"{' against '.join(names)}." for names in settings.pairings() if sleeper in names} <= pairings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from dev.alfworld_data import write_dataset
-from mage_commands import main
 from mage_envs.cli.findings import CHECKS
+from mage_envs.cli.program import main
 
 
 def line(part):

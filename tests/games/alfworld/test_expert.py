@@ -14,9 +14,9 @@ from mage_envs.games.alfworld import ALFWorld, NoGames
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
 from mage_envs.hand import Hand, open_table
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.solo.alfworld import ALFWorldExpert, read_task
 from mage_envs.random.streams import Streams
-from opponents import make_opponent
-from opponents.solo.alfworld import ALFWorldExpert, read_task
 
 HERE = "ALFWORLD_DATA" in os.environ
 OFFICIAL = os.environ.get("ALFWORLD_DATA", "")

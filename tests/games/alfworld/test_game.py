@@ -18,7 +18,7 @@ from mage_envs.games.alfworld import ALFWorld
 from mage_envs.games.alfworld.game import BANNER
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.store import POOL
-from opponents import SeatedOpponents
+from mage_envs.opponents import SeatedOpponents
 from tests.contract import GARBAGE
 from tests.games.alfworld.started import SIMPLE, plan, started
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import evaluate, make_agent, panel
 from mage_envs import make_game
+from mage_envs.benchmarks import evaluate, make_agent, panel
 from mage_envs.core import Turn
 from mage_envs.games.alfworld import ALFWorld, task_ids
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.hand import Hand, open_table
+from mage_envs.opponents import make_opponent
 from mage_envs.random.streams import Streams
-from opponents import make_opponent
 
 
 def won(game: ALFWorld, task: str) -> bool:

@@ -9,8 +9,8 @@ from mage_envs.core import NotEnumerable
 from mage_envs.games.openspiel import ConnectFour, LeducPoker, OpenSpiel
 from mage_envs.games.openspiel.size import count_histories, estimated_histories
 from mage_envs.games.openspiel.tree import TooLarge
+from mage_envs.opponents.exact import best_response, nash_conv, policy_value
 from mage_envs.tree import is_enumerable, roots_of
-from opponents.exact import best_response, nash_conv, policy_value
 
 
 @pytest.mark.parametrize(

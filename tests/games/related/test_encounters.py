@@ -6,19 +6,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.scores import summarise
-from benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.scores import summarise
+from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.encounters import CHARACTERS, ENCOUNTERS, GAMES, Encounters, game_of, seat_in
 from mage_envs.games.table_game import TableGame
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import TooManyStates, bayes_value, best_response, headroom, policy_value
+from mage_envs.opponents.exact.regret import Rest
+from mage_envs.opponents.exact.transfer import transfer
 from mage_envs.random.streams import Streams
-from opponents import make_opponent
-from opponents.exact import TooManyStates, bayes_value, best_response, headroom, policy_value
-from opponents.exact.regret import Rest
-from opponents.exact.transfer import transfer
 from tests.contract import check_id
 
 POOL = "pool:encounters/all"
@@ -129,7 +129,7 @@ def test_prompts_do_not_name_the_person() -> None:
 
 @pytest.mark.parametrize("kind", GAMES)
 def test_returns_are_scaled_payoffs_against_shipped_opponents(kind: str) -> None:
-    from opponents.games.encounters import HABITS
+    from mage_envs.opponents.games.encounters import HABITS
 
     game, spec = Encounters([kind]), game_of(kind).spec
     for name, habits in HABITS.items():

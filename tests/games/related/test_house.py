@@ -10,11 +10,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.scores import summarise
-from benchmarks.evaluation.suites import named_panel
 from mage_envs import IllegalAction, make_game
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.scores import summarise
+from mage_envs.benchmarks.evaluation.suites import named_panel
 from mage_envs.games.alfworld.houses import FACTS, HOUSES, LONGEST, TASKS
 from mage_envs.games.alfworld.plan import read_problem
 from mage_envs.games.alfworld_house import ALFWorldHouse

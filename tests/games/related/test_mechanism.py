@@ -129,11 +129,11 @@ assert info["phase"] == "reflect" and "wrong 0" in prompt, "the whole episode is
 PANELS = """
 import my_guest
 from collections import Counter
-from benchmarks.evaluation.run.agents import PolicyAgent
-from benchmarks.evaluation.run.baselines import baseline_rows
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.scores import summarise
-from benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.run.agents import PolicyAgent
+from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.scores import summarise
+from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
 from dataclasses import replace
 from mage_envs import settings_of
 

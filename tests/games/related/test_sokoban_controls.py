@@ -10,21 +10,21 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.scores import summarise
-from benchmarks.evaluation.suites import Setting, named_panel
-from benchmarks.evaluation.suites.adapt import CELLS
-from benchmarks.exact.adaptation import CellValues, exact_values
-from benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs import IllegalAction, make_game
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.scores import summarise
+from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.exact.adaptation import CellValues, exact_values
+from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
+from mage_envs.cli.program import main
 from mage_envs.games.sokoban.controls import KEYS, SPLITS, WIRINGS, SokobanControls, directions_of
 from mage_envs.games.sokoban.level import MOVES
+from mage_envs.opponents import as_pool
+from mage_envs.opponents.exact import headroom
+from mage_envs.opponents.solo.wirings import ALL, RoomValues, canonical
 from mage_envs.random.streams import Streams
-from opponents import as_pool
-from opponents.exact import headroom
-from opponents.solo.wirings import ALL, RoomValues, canonical
 from tests.contract import check_id
 from tests.games.sokoban.forward import WAYS, State, move, shortest, start
 
@@ -177,7 +177,7 @@ def test_the_contract() -> None:
 def found():
     """Exact values at slack 2 and slack 0, for fewer rooms than the command has."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("opponents.solo.key_learner.ROOMS", 12)
+    patch.setattr("mage_envs.opponents.solo.key_learner.ROOMS", 12)
     yield {slack: headroom(SokobanControls(slack=slack), "pool:controls/all") for slack in (2, 0)}
     patch.undo()
 
@@ -259,7 +259,7 @@ def test_the_player_bayes_and_the_prices_of_decisions_are_exact(rooms: int, monk
     cell = CELLS["keys"]
     few = SokobanControls(**cell.options).rooms(np.random.default_rng(7), rooms)
     # Every room counts twice, because a standard error needs two rooms.
-    monkeypatch.setattr("opponents.solo.key_learner.ROOMS", 2 * rooms)
+    monkeypatch.setattr("mage_envs.opponents.solo.key_learner.ROOMS", 2 * rooms)
     monkeypatch.setattr(SokobanControls, "rooms", lambda self, rng, count: few * 2)
     found = exact_values(cell)
     # One task for each wiring. The rooms of the series replace those of its seed.

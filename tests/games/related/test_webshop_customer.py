@@ -9,16 +9,16 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.scores import summarise
-from benchmarks.evaluation.suites.panels import panel
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.scores import summarise
+from mage_envs.benchmarks.evaluation.suites.panels import panel
 from mage_envs.games.webshop.session import ITEM
 from mage_envs.games.webshop_customer.errands import affordable, named_value, wishes_on
 from mage_envs.games.webshop_customer.shopping import ErrandSession, WebShopCustomer
 from mage_envs.games.webshop_customer.tastes import FIT, PACKS, TASTES, customers, ends_of, one_of, shades_of
-from opponents.exact import headroom
-from opponents.solo.shopper_values import CustomerSolution
+from mage_envs.opponents.exact import headroom
+from mage_envs.opponents.solo.shopper_values import CustomerSolution
 from tests.contract import check_id
 
 SIZES = [len(taste.characters) for taste in TASTES]

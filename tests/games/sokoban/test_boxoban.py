@@ -12,7 +12,7 @@ import pytest
 import mage_envs  # noqa: F401
 from mage_envs.games.sokoban import MOVES, Sokoban, boxoban, load_levels
 from mage_envs.games.sokoban.boxoban import LevelFileError, read_levels
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 from tests.games.sokoban.forward import board_text
 
 GOOD = "; 0\n#####\n#@$.#\n#####\n\n; 1\n######\n#+$ *#\n#    #\n######\n"

@@ -15,7 +15,7 @@ from mage_envs import HandResult, IllegalAction, make_game, play_match
 from mage_envs.core import is_success
 from mage_envs.games.sokoban import SETTINGS, Sokoban
 from mage_envs.games.sokoban.level import MOVES
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 
 needs_gym_sokoban = pytest.mark.skipif(find_spec("gym_sokoban") is None, reason="needs the extra gym-sokoban")
 CORRIDOR = """; 0

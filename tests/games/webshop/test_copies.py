@@ -13,8 +13,8 @@ import pytest
 
 from mage_envs.games.webshop import Shop, WebShop, open_shop
 from mage_envs.hand import Hand, open_table
+from mage_envs.opponents import make_opponent
 from mage_envs.random.streams import Streams
-from opponents import make_opponent
 from tests.games.webshop.test_goal_tables import OWN
 
 FIND, OPEN = "search[alba canvas ballet flats]", "click[b000000001]"

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mage_commands import main
 from mage_envs import IllegalAction
+from mage_envs.cli.program import main
 from mage_envs.games.webshop import Shop, WebShop, open_shop
 from mage_envs.games.webshop.goal_tables import StoredGoals, upstream_weights
 from mage_envs.games.webshop.search.nouns import nouns

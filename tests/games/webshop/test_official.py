@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from mage_commands import main
 from mage_envs.cli import progress
+from mage_envs.cli.program import main
 from mage_envs.games.webshop import DataFileError, import_official, official, open_shop
 from mage_envs.games.webshop.cache import MANIFEST
 from mage_envs.games.webshop.official import read_array, read_object

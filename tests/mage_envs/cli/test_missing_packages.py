@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dev.versions import EVERY_COMMAND, ROOT, FreshInstall, call_every_command, clean
-from mage_commands import COMMANDS
+from mage_envs.cli.program import COMMANDS
 from mage_envs.loading.extras import EXTRAS
 
 HIDING = ROOT / "tests" / "hiding"
@@ -27,7 +27,7 @@ def install_without(modules: Sequence[str], folder: Path) -> FreshInstall:
     program = folder / "bin" / "mage"
     program.parent.mkdir()
     variables = f"PYTHONPATH={HIDING}:{ROOT} HIDDEN_MODULES={','.join(modules)}"
-    call = f'exec {sys.executable} -c "import mage_commands; raise SystemExit(mage_commands.mage())"'
+    call = f'exec {sys.executable} -c "import mage_commands; raise SystemExit(program.mage())"'
     program.write_text(f'#!/bin/sh\n{variables} {call} "$@"\n')
     program.chmod(0o755)
     return FreshInstall(folder, 0.0, 0.0)
@@ -67,7 +67,7 @@ def test_a_row_of_a_missing_engine_names_the_extra(module: str, tmp_path: Path) 
 
 def test_the_table_of_all_games_has_a_row_for_the_missing_engine(tmp_path: Path) -> None:
     script = """
-from benchmarks.exact.headroom_table import Setup, blocks, row_line, solved_rows
+from mage_envs.benchmarks.exact.headroom_table import Setup, blocks, row_line, solved_rows
 from mage_envs.cli.tables import as_text
 
 setups = [Setup(game="ALFWorldHouse", pool="house/all"), Setup(game="ALFWorld", pool="", panel="alfworld-eval-in-16")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mage_commands import complain
+from mage_envs.cli.program import complain
 from mage_envs.cli.tables import TextTable, as_text, print_report
 from tests.mage_envs.cli.terminal import ESCAPES, be_terminal, on_terminal
 

@@ -20,7 +20,7 @@ class Coward:
         return turn.legal_actions[0]
 """
 # As the console script, which does not search the current folder first.
-PROGRAM = "import sys; sys.path.pop(0); import mage_commands; sys.exit(mage_commands.main())"
+PROGRAM = "import sys; sys.path.pop(0); from mage_envs.cli import program; sys.exit(program.main())"
 
 
 def list_with(folder: Path, module: str) -> tuple[int, str, str]:
@@ -29,7 +29,7 @@ def list_with(folder: Path, module: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("name", ["opponents", "wrappers", "trainer", "benchmarks", "mage_envs", "numpy", "code"])
+@pytest.mark.parametrize("name", ["mage_envs", "numpy", "code"])
 def test_a_hidden_file_is_named_with_the_one_that_hides_it(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.py").write_text(OPPONENT)
     status, out, error = list_with(tmp_path, name)
@@ -37,7 +37,7 @@ def test_a_hidden_file_is_named_with_the_one_that_hides_it(tmp_path: Path, name:
     assert f" hides your {tmp_path / name}.py, because both are called '{name}'. Rename yours." in error
 
 
-@pytest.mark.parametrize("name", ["trainer.extra", "mage_envs.mine"])
+@pytest.mark.parametrize("name", ["typer.extra", "mage_envs.mine"])
 def test_a_hidden_module_of_a_folder_too(tmp_path: Path, name: str) -> None:
     path = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
     path.parent.mkdir()
@@ -55,11 +55,14 @@ def test_a_package_of_ours_is_no_module_of_the_user(tmp_path: Path, name: str, i
     assert f"mage: --import: '{name}' is a package of mage-envs itself. Pass a module of your own." in error
 
 
-@pytest.mark.parametrize("name", ["mine", "sub.mine", "package"])
+@pytest.mark.parametrize("name", ["mine", "sub.mine", "package", "opponents", "trainer.extra", "benchmarks"])
 def test_other_names_are_found(tmp_path: Path, name: str) -> None:
     path = tmp_path.joinpath(*name.split("."))
     path = path / "__init__.py" if name == "package" else path.with_suffix(".py")
     path.parent.mkdir(exist_ok=True)
+    if name == "trainer.extra":
+        # A folder without it is searched after all packages, so that of a clone would hide it.
+        (path.parent / "__init__.py").write_text("")
     path.write_text(OPPONENT)
     status, out, error = list_with(tmp_path, name)
     assert status == 0, error

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.scoring.scores import summarise
-from benchmarks.evaluation.suites import panel, weights_of
 from mage_envs import make_game
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.scoring.scores import summarise
+from mage_envs.benchmarks.evaluation.suites import panel, weights_of
+from mage_envs.cli.program import main
 from mage_envs.core import ExactPolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.table_game import TableState
-from mage_envs.registry import settings_of
-from opponents import OpponentPool, as_pool, make_opponent
-from opponents.adaptive.bayes import BayesPolicy
-from opponents.exact import (
+from mage_envs.opponents import OpponentPool, as_pool, make_opponent
+from mage_envs.opponents.adaptive.bayes import BayesPolicy
+from mage_envs.opponents.exact import (
     BayesSolution,
     Meeting,
     NotExact,
@@ -29,6 +28,7 @@ from opponents.exact import (
     headroom,
     nash_conv,
 )
+from mage_envs.registry import settings_of
 from tests.opponents.dealing import dealt
 
 KUHN = KuhnPoker()

@@ -15,10 +15,10 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import ConnectFour, LeducPoker, OpenSpiel
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
+from mage_envs.opponents import list_opponents, make_opponent, opponent_info
+from mage_envs.opponents.adaptive.counting import Counting
+from mage_envs.opponents.exact import NotExact, best_response, nash_conv, policy_value
 from mage_envs.tree import roots_of
-from opponents import list_opponents, make_opponent, opponent_info
-from opponents.adaptive.counting import Counting
-from opponents.exact import NotExact, best_response, nash_conv, policy_value
 from tests.opponents.dealing import dealt, decisions
 
 KUHN = KuhnPoker()

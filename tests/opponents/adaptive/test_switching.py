@@ -10,8 +10,8 @@ import mage_envs  # noqa: F401
 from mage_envs.core import ExactPolicy, RemembersMetaEpisode, Turn, is_state_policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from opponents import list_forms, list_opponents, make_opponent, opponent_info
-from opponents.adaptive.switching import Switching, switching
+from mage_envs.opponents import list_forms, list_opponents, make_opponent, opponent_info
+from mage_envs.opponents.adaptive.switching import Switching, switching
 from tests.opponents.dealing import decisions
 
 KUHN = KuhnPoker()

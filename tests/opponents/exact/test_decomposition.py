@@ -11,10 +11,10 @@ import pytest
 
 from mage_envs.core import ExactPolicy, Game, State, Turn
 from mage_envs.games.table_game import TableSeries
+from mage_envs.opponents import as_pool, make_opponent
+from mage_envs.opponents.exact.decomposition import OwnBelief, decompose
+from mage_envs.opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
 from mage_envs.registry import make_game
-from opponents import as_pool, make_opponent
-from opponents.exact.decomposition import OwnBelief, decompose
-from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
 
 CLOSE = {"abs": 1e-9, "rel": 0}
 
@@ -32,7 +32,7 @@ Later = Callable[[Weights], float]
 
 
 class Enumeration:
-    """Expectimax over all ways that a hand may have gone. No values are shared with `opponents.exact`."""
+    """Expectimax over all ways that a hand may have gone. No values are shared with `mage_envs.opponents.exact`."""
 
     def __init__(self, game: Game, pool: Mapping[str, float], episodes: int, alternate: bool) -> None:
         self.game, self.episodes, self.alternate = game, episodes, alternate

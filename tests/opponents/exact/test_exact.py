@@ -13,8 +13,8 @@ from mage_envs.core import ExactPolicy, Game, GameSpec, NotEnumerable, State, Tu
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.table_game import TableState
 from mage_envs.games.tictactoe import TicTacToe
-from opponents import TabularPolicy, list_opponents, make_opponent
-from opponents.exact import (
+from mage_envs.opponents import TabularPolicy, list_opponents, make_opponent
+from mage_envs.opponents.exact import (
     NotExact,
     best_nonadaptive,
     best_response,

@@ -12,9 +12,8 @@ import pytest
 from mage_envs import make_game
 from mage_envs.core import Game, NotEnumerable
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.tree import Node, roots_of
-from opponents import OpponentPool, PoolSpec, as_pool
-from opponents.exact import (
+from mage_envs.opponents import OpponentPool, PoolSpec, as_pool
+from mage_envs.opponents.exact import (
     BayesSolution,
     Headroom,
     Meeting,
@@ -24,9 +23,10 @@ from opponents.exact import (
     headroom,
     policy_value,
 )
-from opponents.exact.bayes import differential_weights, lived_hands
-from opponents.exact.beliefs import most_states
-from opponents.exact.learner_hands import TooManyStates
+from mage_envs.opponents.exact.bayes import differential_weights, lived_hands
+from mage_envs.opponents.exact.beliefs import most_states
+from mage_envs.opponents.exact.learner_hands import TooManyStates
+from mage_envs.tree import Node, roots_of
 from tests.opponents import small_games as small
 
 

@@ -11,13 +11,13 @@ import pytest
 from mage_envs.core import ExactPolicy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.hand import Hand, Seat, Table
+from mage_envs.opponents import OpponentPool, TabularPolicy, as_pool, make_opponent
+from mage_envs.opponents.exact import BayesSolution, Meeting, NotExact, bayes_value, best_nonadaptive
+from mage_envs.opponents.exact.bayes import CreditName
+from mage_envs.opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
+from mage_envs.opponents.exact.tree import in_episode
 from mage_envs.random.streams import Streams
 from mage_envs.tree import Node, roots_of
-from opponents import OpponentPool, TabularPolicy, as_pool, make_opponent
-from opponents.exact import BayesSolution, Meeting, NotExact, bayes_value, best_nonadaptive
-from opponents.exact.bayes import CreditName
-from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
-from opponents.exact.tree import in_episode
 
 POOL = as_pool("pool:kuhn/demo")
 KUHN = KuhnPoker()

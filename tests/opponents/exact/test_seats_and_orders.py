@@ -7,13 +7,13 @@ from itertools import combinations
 import pytest
 
 from mage_envs.games.encounters import ENCOUNTERS
+from mage_envs.opponents import as_pool
+from mage_envs.opponents.exact import series
+from mage_envs.opponents.exact.bayes import bayes_value, first_seats
+from mage_envs.opponents.exact.learner_hands import TooManyStates
+from mage_envs.opponents.exact.series import without_repetition
 from mage_envs.registry import make_game
 from mage_envs.tree import tree_of
-from opponents import as_pool
-from opponents.exact import series
-from opponents.exact.bayes import bayes_value, first_seats
-from opponents.exact.learner_hands import TooManyStates
-from opponents.exact.series import without_repetition
 
 
 def test_first_and_second_are_the_seats_of_kuhn_poker() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from mage_envs import make_game, play_match
 from mage_envs.core import ExactPolicy
-from opponents import as_pool, make_opponent
-from opponents.exact import best_nonadaptive, best_response, policy_value
-from opponents.games.leduc import strength
-from opponents.games.liars_dice import likelihood
+from mage_envs.opponents import as_pool, make_opponent
+from mage_envs.opponents.exact import best_nonadaptive, best_response, policy_value
+from mage_envs.opponents.games.leduc import strength
+from mage_envs.opponents.games.liars_dice import likelihood
 from tests.opponents.dealing import decisions
 
 LEDUC, DICE = make_game("LeducPoker"), make_game("LiarsDice", sides=3)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mage_envs import make_game
-from opponents import as_pool
-from opponents.exact import bayes_value, best_nonadaptive, best_response, policy_value
+from mage_envs.opponents import as_pool
+from mage_envs.opponents.exact import bayes_value, best_nonadaptive, best_response, policy_value
 
 POOLS = [
     ("PrisonersDilemma", {}, "pd/classic", 3.240, 2.880),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opponents.llm import AnswerCache, EndpointGenerator
+from mage_envs.opponents.llm import AnswerCache, EndpointGenerator
 from tests.opponents.llm.server import Server, TinyModel
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mage_envs.text.generation import Completion, Message, Prompt
-from trainer.backends.local_model import HFGenerator, Sampling
-from trainer.backends.tiny import general_tiny
-from trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.backends.tokens import ChatTokenizer
 
 MOST = 8
 """Tokens of an answer: the server's own limit, as this model hardly ever ends one."""

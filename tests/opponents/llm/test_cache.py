@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs.opponents.llm import AnswerCache
+from mage_envs.opponents.llm.cache import ServerAnswer, cache_path
 from mage_envs.text.generation import Completion, Message, Prompt
-from opponents.llm import AnswerCache
-from opponents.llm.cache import ServerAnswer, cache_path
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, says, status
 
@@ -85,7 +85,7 @@ def test_of_two_answers_the_first_stays(cache: AnswerCache) -> None:
 SCRIPT = """
 import sys
 from mage_envs.text.generation import Message, Prompt
-from opponents.llm import AnswerCache, EndpointGenerator
+from mage_envs.opponents.llm import AnswerCache, EndpointGenerator
 endpoint = EndpointGenerator("tiny", sys.argv[1], max_tokens=8, send_seed=False, cache=AnswerCache(sys.argv[2]))
 prompts = [Prompt((Message("user", "x"),), seed=(number,)) for number in range(24)]
 for completion in endpoint.generate(prompts):

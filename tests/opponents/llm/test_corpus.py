@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs.opponents.llm import AnswerCache, EndpointGenerator
+from mage_envs.opponents.llm import calls as bounds
+from mage_envs.opponents.llm.cache import MOST_TOKENS
 from mage_envs.text.generation import Completion, Message, Prompt
-from opponents.llm import AnswerCache, EndpointGenerator
-from opponents.llm import calls as bounds
-from opponents.llm.cache import MOST_TOKENS
 from tests.opponents.llm.hostile_modes import ANSWER, MODES, NO_TEXT, OVERFLOW, TEXT, Mode
 from tests.opponents.llm.hostile_server import HOSTILE, HostileServer
 

@@ -14,15 +14,15 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records.record_store import Records
+from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.program import main
+from mage_envs.opponents.llm import calls as bounds
 from mage_envs.text.parser import NO_TEXT
-from opponents.llm import calls as bounds
+from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.runs.run_log import metric_rows
 from tests.opponents.llm.hostile_modes import ANSWER, MODES, OVERFLOW, Mode
 from tests.opponents.llm.hostile_server import MIXED, HostileServer
 from tests.trainer.tiny_runs import make_config, save_model, scripted
-from trainer import MAGETrainer
-from trainer.runs.run_log import metric_rows
 
 FAILURES = [mode for mode in MODES if mode.kind not in (ANSWER, OVERFLOW, *NO_TEXT)]
 OTHERS = [mode for mode in MODES if mode.kind in (ANSWER, OVERFLOW, *NO_TEXT)]

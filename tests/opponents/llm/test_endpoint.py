@@ -14,10 +14,10 @@ from email.utils import formatdate
 
 import pytest
 
+from mage_envs.opponents.llm import AnswerCache, Budget, EndpointGenerator
+from mage_envs.opponents.llm.calls import back_off
+from mage_envs.opponents.llm.endpoint import server_seed
 from mage_envs.text.generation import Completion, Message, Prompt
-from opponents.llm import AnswerCache, Budget, EndpointGenerator
-from opponents.llm.calls import back_off
-from opponents.llm.endpoint import server_seed
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, drip, hang_up, raw, says, silence, status
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks import make_agent
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.distributed import Playing
-from benchmarks.records import record_store
-from benchmarks.records.record_store import Records, read_about
+from mage_envs.benchmarks import make_agent
+from mage_envs.benchmarks.evaluation.run.distributed import Playing
+from mage_envs.benchmarks.records import record_store
+from mage_envs.benchmarks.records.record_store import Records, read_about
+from mage_envs.cli.program import main
+from mage_envs.opponents.llm.endpoint import EndpointGenerator
+from mage_envs.opponents.llm.failures import CallFailed, without_addresses
+from mage_envs.opponents.llm.names import SERVERS, known_servers, portable_name
+from mage_envs.opponents.llm.reading import read_answer, read_models
 from mage_envs.text.generation import Completion
-from opponents.llm.endpoint import EndpointGenerator
-from opponents.llm.failures import CallFailed, without_addresses
-from opponents.llm.names import SERVERS, known_servers, portable_name
-from opponents.llm.reading import read_answer, read_models
 from tests.interruptions import forked
 from tests.opponents.llm.hostile_modes import GARBAGE, dumped
 from tests.opponents.llm.server import LegalModel, Server, Trouble, hang_up, status

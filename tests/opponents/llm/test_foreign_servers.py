@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from mage_envs.opponents.llm import EndpointGenerator, reading
+from mage_envs.opponents.llm.calls import at_path, is_loopback, proxy_variable
+from mage_envs.opponents.llm.endpoint import NO_ANSWER, check_url
+from mage_envs.opponents.llm.failures import CallFailed
+from mage_envs.opponents.llm.names import read_endpoint
+from mage_envs.opponents.llm.reading import read_answer
 from mage_envs.text.generation import Message, Prompt
-from opponents.llm import EndpointGenerator, reading
-from opponents.llm.calls import at_path, is_loopback, proxy_variable
-from opponents.llm.endpoint import NO_ANSWER, check_url
-from opponents.llm.failures import CallFailed
-from opponents.llm.names import read_endpoint
-from opponents.llm.reading import read_answer
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Handler, LegalModel, Server, says, status
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from mage_envs.opponents.llm import Budget
+from mage_envs.opponents.llm import calls as bounds
+from mage_envs.opponents.llm.cache import ServerAnswer
+from mage_envs.opponents.llm.endpoint import key_variables
+from mage_envs.opponents.llm.failures import CallFailed
 from mage_envs.text.generation import Completion, Message, Prompt
-from opponents.llm import Budget
-from opponents.llm import calls as bounds
-from opponents.llm.cache import ServerAnswer
-from opponents.llm.endpoint import key_variables
-from opponents.llm.failures import CallFailed
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, Trouble, hang_up, raw, says, status
 from tests.opponents.llm.test_endpoint import KEY, ask, failure

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from mage_envs.opponents.llm import EndpointGenerator
 from mage_envs.text.generation import Message, Prompt
-from opponents.llm import EndpointGenerator
 
 PROMPT = Prompt((Message("user", "x"),))
 

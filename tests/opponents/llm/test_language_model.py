@@ -22,17 +22,17 @@ from mage_envs.core import Game
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
+from mage_envs.opponents import LanguageModelPolicy, make_opponent
+from mage_envs.opponents.llm.opponent import TRIES, settings_for
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.plain import Plain
 from mage_envs.text.prose import Prose
 from mage_envs.text.styles import as_style
 from mage_envs.text.words.style import Words
 from mage_envs.text.words.vocabulary import vocabulary
-from opponents import LanguageModelPolicy, make_opponent
-from opponents.llm.opponent import TRIES, settings_for
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from tests.opponents.dealing import dealt
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 
 KUHN = KuhnPoker()
 
@@ -267,7 +267,7 @@ def test_without_torch_the_error_says_what_to_install(saved: Path) -> None:
 import sys
 sys.modules["transformers"] = None
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 try:
     make_opponent("checkpoint:{saved}", KuhnPoker())
 except ImportError as error:

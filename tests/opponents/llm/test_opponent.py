@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites import panel
 from mage_envs import OpponentFailure
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites import panel
+from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
-from opponents import LanguageModelPolicy, list_forms, make_opponent
-from opponents.llm import EndpointGenerator, shared_endpoints
+from mage_envs.opponents import LanguageModelPolicy, list_forms, make_opponent
+from mage_envs.opponents.llm import EndpointGenerator, shared_endpoints
 from tests.opponents.dealing import check_copies
 from tests.opponents.llm.server import Server, says, silence, status
 
@@ -257,13 +257,13 @@ def test_the_client_loads_when_it_is_needed(what: str) -> None:
     script = {
         "import": """
 import sys, mage_envs, opponents
-print(sorted({"httpx2", "sqlite3", "opponents.llm.endpoint"} & set(sys.modules)))
+print(sorted({"httpx2", "sqlite3", "mage_envs.opponents.llm.endpoint"} & set(sys.modules)))
 """,
         "make": f"""
 import sys
 sys.modules["httpx2"] = None
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 try:
     make_opponent("llm:x@{URL}", KuhnPoker())
 except ImportError as error:

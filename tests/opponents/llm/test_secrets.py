@@ -12,16 +12,16 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from benchmarks.__main__ import main
 from mage_envs import secrets
+from mage_envs.cli.program import main
+from mage_envs.opponents.llm import EndpointGenerator
 from mage_envs.secrets import MASK, add_secret, scrubbed
-from opponents.llm import EndpointGenerator
+from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, Trouble
 from tests.opponents.llm.test_endpoint import ask
 from tests.trainer.tiny_runs import make_config, save_model, scripted
-from trainer import MAGETrainer
-from trainer.runs.resumable_jsonl import ResumableJsonl
 
 KEY = "cheese-CANARY-7f3e9a1b2c"
 VARIABLE = "LUNCH"

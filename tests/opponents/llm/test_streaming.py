@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import GeneratorAgent, evaluate, make_agent
-from benchmarks.__main__ import main
-from benchmarks.evaluation.run.budget import Limits
-from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.records.about import setting_of
-from benchmarks.records.lines import digest
-from benchmarks.records.record_store import Records, read_about
-from benchmarks.records.replay import replay
+from mage_envs.benchmarks import GeneratorAgent, evaluate, make_agent
+from mage_envs.benchmarks.evaluation.run.budget import Limits
+from mage_envs.benchmarks.evaluation.suites.paper import setting_for
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.lines import digest
+from mage_envs.benchmarks.records.record_store import Records, read_about
+from mage_envs.benchmarks.records.replay import replay
+from mage_envs.cli.program import main
 from mage_envs.core import Turn
+from mage_envs.opponents.llm import AnswerStream
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion, Message, Prompt, StreamingGenerator
-from opponents.llm import AnswerStream
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, hang_up, says, silence, status
 

@@ -9,9 +9,9 @@ from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import ConnectFour, LeducPoker, LiarsDice, Negotiation, OpenSpiel
 from mage_envs.match import play_match
-from opponents import make_opponent
-from opponents.search.openspiel import DoesNotSuit, form_of
-from opponents.search.worlds import NothingFits, Worlds
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
+from mage_envs.opponents.search.worlds import NothingFits, Worlds
 from tests.opponents.dealing import dealt
 
 

@@ -10,10 +10,10 @@ import pytest
 from mage_envs.cli import progress
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import LeducPoker, OpenSpiel
-from opponents import make_opponent
-from opponents.exact import nash_conv, policy_value
-from opponents.search import average_policy
-from opponents.search.openspiel import DoesNotSuit
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.exact import nash_conv, policy_value
+from mage_envs.opponents.search import average_policy
+from mage_envs.opponents.search.openspiel import DoesNotSuit
 from tests.opponents.dealing import dealt
 
 LEDUC = "leduc_poker(suit_isomorphism=True)"
@@ -122,7 +122,7 @@ def test_a_long_solution_says_how_long_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Told at once here; on stderr of a command, where the result is unchanged by it."""
-    from benchmarks.__main__ import main
+    from mage_envs.cli.program import main
 
     arguments = ["tournament", "KuhnPoker", "--policies", "cfr:7,uniform", "--games", "2", "--executor", "local"]
     average_policy.average_policy.cache_clear()

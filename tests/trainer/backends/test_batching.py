@@ -12,11 +12,11 @@ import transformers
 from transformers import PreTrainedModel
 
 from mage_envs.text.generation import Completion, Message, Prompt
-from trainer.backends.batching import Batching, check_full_attention, probe_batching
-from trainer.backends.cached import CachedGenerator
-from trainer.backends.local_model import HFGenerator, Sampling
-from trainer.backends.tiny import byte_tokenizer
-from trainer.backends.tokens import ChatTokenizer, make_completion
+from mage_envs.trainer.backends.batching import Batching, check_full_attention, probe_batching
+from mage_envs.trainer.backends.cached import CachedGenerator
+from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
+from mage_envs.trainer.backends.tiny import byte_tokenizer
+from mage_envs.trainer.backends.tokens import ChatTokenizer, make_completion
 
 TOKENS = ChatTokenizer(byte_tokenizer())
 SIZE = {
@@ -106,7 +106,7 @@ def test_every_architecture_replies_as_it_does_alone(kind: str, caplog: pytest.L
         generators[0].score([prompt], [[text]])[0][0] for prompt, text in zip(prompts, ("bet", "check"), strict=True)
     ]
     torch.testing.assert_close(torch.tensor([both[0][0], both[1][0]]), torch.tensor(single), rtol=1e-3, atol=1e-3)
-    lines = [record.getMessage() for record in caplog.records if record.name == "trainer.backends.batching"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "mage_envs.trainer.backends.batching"]
     assert len(lines) == (ARCHITECTURES[kind][0] != "ragged"), "said once per model"
 
 

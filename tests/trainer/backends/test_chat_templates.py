@@ -16,9 +16,9 @@ from transformers import PreTrainedTokenizerFast
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import parse_tag
-from trainer.backends.reply_format import REPLY, THOUGHT
-from trainer.backends.tiny import byte_tokenizer
-from trainer.backends.tokens import ChatTokenizer, PromptFormat, make_completion
+from mage_envs.trainer.backends.reply_format import REPLY, THOUGHT
+from mage_envs.trainer.backends.tiny import byte_tokenizer
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat, make_completion
 
 TEMPLATES = sorted((Path(trl.__file__).parent / "chat_templates").glob("*.jinja"))
 CONTROL = re.compile(r"<[|｜][^<>|｜\s'{}]*[|｜]>|<\|\w+>|<\w+\|>|<(?:start|end)_of_\w+>|\[/?INST\]|\[gMASK\]|<sop>")

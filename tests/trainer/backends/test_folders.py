@@ -11,13 +11,13 @@ import transformers
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from benchmarks.evaluation.run.agents import make_agent
-from mage_commands import main
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.cli.program import main
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Message, Prompt
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model
-from trainer.backends.weights import base_of
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model
+from mage_envs.trainer.backends.weights import base_of
 
 LIBRARY: Any = transformers
 TOKENIZER = byte_tokenizer()

@@ -12,13 +12,13 @@ from peft import LoraConfig
 from transformers import AutoTokenizer
 
 from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.trainer.backends.play_settings import PlaySettings, load_generator
+from mage_envs.trainer.backends.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.runs.model_card import model_card
+from mage_envs.trainer.trl import trl_compat
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-from trainer.backends.play_settings import PlaySettings, load_generator
-from trainer.backends.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model
-from trainer.backends.tokens import ChatTokenizer, PromptFormat
-from trainer.config.run_settings import RunSettings
-from trainer.runs.model_card import model_card
-from trainer.trl import trl_compat
 
 
 def base_model(folder: Path) -> str:

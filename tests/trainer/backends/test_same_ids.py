@@ -10,16 +10,16 @@ import pytest
 import trl
 
 from mage_envs.core import Task
+from mage_envs.opponents import make_opponent
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Prompt
-from opponents import make_opponent
+from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.backends.play_settings import load_generator
+from mage_envs.trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
+from mage_envs.trainer.backends.vllm_stream import RequestSettings
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.trl.backend_registry import chat_tokenizer
 from tests.trainer.tiny_runs import make_config
-from trainer import MAGETrainer
-from trainer.backends.play_settings import load_generator
-from trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
-from trainer.backends.vllm_stream import RequestSettings
-from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.trl.backend_registry import chat_tokenizer
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
 QWEN, LLAMA, GEMMA = "<|im_end|>", "<|eot_id|>", "<end_of_turn>"

@@ -11,9 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mage_envs.text.generation import Message, Prompt
-from trainer.backends.local_model import HFGenerator, Sampling
-from trainer.backends.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model, tiny_tokenizer
-from trainer.backends.tokens import ChatTokenizer, PromptFormat
+from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
+from mage_envs.trainer.backends.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model, tiny_tokenizer
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
 
 WORDS = ["bet", "check", "J:", "(2,", "2)"]
 

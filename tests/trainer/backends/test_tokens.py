@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Message, Prompt
-from trainer.backends.tiny import byte_tokenizer, tiny_tokenizer
-from trainer.backends.tokens import ChatTokenizer, PromptFormat, make_completion
+from mage_envs.trainer.backends.tiny import byte_tokenizer, tiny_tokenizer
+from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat, make_completion
 
 QWEN3_LIKE = """\
 {%- set ns = namespace(last=0) %}
@@ -171,5 +171,5 @@ def test_groups_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tokens_and_generation_load_no_torch() -> None:
-    code = "import sys, trainer.backends.generation, trainer.backends.tokens; sys.exit('torch' in sys.modules)"
+    code = "import sys; from mage_envs.trainer.backends import generation, tokens; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from trl.generation.vllm_generation import VLLMGeneration
 
+from mage_envs.trainer.trl.trl_compat import stop_at
 from tests.trainer.tiny_runs import make_trainer, save_model
-from trainer.trl.trl_compat import stop_at
 
 
 class Engine:

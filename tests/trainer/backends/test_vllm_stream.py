@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Prompt, StreamingGenerator
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
+from mage_envs.trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator
+from mage_envs.trainer.rollout.generation_client import generate_with_timeout
 from tests.trainer.asking import ask, word_tokens
-from trainer.backends.tokens import ChatTokenizer
-from trainer.backends.vllm_server import StreamingServerGenerator
-from trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator
-from trainer.rollout.generation_client import generate_with_timeout
 
 
 def answers_of(backend: StreamingGenerator, prompts: list[Prompt]) -> list[Completion]:

@@ -14,14 +14,14 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 from torch.distributed.checkpoint.state_dict_saver import save
 from transformers import AutoModelForCausalLM
 
-from benchmarks.__main__ import main as mage_bench
+from mage_envs.cli.program import main as mage_bench
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents import make_opponent
-from opponents.llm.opponent import LanguageModelPolicy
+from mage_envs.opponents import make_opponent
+from mage_envs.opponents.llm.opponent import LanguageModelPolicy
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.weights import SHARDS, load_model
+from mage_envs.trainer.runs.run_folder import finish_checkpoint
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.weights import SHARDS, load_model
-from trainer.runs.run_folder import finish_checkpoint
 
 FILE = "__0_0.distcp"
 

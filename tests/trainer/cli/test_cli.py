@@ -14,12 +14,12 @@ import yaml
 from safetensors.torch import load_file
 
 from mage_envs.text.generation import Message, Prompt
+from mage_envs.trainer.backends.play_settings import PlaySettings, load_generator
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.config.presets import ABLATION_PRESETS, PRESETS
 from tests.packages import marked
+from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, flags
-from trainer.__main__ import main
-from trainer.backends.play_settings import PlaySettings, load_generator
-from trainer.backends.tiny import general_tiny
-from trainer.config.presets import ABLATION_PRESETS, PRESETS
 
 KUHN_POOL = {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
 TICTACTOE_POOL = {

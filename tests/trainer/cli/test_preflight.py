@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from trainer.__main__ import main
-from trainer.cli.preflight import check_present
+from mage_envs.trainer.cli.preflight import check_present
+from tests.programs import train as main
 
 CHATS: dict[str, Any] = {"chat_template": "{{ messages }}", "eos_token": "<end>"}
 WORDS: dict[str, Any] = {"model": {"vocab": {"a": 0, "<end>": 1}}, "added_tokens": []}

@@ -12,21 +12,21 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from mage_envs.text.generation import Message, Prompt
+from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import byte_tokenizer, general_tiny
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.weights import load_model
+from mage_envs.trainer.cli.warm_start import warm_copy
+from mage_envs.trainer.cli.words_model import words_model
+from mage_envs.trainer.config.mage_config import MAGEConfig
+from mage_envs.trainer.config.presets import WORDS as DEFAULTS
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.runs.run_log import metric_rows
+from mage_envs.trainer.trl import setup
+from mage_envs.trainer.trl.setup import prefer_exact
+from tests.programs import train as main
 from tests.trainer.tiny_runs import flags
-from trainer.__main__ import main
-from trainer.backends.local_model import HFGenerator, Sampling
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import byte_tokenizer, general_tiny
-from trainer.backends.tokens import ChatTokenizer
-from trainer.backends.weights import load_model
-from trainer.cli.warm_start import warm_copy
-from trainer.cli.words_model import words_model
-from trainer.config.mage_config import MAGEConfig
-from trainer.config.presets import WORDS as DEFAULTS
-from trainer.config.run_settings import RunSettings
-from trainer.runs.run_log import metric_rows
-from trainer.trl import setup
-from trainer.trl.setup import prefer_exact
 
 SHORT = flags(max_rollouts=1, groups_per_rollout=1, num_generations=2, updates_per_rollout=1, disable_tqdm="true")
 

@@ -8,13 +8,13 @@ import pytest
 from peft import LoraConfig
 from trl import TrlParser
 
+from mage_envs.trainer import MAGEConfig
+from mage_envs.trainer.config.fields import BOUNDS
+from mage_envs.trainer.config.rules import BACKEND_NAMES
+from mage_envs.trainer.config.run_settings import FOREVER, RunSettings
+from mage_envs.trainer.trl.backend_registry import BACKENDS
+from mage_envs.wrappers import ADAPTIVE, PAPER
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-from trainer import MAGEConfig
-from trainer.config.fields import BOUNDS
-from trainer.config.rules import BACKEND_NAMES
-from trainer.config.run_settings import FOREVER, RunSettings
-from trainer.trl.backend_registry import BACKENDS
-from wrappers import ADAPTIVE, PAPER
 
 
 def test_the_defaults_are_the_methods() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.sweeps.plan import read_plan
-from trainer.cli.arguments import parse_args
-from trainer.config.file_fields import check_file_fields
+from mage_envs.benchmarks.sweeps.plan import read_plan
+from mage_envs.trainer.cli.arguments import parse_args
+from mage_envs.trainer.config.file_fields import check_file_fields
 
 
 @pytest.mark.parametrize(

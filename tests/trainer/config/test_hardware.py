@@ -15,14 +15,14 @@ from transformers import TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.model_config import ModelConfig
 
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.cli.estimate import estimate
+from mage_envs.trainer.config.fields import RunFields
+from mage_envs.trainer.config.hardware import FOLDER, TEMPLATE, hardware, hardware_names
+from mage_envs.trainer.config.model_shapes import KNOWN, shape_of
+from mage_envs.trainer.config.run_settings import RunSettings
+from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, make_trainer, save_model
-from trainer.__main__ import main
-from trainer.backends.tiny import general_tiny
-from trainer.cli.estimate import estimate
-from trainer.config.fields import RunFields
-from trainer.config.hardware import FOLDER, TEMPLATE, hardware, hardware_names
-from trainer.config.model_shapes import KNOWN, shape_of
-from trainer.config.run_settings import RunSettings
 
 DRY = ("--preset", "mage-kuhn", "--dry-run", "--hardware")
 OTHER_DEFAULTS = {

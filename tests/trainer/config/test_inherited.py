@@ -12,16 +12,16 @@ import torch
 from trl.trainer.grpo_config import GRPOConfig
 
 from mage_envs.core import Task
+from mage_envs.trainer import MAGEConfig, MAGETrainer
+from mage_envs.trainer.config.mage_config import NOT_READ
+from mage_envs.trainer.method.batch import build_rows, collate
+from mage_envs.trainer.method.loss import LossTerms, Scores, policy_loss
+from mage_envs.trainer.method.metrics import update_metrics
+from mage_envs.trainer.trl import trl_compat
+from mage_envs.trainer.trl.backend_registry import cached_generator
 from tests.trainer.cli.test_cli import error_line
 from tests.trainer.method.test_loss import step, trajectory
 from tests.trainer.tiny_runs import POOL, make_config, make_env, make_trainer, save_model
-from trainer import MAGEConfig, MAGETrainer
-from trainer.config.mage_config import NOT_READ
-from trainer.method.batch import build_rows, collate
-from trainer.method.loss import LossTerms, Scores, policy_loss
-from trainer.method.metrics import update_metrics
-from trainer.trl import trl_compat
-from trainer.trl.backend_registry import cached_generator
 
 CHANGED: dict[str, Any] = {
     "scale_rewards": "none",

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
-from benchmarks.evaluation.run.evaluate import evaluate
-from benchmarks.evaluation.suites.panels import PANELS, Panel
-from benchmarks.scale.in_training import PanelEvaluation
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.suites.panels import PANELS, Panel
+from mage_envs.benchmarks.scale.in_training import PanelEvaluation
+from mage_envs.opponents import as_pool
 from mage_envs.text.generation import Prompt
-from opponents import as_pool
+from mage_envs.trainer.backends.cached import CachedGenerator
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.runs.run_folder import checkpoints
+from mage_envs.trainer.runs.run_log import metric_rows
+from mage_envs.trainer.trl.evaluation import evaluation_sampling, sampled_as
 from tests.trainer.tiny_runs import make_trainer, save_model
-from trainer.backends.cached import CachedGenerator
-from trainer.backends.generation import ScriptedGenerator
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tokens import ChatTokenizer
-from trainer.config.run_settings import RunSettings
-from trainer.runs.run_folder import checkpoints
-from trainer.runs.run_log import metric_rows
-from trainer.trl.evaluation import evaluation_sampling, sampled_as
 
 NAME = "kuhn-mini"
 OPPONENTS = {"kuhn/rock": 1.0, "kuhn/maniac": 1.0}

@@ -16,15 +16,15 @@ from trl import GRPOTrainer
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
+from mage_envs.trainer import MAGETrainer, Trajectory
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.runs.run_log import metric_rows
+from mage_envs.trainer.trl import trl_compat
+from mage_envs.trainer.trl.trl_compat import check_trl
 from tests.interruptions import forked, run_ranks
 from tests.trainer import rank_worker
 from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
-from trainer import MAGETrainer, Trajectory
-from trainer.backends.generation import ScriptedGenerator
-from trainer.backends.tokens import ChatTokenizer
-from trainer.runs.run_log import metric_rows
-from trainer.trl import trl_compat
-from trainer.trl.trl_compat import check_trl
 
 TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
 
@@ -397,6 +397,6 @@ def test_one_and_two_processes_give_equal_gradients(model_path: str, tmp_path: P
 
 
 def test_the_trainer_is_exported() -> None:
-    import trainer
+    from mage_envs import trainer
 
     assert trainer.MAGETrainer is MAGETrainer

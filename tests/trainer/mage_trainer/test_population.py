@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from opponents import PrioritisedPool
+from mage_envs.opponents import PrioritisedPool
+from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.trainer.trl.population import results_of
+from tests.programs import train as main
 from tests.trainer.tiny_runs import POOL, TINY, flags, make_config, make_env, save_model
-from trainer import MAGETrainer
-from trainer.__main__ import main
-from trainer.method.trajectory import EpisodeResult, Trajectory
-from trainer.trl.population import results_of
 
 ARGUMENTS = [
     *TINY,

@@ -16,12 +16,12 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
 from mage_envs.files.manifest import verify_checkpoint
+from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.backends.weights import SHARDS, load_model
 from tests.interruptions import forked
 from tests.trainer.runs.test_interruptions import SHARDED, as_rank, run_ranks, sweep_ranks
 from tests.trainer.sharding import STATE_DICTS, shard_on_cpu
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
-from trainer import MAGETrainer
-from trainer.backends.weights import SHARDS, load_model
 
 Weights = dict[str, torch.Tensor]
 RUN: dict[str, Any] = {

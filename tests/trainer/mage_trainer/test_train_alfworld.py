@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mage_envs.games.alfworld.scenes import TASK_TYPES
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 from tests.packages import needs_alfworld
 from tests.trainer.scripted_runs import Same, check, train
 

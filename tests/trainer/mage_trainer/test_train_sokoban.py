@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
 from tests.trainer.scripted_runs import Same, check, train
 
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mage_envs.trainer.method.advantages import CreditConfig, _centred_values, compute_advantages, without_variance
+from mage_envs.trainer.method.returns import returns_from_values
+from mage_envs.wrappers import ADAPTIVE, PAPER
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
-from trainer.method.advantages import CreditConfig, _centred_values, compute_advantages, without_variance
-from trainer.method.returns import returns_from_values
-from wrappers import ADAPTIVE, PAPER
 
 LLL = [LOSS, LOSS, LOSS]
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.trainer.tiny_runs import step, trajectory
-from trainer.method.batch import (
+from mage_envs.trainer.method.batch import (
     MIN_FILL,
     Row,
     balance_rows,
@@ -17,6 +16,7 @@ from trainer.method.batch import (
     split_rows,
     split_updates,
 )
+from tests.trainer.tiny_runs import step, trajectory
 
 
 def make_rows(lengths: list[int]) -> list[Row]:

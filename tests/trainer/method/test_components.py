@@ -14,20 +14,20 @@ from mage_envs.core import HandResult
 from mage_envs.loading import imports
 from mage_envs.loading.imports import UntrustedName, names_from
 from mage_envs.settings import as_reward, reward_name
-from tests.trainer.meta_episodes import trajectory
-from tests.trainer.tiny_runs import cached, flags, make_config, save_model
-from trainer import (
+from mage_envs.trainer import (
     MAGETrainer,
     Trajectory,
     register_advantage,
     register_returns,
 )
-from trainer.__main__ import main
-from trainer.backends.play_settings import PlaySettings
-from trainer.method.advantages import CreditConfig, compute_advantages
-from trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS, Registry
-from trainer.method.loss import LossTerms
-from trainer.method.returns import step_returns
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
+from mage_envs.trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS, Registry
+from mage_envs.trainer.method.loss import LossTerms
+from mage_envs.trainer.method.returns import step_returns
+from tests.programs import train as main
+from tests.trainer.meta_episodes import trajectory
+from tests.trainer.tiny_runs import cached, flags, make_config, save_model
 
 MODULE = __name__
 REGISTRIES = {"advantage": ADVANTAGES, "returns": RETURNS, "policy": POLICY_LOSSES, "kl_estimator": KL_ESTIMATORS}

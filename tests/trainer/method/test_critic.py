@@ -13,20 +13,20 @@ import pytest
 import torch
 
 from mage_envs.core import NotEnumerable, Task
+from mage_envs.opponents.exact.tree import NotExact
+from mage_envs.opponents.exact.values import policy_value
+from mage_envs.opponents.tabular import TabularPolicy
 from mage_envs.random.streams import Stream, fold
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion, Prompt
-from opponents.exact.tree import NotExact
-from opponents.exact.values import policy_value
-from opponents.tabular import TabularPolicy
+from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
+from mage_envs.trainer.method.critic import ExactCritic, OwnHand
+from mage_envs.trainer.method.returns import hand_shares, scheme_of, step_returns
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.trl.setup import critic_of
+from mage_envs.wrappers.make import make_meta_env
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-from trainer.method.advantages import CreditConfig, compute_advantages
-from trainer.method.critic import ExactCritic, OwnHand
-from trainer.method.returns import hand_shares, scheme_of, step_returns
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.trl.setup import critic_of
-from wrappers.make import make_meta_env
 
 ID, TICTACTOE = "mage/KuhnPoker-Meta-v0", "mage/TicTacToe-Meta-v0"
 KUHN = make_game("KuhnPoker")

@@ -18,16 +18,16 @@ from safetensors.torch import load_file
 
 from mage_envs.core import HandResult
 from mage_envs.settings import outcome_reward
+from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages, mask_non_finite
+from mage_envs.trainer.method.loss import policy_loss
+from mage_envs.trainer.method.metrics import RunStopped
+from mage_envs.trainer.runs.run_folder import checkpoints
+from mage_envs.trainer.trl import updating
 from tests.interruptions import forked
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
 from tests.trainer.runs.test_interruptions import run_ranks
 from tests.trainer.tiny_runs import POOL, cached, make_config, make_env, make_trainer, save_model
-from trainer import MAGETrainer
-from trainer.method.advantages import CreditConfig, compute_advantages, mask_non_finite
-from trainer.method.loss import policy_loss
-from trainer.method.metrics import RunStopped
-from trainer.runs.run_folder import checkpoints
-from trainer.trl import updating
 
 
 @pytest.fixture(scope="module")

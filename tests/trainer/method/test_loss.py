@@ -10,13 +10,22 @@ import numpy as np
 import pytest
 import torch
 
+from mage_envs.trainer.method.batch import (
+    MicroBatch,
+    Row,
+    Update,
+    build_rows,
+    collate,
+    dummy_row,
+    micro_batches,
+    rank_share,
+)
+from mage_envs.trainer.method.components import KL_ESTIMATORS
+from mage_envs.trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
+from mage_envs.trainer.method.metrics import LARGEST_RATIO
+from mage_envs.trainer.trl.mage_trainer import MAGETrainer
+from mage_envs.trainer.trl.updating import loss_terms
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model, step, trajectory
-from trainer.method.batch import MicroBatch, Row, Update, build_rows, collate, dummy_row, micro_batches, rank_share
-from trainer.method.components import KL_ESTIMATORS
-from trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.method.metrics import LARGEST_RATIO
-from trainer.trl.mage_trainer import MAGETrainer
-from trainer.trl.updating import loss_terms
 
 TERMS = LossTerms(
     delta=3.0, beta=0.1, entropy_coef=0.01, uniform_legal_coef=0.5, correct_sampling=True, correction_max=2.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mage_envs.core import Task
-from trainer.method.metrics import LARGEST_RATIO, UPDATE_METRICS, failure_message, update_metrics
-from trainer.method.trajectory import Trajectory
+from mage_envs.trainer.method.metrics import LARGEST_RATIO, UPDATE_METRICS, failure_message, update_metrics
+from mage_envs.trainer.method.trajectory import Trajectory
 
 
 def test_the_metrics_of_an_update_are_means_over_the_scored_tokens() -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from mage_envs.trainer.method.returns import differential_rewards, step_returns
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
-from trainer.method.returns import differential_rewards, step_returns
 
 
 def test_differential_rewards_are_the_papers():

@@ -11,20 +11,20 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from benchmarks.evaluation.run.agents import make_agent
 from mage_envs import list_games, make_game
+from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import Reply
+from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers import MetaEpisode
 from tests.contract import OPTIONS
 from tests.packages import marked
 from tests.trainer.rollouts import Asked, answer, specs
 from tests.trainer.tiny_runs import save_model
-from trainer.backends.play_settings import PlaySettings
-from trainer.backends.tiny import general_tiny
-from trainer.rollout.rollout import RolloutSpec, collect
-from wrappers import MetaEpisode
 
 MEMORIES = ("reflection", "history", "both", "none")
 CONTEXTS = ("rebuilt", "conversation")

@@ -18,13 +18,13 @@ from dev.peers.foreign_run import settings
 from mage_envs.core import Task
 from mage_envs.step_checks import MAX_CHARACTERS, MAX_ENTRIES, BadResult, checked_reset, checked_step
 from mage_envs.text.generation import Completion
+from mage_envs.trainer import MAGETrainer, Trajectory
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.rollout.env_pool import WorkerProcessEnvs
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers import MetaEpisode
 from tests.trainer.foreign import Bad, Guess, ToldGuess
 from tests.trainer.rollouts import Asked
-from trainer import MAGETrainer, Trajectory
-from trainer.backends.tiny import general_tiny
-from trainer.rollout.env_pool import WorkerProcessEnvs
-from trainer.rollout.rollout import RolloutSpec, collect
-from wrappers import MetaEpisode
 
 SURROGATE = "half \ud800 of a pair"
 

@@ -13,15 +13,15 @@ import gymnasium as gym
 import pytest
 import torch
 
-from benchmarks import evaluate, game_of, make_agent, summarise, table
 from dev.peers.foreign_run import settings
+from mage_envs.benchmarks import evaluate, game_of, make_agent, summarise, table
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
+from mage_envs.trainer import MAGETrainer, Trajectory
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.backends.tokens import ChatTokenizer
 from tests.trainer.foreign import Guess, make_guess_meta, register
-from trainer import MAGETrainer, Trajectory
-from trainer.backends.generation import ScriptedGenerator
-from trainer.backends.tiny import general_tiny
-from trainer.backends.tokens import ChatTokenizer
 
 ID = "foreign/Guess-Meta-v0"
 
@@ -74,7 +74,7 @@ def test_a_transformed_observation_reaches_the_model() -> None:
             seen.extend(prompt.messages[-1].content for prompt in prompts)
             return [Completion("<action>2</action>") for _ in prompts]
 
-    from trainer.rollout.rollout import RolloutSpec, collect
+    from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 
     env = gym.wrappers.TransformObservation(make_guess_meta(), lambda text: text[::-1], None)
     collect([env], Keeps(), [RolloutSpec(Task(ID, seed=1))])

@@ -18,16 +18,16 @@ import pytest
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Prompt
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.rollout.env_pool import WorkerProcessEnvs
+from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.trainer.runs.failure_log import FailureLog
+from mage_envs.wrappers.make import make_meta_env
 from tests.mage_envs.test_processes import gone
 from tests.trainer.faulty import DEADLY, Faulty, injected, lines
 from tests.trainer.foreign import Guess
 from tests.trainer.rollout.test_rollout import answer, frozen
-from trainer.backends.generation import ScriptedGenerator
-from trainer.method.trajectory import Trajectory
-from trainer.rollout.env_pool import WorkerProcessEnvs
-from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.runs.failure_log import FailureLog
-from wrappers.make import make_meta_env
 
 COUNT = 60
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Prompt, StreamingGenerator
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.rollout.rollout import RolloutClock, collect
 from tests.trainer.rollouts import Asked, Flaky, OneAtATime, answer, frozen, make, specs
-from trainer.backends.generation import ScriptedGenerator
-from trainer.rollout.rollout import RolloutClock, collect
 
 # -- order, refill, independence ------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Prompt
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.method.metrics import RunStopped
+from mage_envs.trainer.rollout.rollout import collect
+from mage_envs.wrappers import MetaEpisode
 from tests.trainer.rollouts import ID, Asked, Flaky, Hanging, OneAtATime, answer, broken, frozen, make, specs
-from trainer.backends.generation import ScriptedGenerator
-from trainer.method.metrics import RunStopped
-from trainer.rollout.rollout import collect
-from wrappers import MetaEpisode
 
 # -- failures -------------------------------------------------------------------------------------------------
 

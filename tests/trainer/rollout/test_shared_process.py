@@ -17,11 +17,11 @@ import torch
 
 from dev.peers.foreign_run import settings
 from mage_envs.text.generation import Message, Prompt
+from mage_envs.trainer import MAGETrainer, Trajectory
+from mage_envs.trainer.backends.tiny import general_tiny
+from mage_envs.trainer.trl.backend_registry import trl_generator
 from tests.docs.test_extending import program
 from tests.trainer.foreign import ToldGuess
-from trainer import MAGETrainer, Trajectory
-from trainer.backends.tiny import general_tiny
-from trainer.trl.backend_registry import trl_generator
 
 
 class Seeding(ToldGuess):
@@ -84,7 +84,7 @@ def test_the_default_backend_samples_each_reply_by_its_key(trainer: MAGETrainer)
 
 def test_the_default_backend_samples_from_the_models_distribution(trainer: MAGETrainer) -> None:
     """The first token of 2,000 replies, by temperature and top-k, against the softmax of the logits."""
-    from trainer.trl import trl_compat
+    from mage_envs.trainer.trl import trl_compat
 
     model: Any = trainer.model
     prompt = [*trainer.processing_class.encode("Guess")]  # type: ignore[union-attr]

@@ -9,11 +9,11 @@ import pytest
 
 from mage_envs.exceptions import MAX_REASON, Interruption, cut, stops
 from mage_envs.processes.call_outcomes import attempt
+from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.trainer.method.trajectory import Failure
+from mage_envs.trainer.rollout.env_pool import WorkerProcessEnvs
+from mage_envs.trainer.rollout.rollout import collect
 from tests.trainer.rollouts import answer, make, specs
-from trainer.backends.generation import ScriptedGenerator
-from trainer.method.trajectory import Failure
-from trainer.rollout.env_pool import WorkerProcessEnvs
-from trainer.rollout.rollout import collect
 
 HUGE = 100_000_000
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from mage_envs.loading import imports
+from mage_envs.trainer.runs.summary import RunLength, commands
 from tests.processes import ROOT
+from tests.programs import train as main
 from tests.test_readme import blocks, marked
 from tests.trainer.tiny_runs import TINY, flags
-from trainer.__main__ import main
-from trainer.runs.summary import RunLength, commands
 
 SMALL = flags(groups_per_rollout=1, updates_per_rollout=1, num_episodes=2)
 KUHN = ("--preset", "mage-kuhn", *TINY, *SMALL)
@@ -34,7 +34,7 @@ def next_steps(printed: str) -> dict[str, list[str]]:
 
 def run(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a command of the program in a new process in `folder`, as the console script does."""
-    code = "import sys, mage_commands; sys.path.pop(0); sys.exit(mage_commands.main())"
+    code = "import sys; from mage_envs.cli import program; sys.path.pop(0); sys.exit(program.main())"
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     done = subprocess.run(
         [sys.executable, "-c", code, *words[1:]],

@@ -20,16 +20,16 @@ import torch
 from torch.distributed import distributed_c10d
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-import mage_commands
+from mage_envs.cli import program
 from mage_envs.files import manifest
 from mage_envs.files.atomic import drafts_of, write_atomically
 from mage_envs.files.manifest import verify_checkpoint
+from mage_envs.trainer.method.metrics import RunStopped
+from mage_envs.trainer.runs.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
 from tests.interruptions import distinct, forked, killed, points, reserved_port, run_ranks, started, status
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
-from trainer.method.metrics import RunStopped
-from trainer.runs.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,7 @@ class ImportsLate(TrainerCallback):
 
 
 def with_signals(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals) -> None:
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
     begin = MAGETrainer.train
 
@@ -296,7 +296,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before training it would end the command at once."""
-    from trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
     (tmp_path / "imported_late.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -307,7 +307,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
         return begin(self, *args, **kwargs)
 
     def command() -> None:
-        os._exit(mage_commands.mage())
+        os._exit(program.mage())
 
     monkeypatch.setattr(MAGETrainer, "train", train)
     words = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir", str(out))
@@ -319,7 +319,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
 def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer.trl.checkpoints import Checkpoints
+    from mage_envs.trainer.trl.checkpoints import Checkpoints
 
     common = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir")
 
@@ -340,7 +340,7 @@ def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
 
 
 def test_more_processes_than_accelerate_sees_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from trainer import MAGEConfig
+    from mage_envs.trainer import MAGEConfig
 
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(MAGEConfig, "world_size", property(lambda _: 1))

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main as report
+from mage_envs.cli.program import main as report
+from mage_envs.trainer.runs.console import Console, format_duration, rollout_line
+from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
+from mage_envs.trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
+from mage_envs.trainer.runs.summary import FIGURE, RunLength, commands, table
+from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, flags, make_trainer, save_model, step, trajectory
-from trainer.__main__ import main
-from trainer.runs.console import Console, format_duration, rollout_line
-from trainer.runs.resumable_jsonl import ResumableJsonl
-from trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
-from trainer.runs.summary import FIGURE, RunLength, commands, table
 
 RUN = ("--preset", "mage-kuhn", *TINY, *flags(groups_per_rollout=1, updates_per_rollout=2, num_episodes=2))
 ROLLOUT = {
@@ -170,7 +170,7 @@ def test_nothing_is_shown_under_logging_strategy_no(tmp_path: Path, capsys: pyte
 
 
 def test_a_dry_run_loads_neither_torch_nor_transformers() -> None:
-    code = "import sys; from trainer.__main__ import main; assert main(sys.argv[1:]) == 0; print(*sys.modules)"
+    code = "import sys; from tests.programs import train as main; assert main(sys.argv[1:]) == 0; print(*sys.modules)"
     dry = ("--preset", "mage-kuhn-paper", "--hardware", "8x80gb", "--dry-run")
     done = subprocess.run([sys.executable, "-c", code, *dry], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())

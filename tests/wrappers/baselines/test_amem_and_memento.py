@@ -10,13 +10,13 @@ import pytest
 
 from mage_envs.core import GameSpec, Turn
 from mage_envs.text.prompts import Frame
+from mage_envs.wrappers import MemoryView, Request, as_memory
+from mage_envs.wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
+from mage_envs.wrappers.baselines.episode_text import trace
+from mage_envs.wrappers.baselines.memento import FEATURES, Case, CaseValues, Memento, MementoQ, features
+from mage_envs.wrappers.baselines.memory_bank import bank_text
+from mage_envs.wrappers.memory import Answer
 from tests.wrappers.memory_players import good, kinds, make, play
-from wrappers import MemoryView, Request, as_memory
-from wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
-from wrappers.baselines.episode_text import trace
-from wrappers.baselines.memento import FEATURES, Case, CaseValues, Memento, MementoQ, features
-from wrappers.baselines.memory_bank import bank_text
-from wrappers.memory import Answer
 
 SOKOBAN = "mage/Sokoban-Meta-v0"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mage_envs.text.parser import Reply
+from mage_envs.wrappers import as_memory
 from tests.wrappers.memory_players import good, kinds, make, play
-from wrappers import as_memory
 
 TTT = "mage/TicTacToe-Meta-v0"
 
@@ -136,8 +136,8 @@ def as_minimax():
     """Plays perfectly, hence draws."""
     from mage_envs import Turn
     from mage_envs.games.tictactoe import TicTacToe
+    from mage_envs.opponents import make_opponent
     from mage_envs.random.streams import Streams
-    from opponents import make_opponent
 
     policy = make_opponent("minimax", TicTacToe())
 

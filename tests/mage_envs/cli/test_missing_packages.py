@@ -27,7 +27,7 @@ def install_without(modules: Sequence[str], folder: Path) -> FreshInstall:
     program = folder / "bin" / "mage"
     program.parent.mkdir()
     variables = f"PYTHONPATH={HIDING}:{ROOT} HIDDEN_MODULES={','.join(modules)}"
-    call = f'exec {sys.executable} -c "import mage_commands; raise SystemExit(program.mage())"'
+    call = f'exec {sys.executable} -c "from mage_envs.cli import program; raise SystemExit(program.mage())"'
     program.write_text(f'#!/bin/sh\n{variables} {call} "$@"\n')
     program.chmod(0o755)
     return FreshInstall(folder, 0.0, 0.0)

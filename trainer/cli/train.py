@@ -347,8 +347,8 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
 
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        # Replaces the handler of `mage_envs.interrupts`, which exits at once if the signal arrives during an import. A late
-        # import must not cost the model.
+        # Replaces the handler of `mage_envs.interrupts`, which exits at once if the signal arrives during an import.
+        # A late import must not cost the model.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, interrupted = os.getcwd(), False
     try:

@@ -16,6 +16,7 @@ from mage_envs.benchmarks.evaluation.scoring.scores import read_scores
 from mage_envs.benchmarks.evaluation.suites import Setting
 from mage_envs.benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
 from mage_envs.benchmarks.evaluation.tables.layout import failures, kinds, means
+from mage_envs.benchmarks.evaluation.tables.markup import markdown
 from mage_envs.benchmarks.evaluation.tables.summary_table import csv_text, table
 from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
@@ -165,3 +166,9 @@ def test_a_stopped_meta_episode_has_no_gain_in_its_table():
     assert "gain" not in text
     assert "33 [" in text
     assert csv_text(summarise(rows, KUHN), "\t").startswith("opponent\tepisode\tmeasure\t")
+
+
+def test_a_markdown_table_has_its_header_and_every_row():
+    assert markdown([["agent", "level"], ["a|b", "1"], ["c", "2"]]) == (
+        "| agent | level |\n| --- | --- |\n| a\\|b | 1 |\n| c | 2 |\n"
+    )

@@ -324,10 +324,14 @@ def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys,
     out = capsys.readouterr().out
     assert f"{folder}: episodes/00001.jsonl.gz, line 6: " in out
     assert told in out
+    assert "valid\n" not in out
     assert main([*EVAL, "--out", str(folder), "--resume"]) == 0
     assert "episodes/00001.jsonl.gz, line 6: " in capsys.readouterr().err
     assert Records(folder).root() == root
     assert main(["validate", str(folder)]) == 0
+    count = len(Records(folder).lines)
+    valid = f"{folder}: {count} of {count} meta-episodes, root {root['root'][:12]}: valid\n"
+    assert capsys.readouterr().out == valid
 
 
 def test_a_shard_cut_by_the_disk_is_found(unbroken, tmp_path):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mage_envs.core import Task
-from mage_envs.trainer.method.metrics import LARGEST_RATIO, UPDATE_METRICS, failure_message, update_metrics
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.trainer.method.advantages import variance_metrics
+from mage_envs.trainer.method.metrics import (
+    LARGEST_RATIO,
+    UPDATE_METRICS,
+    failure_message,
+    rollout_metrics,
+    update_metrics,
+)
+from mage_envs.trainer.method.trajectory import RETURN, Trajectory, masked
+from tests.trainer import meta_episodes
 
 
 def test_the_metrics_of_an_update_are_means_over_the_scored_tokens() -> None:
@@ -54,3 +64,23 @@ def test_failures_above_the_threshold_stop_a_run(failed: int, threshold: float, 
         if told
         else None
     )
+
+
+def test_the_metrics_of_a_rollout_count_failures_and_retries() -> None:
+    rollout = [replace(meta_episodes.trajectory([1.0]), retries=number) for number in (0, 1, 2)]
+    failed = masked(replace(trajectory(None), retries=3), RETURN, "nan")
+    logged = rollout_metrics([*rollout, failed])
+    assert (logged["retries"], logged["failures"], logged["failures/return"]) == (6.0, 1.0, 1.0)
+
+
+def test_a_masked_meta_episode_says_where_it_failed() -> None:
+    """In the episode of its last answer; without an answer, in the first one."""
+    played = meta_episodes.trajectory([1.0, 2.0, 3.0])
+    assert [masked(one, RETURN, "nan").failures[-1].episode for one in (played, trajectory(None))] == [2, 0]
+
+
+def test_shares_of_groups_without_variance_and_of_dropped_ones() -> None:
+    equal = [meta_episodes.trajectory([1.0], group=group, member=member) for group in (0, 1) for member in (0, 1)]
+    assert variance_metrics(equal[:2], []) == {"groups/zero_variance": 1.0, "groups/dropped": 1.0}
+    assert variance_metrics(equal, equal[:2]) == {"groups/zero_variance": 1.0, "groups/dropped": 0.5}
+    assert variance_metrics([], []) == {"groups/zero_variance": 0.0, "groups/dropped": 0.0}

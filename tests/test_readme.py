@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from mage_envs.cli import program
+from mage_envs.interrupts import PROGRAMS
 from tests.processes import ROOT, run_python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -117,27 +118,23 @@ def make_targets() -> set[str]:
     return {target for line in phony for target in line.split()}
 
 
-MODULES = {"mage_envs": (), "benchmarks": (), "mage_envs.benchmarks.sweeps": ("sweep",), "trainer": ("train",)}
-"""Modules that run the program, and the arguments that each of them puts first."""
-
-
 def check_command(words: list[str]) -> str | None:
     """Why a command of a page cannot be right, None if nothing is found."""
-    program, *rest = words
-    program = Path(program).name
-    if program == "make":
+    name, *rest = words
+    name = Path(name).name
+    if name == "make":
         targets = [word for word in rest if not word.startswith("-") and "=" not in word]
         unknown = [target for target in targets if target not in make_targets()]
         return f"make has no target {unknown}" if unknown else None
-    if program.startswith("python") and rest[:1] == ["-m"]:
+    if name.startswith("python") and rest[:1] == ["-m"]:
         if rest[1] in ("venv", "pip", "pytest"):
             return None
         if importlib.util.find_spec(rest[1]) is None:
             return f"there is no module {rest[1]}"
-        return check_program([*MODULES[rest[1]], *rest[2:]]) if rest[1] in MODULES else None
-    if program in ("mage", *program.ALIASES):
-        return check_program([*program.ALIASES.get(program, ()), *rest])
-    return None if program in ELSEWHERE else f"{program} is not a command of this project"
+        return check_program(rest[2:]) if rest[1] == "mage_envs" else None
+    if name in PROGRAMS:
+        return check_program(rest)
+    return None if name in ELSEWHERE else f"{name} is not a command of this project"
 
 
 def check_program(arguments: list[str]) -> str | None:
@@ -224,8 +221,8 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
         ("mage train --preset mage-kuhn --dry-run --max_rollouts 2", None),
         ("mage train --gama_step 1", "--gama_step"),
         ("mage train --preset mage-chess", "no preset ['mage-chess']"),
-        ("python -m benchmarks.nothing", "no module"),
-        ("python -m trainer --preset grpo-kuhn", None),
+        ("python -m mage_envs.nothing", "no module"),
+        ("python -m mage_envs train --preset grpo-kuhn", None),
         ("mage-teach", "not a command"),
         ("mage webshop serve --port 1", None),
         ("mage webshop sell", "has no subcommand"),

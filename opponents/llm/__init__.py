@@ -28,7 +28,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy, because `import opponents` loads `mage_envs.opponents.llm.opponent`, and most users call no server.
+    # Lazy, because `import mage_envs.opponents` loads `llm.opponent`, and most users call no server.
     if name in _MODULES:
         return import_module(f"{__name__}.{_MODULES[name]}").__dict__[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -120,5 +120,5 @@ def test_the_games_are_listed_without_the_evaluation() -> None:
     assert not [
         name
         for name in loaded
-        if name.startswith(("mage_envs.benchmarks.evaluation", "trainer", "torch", "matplotlib"))
+        if name.startswith(("mage_envs.benchmarks.evaluation", "mage_envs.trainer", "torch", "matplotlib"))
     ]

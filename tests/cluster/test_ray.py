@@ -91,7 +91,7 @@ def test_two_nodes_one_of_which_is_killed_on_the_way(alone, tmp_path, cluster):
 
 def test_a_driver_that_is_killed_leaves_a_run_to_go_on_with(alone, tmp_path, cluster):
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "benchmarks", *EVAL, str(folder), "--executor", f"ray:{cluster.address}"]
+    command = [sys.executable, "-m", "mage_envs", *EVAL, str(folder), "--executor", f"ray:{cluster.address}"]
     driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     while not (folder / "episodes" / "00000.jsonl.gz").exists():
         assert driver.poll() is None

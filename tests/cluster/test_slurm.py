@@ -159,7 +159,7 @@ def test_a_task_that_somebody_cancels_is_left_for_resume(alone, folder, monkeypa
 
 def test_ctrl_c_cancels_what_runs(alone, folder):
     driver = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", *RUN], env={**os.environ, PAUSE: "1"}, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "mage_envs", *RUN], env={**os.environ, PAUSE: "1"}, stderr=subprocess.PIPE, text=True
     )
     until(lambda: tasks("RUNNING"))
     driver.send_signal(signal.SIGINT)

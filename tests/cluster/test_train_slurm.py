@@ -118,7 +118,7 @@ def test_the_page_s_commands_as_printed(folder):
 def whole(slurm, tmp_path_factory):
     """An unbroken run on one CPU, not by Slurm."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    said(sys.executable, "-m", "trainer", "--hardware", "cpu", *LONG, "--output_dir", str(out))
+    said(sys.executable, "-m", "mage_envs", "train", "--hardware", "cpu", *LONG, "--output_dir", str(out))
     return learnt(out)
 
 

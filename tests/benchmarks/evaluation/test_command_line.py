@@ -25,7 +25,7 @@ from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from tests.trainer.foreign import Guess, register
 
-COMMAND = [sys.executable, "-m", "benchmarks"]
+COMMAND = [sys.executable, "-m", "mage_envs"]
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0"]
 
 

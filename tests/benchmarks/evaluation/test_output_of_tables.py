@@ -43,7 +43,7 @@ def test_a_terminal_gets_its_width_and_a_pipe_whole_names(monkeypatch, capsys):
 
 
 def test_the_progress_of_headroom_leaves_its_line_to_the_table():
-    command = [sys.executable, "-m", "benchmarks", "headroom", "KuhnPoker", "--episodes", "2"]
+    command = [sys.executable, "-m", "mage_envs", "headroom", "KuhnPoker", "--episodes", "2"]
     reader, terminal = pty.openpty()
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, timeout=120, check=True)
     os.close(terminal)

@@ -54,7 +54,7 @@ def uninterrupted(tmp_path_factory):
 def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeypatch, capfd):
     gate, folder = tmp_path / "gate", tmp_path / "stopped"
     monkeypatch.setenv(GATE, str(gate))
-    command = [sys.executable, "-m", "benchmarks", *GATED, str(folder), "--executor", "processes:2"]
+    command = [sys.executable, "-m", "mage_envs", *GATED, str(folder), "--executor", "processes:2"]
     stopped = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 100

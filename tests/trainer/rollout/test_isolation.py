@@ -238,7 +238,7 @@ def test_a_failed_meta_episode_tells_what_models_answered_its_opponents(workers:
 def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> None:
     """The signal goes to the whole group, as a terminal sends it."""
     arguments = ["scripted:first", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "tests.trainer.faulty:Asleep"]
-    command = [sys.executable, "-m", "benchmarks", "eval", *arguments, "--rows", "1", "--env-workers", "2"]
+    command = [sys.executable, "-m", "mage_envs", "eval", *arguments, "--rows", "1", "--env-workers", "2"]
     note = tmp_path / "asleep"
     run = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=os.environ | {"ASLEEP": str(note)}, start_new_session=True

@@ -66,7 +66,7 @@ class Hardware:
         started = f"mage train --hardware {self.name}"
         if self.processes > 1:
             config = f"--config_file {FOLDER / 'fsdp2.accelerate.yaml'} --num_processes {self.processes}"
-            started = f"accelerate launch {config} -m trainer --hardware {self.name}"
+            started = f"accelerate launch {config} -m mage_envs train --hardware {self.name}"
         asked = {"nodes": self.nodes, "gpus-per-node": self.gpus, "cpus-per-task": 8 * self.devices}
         # Only options that differ from those of the template are passed to sbatch.
         options = "".join(f"--{name}={number} " for name, number in asked.items() if number != TEMPLATE[name])

@@ -33,9 +33,9 @@ from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.sentence import share, share_text
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from mage_envs.benchmarks.exact.adaptation import exact_values, recorded_run, scale_of_cell
 from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.adaptation import exact_values, recorded_run, scale_of_cell
 from mage_envs.benchmarks.scale.scale import Scale, family_weights
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.cli.program import main as mage

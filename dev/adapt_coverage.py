@@ -22,9 +22,9 @@ from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agen
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
-from mage_envs.benchmarks.exact.adapt_table import mean_over_families
-from mage_envs.benchmarks.exact.adaptation import CellValues, run_of_cell
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
+from mage_envs.benchmarks.scale.adapt_table import mean_over_families
+from mage_envs.benchmarks.scale.adaptation import CellValues, run_of_cell
 from mage_envs.benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights
 from mage_envs.benchmarks.scale.stored_suites import cell_scale
 from mage_envs.cli.tables import Block, TextTable, as_text

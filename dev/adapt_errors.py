@@ -13,7 +13,7 @@ import numpy as np
 
 from mage_envs.benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
-from mage_envs.benchmarks.exact.adaptation import pool_of
+from mage_envs.benchmarks.scale.adaptation import pool_of
 from mage_envs.benchmarks.scale.scale import Scale
 from mage_envs.opponents.exact.bayes import BayesSolution, Meeting, meetings
 from mage_envs.opponents.exact.learner_hands import Floats, Places

@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mage_envs.benchmarks.evaluation.suites.adapt import MINI, REFERENCES
-from mage_envs.benchmarks.exact.adapt_table import AdaptResult
 from mage_envs.benchmarks.records.record_store import EPISODES, ROOT, RUN, SUITE, Records, read_suite
+from mage_envs.benchmarks.scale.adapt_table import AdaptResult
 from mage_envs.benchmarks.scale.scale_text import LEGEND, score_text
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, read_stored_suite, restore_sources
 from mage_envs.cli.program import main as mage

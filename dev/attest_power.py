@@ -16,7 +16,7 @@ from pathlib import Path
 from dev.adapt_coverage import ADJUSTED, levels_on
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel
-from mage_envs.benchmarks.records.attest import ROWS, ComparedMean, compare_means, compared_level
+from mage_envs.benchmarks.scale.attest import ROWS, ComparedMean, compare_means, compared_level
 from mage_envs.cli.tables import TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 

@@ -108,7 +108,7 @@ register_opponent(
 )
 register_opponent(
     "switch",
-    entry_point="mage_envs.opponents.adaptive.switching:switch",
+    entry_point="mage_envs.opponents.switching:switch",
     needs_game=True,
     form="switch:first,then,episode",
 )

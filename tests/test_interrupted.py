@@ -46,7 +46,7 @@ OURS = tuple(
 )
 """How a line of a traceback begins that names code of the suite, which may lie beside an environment of its own."""
 MOMENTS = {
-    "list": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.benchmarks.listing"),
+    "list": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.benchmarks.commands.listing"),
     "train": (
         "mage_envs.trainer.method.metrics",
         "numpy",

@@ -240,3 +240,10 @@ def test_no_more_than_four_fields_are_given_by_position():
         if (getattr(node.func, "id", None) or getattr(node.func, "attr", None)) in classes
     ]
     assert found == []
+
+
+def test_nobody_imports_a_command():
+    """Commands parse, call a library function and print. What others use belongs into the library."""
+    for path in RELATIVE:
+        for module, _ in imports(path):
+            assert not module.startswith("mage_envs.benchmarks.commands."), f"{path} imports {module}"

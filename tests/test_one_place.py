@@ -17,7 +17,7 @@ MOST_FILES = 11
 TABLES = ("docs/environments.md", "docs/opponents.md")
 """Pages with a table of games, which count; other pages are prose."""
 MADE_OF_GAMES = ("mage_envs/games/encounters.py", "opponents/games/encounters.py")
-HELP = ("benchmarks/chaos/chaos_command.py", "benchmarks/evaluation/run/options.py", "trainer/cli/train.py")
+HELP = ("benchmarks/commands/chaos.py", "benchmarks/evaluation/run/options.py", "trainer/cli/train.py")
 """Programs whose help has one game as its example."""
 SUITE = (
     "benchmarks/evaluation/suites/adapt.py",

@@ -20,9 +20,9 @@ import typer
 
 from mage_envs.benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo
 from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import write_atomically
+from mage_envs.progress import ProgressLine
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.method.trajectory import Trajectory
 

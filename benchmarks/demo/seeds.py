@@ -13,9 +13,9 @@ from typing import Any
 
 from mage_envs.benchmarks.demo.demo_table import blocks, requirements
 from mage_envs.benchmarks.demo.run import DemoSettings, run
-from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import as_text
 from mage_envs.files.atomic import write_atomically
+from mage_envs.progress import ProgressLine
 
 SEEDS = (0, 1, 2)
 FOLDER = Path("runs/demo-seeds")

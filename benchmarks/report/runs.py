@@ -18,13 +18,13 @@ from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
-from mage_envs.benchmarks.exact.decisions import Decision, decisions_of
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
 from mage_envs.benchmarks.records.canonical import digest_of
 from mage_envs.benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay
 from mage_envs.benchmarks.report.blocks import Pages
 from mage_envs.benchmarks.report.transcripts import outcomes, packed
+from mage_envs.benchmarks.scale.decisions import Decision, decisions_of
 from mage_envs.core import Game
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.opponents.exact import Objective

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from mage_envs.benchmarks.exact.decisions import Decision
+from mage_envs.benchmarks.scale.decisions import Decision
 from mage_envs.text.thoughts import after_thoughts
 from mage_envs.trainer.method.trajectory import EpisodeResult
 from mage_envs.trainer.runs.trajectory_json import Line, read_episode

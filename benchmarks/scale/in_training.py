@@ -11,8 +11,8 @@ from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, sc
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables import summary_table
-from mage_envs.benchmarks.exact.adaptation import CellValues, values_of_lines
 from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.scale.adaptation import CellValues, values_of_lines
 from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scaled_run
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
 from mage_envs.benchmarks.scale.scale_text import scale_sentence

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, cast
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 120
 """Characters of a line of the page."""
 MAX_TEXT_LINES = 24
@@ -43,7 +43,7 @@ class Hop:
 
     @property
     def file(self) -> str:
-        return Path(self.code.co_filename).relative_to(ROOT).as_posix()
+        return Path(self.code.co_filename).resolve().relative_to(ROOT).as_posix()
 
 
 @dataclass

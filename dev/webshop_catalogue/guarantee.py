@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.cli.progress import Progress
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker import FamilyRecord
 from mage_envs.games.webshop.embedded import Unproven, certificate, products_of
@@ -26,6 +25,7 @@ from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.search.nouns import nouns
 from mage_envs.games.webshop.shop import HITS
 from mage_envs.games.webshop.store import Catalogue, write_catalogue
+from mage_envs.progress import Progress
 
 _REMEDY = "fix the word lists or draws that made it."
 _FIRST, _NEXT = 3, (4, 8, 16)

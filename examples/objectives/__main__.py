@@ -20,8 +20,8 @@ from examples.objectives.figure import draw
 from examples.objectives.report import LearnedRow, as_json, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
 from mage_envs.benchmarks.executors import Processes, unwrap
-from mage_envs.cli.progress import ProgressLine
 from mage_envs.files.atomic import write_atomically
+from mage_envs.progress import ProgressLine
 
 SEEDS = 3
 Found = dict[str, dict[str, Any]]

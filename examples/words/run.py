@@ -27,9 +27,9 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.benchmarks.evaluation.suites import panel, weights_of
 from mage_envs.benchmarks.exact.regret import regret
-from mage_envs.cli.progress import ProgressLine
 from mage_envs.files.atomic import write_atomically
 from mage_envs.opponents.exact import headroom
+from mage_envs.progress import ProgressLine
 from mage_envs.registry import make_game, settings_of
 from mage_envs.trainer.config.presets import WORDS
 

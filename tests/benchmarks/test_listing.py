@@ -116,7 +116,7 @@ def test_the_games_are_listed_without_the_evaluation() -> None:
     code = "import sys; from mage_envs.cli import program; program.main(['list', 'KuhnPoker']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1].split()
-    assert "mage_envs.benchmarks.listing" in loaded
+    assert "mage_envs.benchmarks.commands.listing" in loaded
     assert not [
         name
         for name in loaded

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import mage_envs.cli.program
+from mage_envs.cli.program import main
+from tests.programs import train
 from tests.test_readme import ROOT, SHELL, blocks
 
-PROGRAMS = {"mage": mage_envs.cli.program.main, "mage train": mage_envs.trainer.__main__.main}
+PROGRAMS = {"mage": main, "mage train": train}
 SAYS = [
     "scripted:random in mage/KuhnPoker",
     "memory: memento",

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-import mage_envs.__main__
-import mage_envs.cli.program
+from mage_envs.cli.program import main
 from mage_envs.loading import imports
 from tests.docs.fork_server import run_mage
 from tests.interruptions import forked
+from tests.programs import train
 from tests.test_readme import ROOT, SHELL, blocks, marked
 
 NAMES = ("extending", "own-environment", "own-memory", "own-training")
@@ -185,22 +185,22 @@ def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> 
 @pytest.mark.parametrize(
     ("program", "arguments"),
     [
-        (mage_envs.__main__, "play mage/KuhnPoker-v0 --opponent my_oponents:Coward"),
-        (mage_envs.__main__, "play my_oponents:mage/KuhnPoker-v0"),
-        (mage_envs.__main__, "list --import my_oponents"),
-        (mage_envs.cli.program, "tournament KuhnPoker --policies my_oponents:Coward,uniform"),
-        (mage_envs.cli.program, "ceilings my_oponents:KuhnPoker"),
-        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --import my_oponents"),
-        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --env_id my_oponents:mage/KuhnPoker-Meta-v0"),
-        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --opponents my_oponents:Coward"),
-        (mage_envs.trainer.__main__, "--preset mage-kuhn --dry-run --memory my_oponents:Memory"),
+        (main, "play mage/KuhnPoker-v0 --opponent my_oponents:Coward"),
+        (main, "play my_oponents:mage/KuhnPoker-v0"),
+        (main, "list --import my_oponents"),
+        (main, "tournament KuhnPoker --policies my_oponents:Coward,uniform"),
+        (main, "ceilings my_oponents:KuhnPoker"),
+        (train, "--preset mage-kuhn --dry-run --import my_oponents"),
+        (train, "--preset mage-kuhn --dry-run --env_id my_oponents:mage/KuhnPoker-Meta-v0"),
+        (train, "--preset mage-kuhn --dry-run --opponents my_oponents:Coward"),
+        (train, "--preset mage-kuhn --dry-run --memory my_oponents:Memory"),
     ],
 )
 def test_a_module_that_is_not_there_is_one_line_that_says_where_it_was_looked_for(
     program: Any, arguments: str, coward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(coward)
-    assert program.main(shlex.split(arguments)) == 2
+    assert program(shlex.split(arguments)) == 2
     written = capsys.readouterr()
     assert written.out == ""
     [line] = written.err.splitlines()

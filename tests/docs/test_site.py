@@ -34,9 +34,9 @@ def test_the_reference_shows_docstrings(site: Path) -> None:
     reference = (site / "api.html").read_text()
     for name in (
         "mage_envs.MetaEpisode",
-        "opponents.register_opponent",
+        "mage_envs.opponents.register_opponent",
         "mage_envs.opponents.exact.headroom",
-        "trainer.collect",
+        "mage_envs.trainer.collect",
     ):
         assert f'id="{name}"' in reference, name
     assert "Rules: there are three cards" in (site / "games.html").read_text()

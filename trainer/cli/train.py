@@ -18,7 +18,7 @@ import gymnasium as gym
 import typer
 from typer.core import TyperCommand
 
-from mage_envs.cli import progress
+from mage_envs import progress
 from mage_envs.cli.commands import report_error
 from mage_envs.cli.program import markup
 from mage_envs.cli.tables import print_report

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from mage_envs.cli.progress import ProgressLine
+from mage_envs.progress import ProgressLine
 from mage_envs.trainer.config.run_settings import RunSettings
 
 Metrics = Mapping[str, float]

@@ -13,10 +13,10 @@ from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, Pol
 from mage_envs.benchmarks.evaluation.run.budget import SPENT, Limits, guarded
 from mage_envs.benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
-from mage_envs.cli.progress import Progress
 from mage_envs.core import Task
 from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.processes.call_outcomes import TRACEBACK
+from mage_envs.progress import Progress
 from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.trainer.rollout.env_pool import RolloutEnvs
 from mage_envs.trainer.rollout.rollout import RolloutSpec, collect

@@ -13,7 +13,6 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from mage_envs.cli.progress import Progress
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker import (
     SIZES,
@@ -25,6 +24,7 @@ from mage_envs.games.webshop.catalogue_maker import (
 )
 from mage_envs.games.webshop.products import MadeGoal, Product, normalise
 from mage_envs.games.webshop.store import FORMAT, write_catalogue
+from mage_envs.progress import Progress
 
 _LOG = logging.getLogger(__name__)
 HELD_OUT = "ood_catalogue"

@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
-from mage_envs.cli.progress import Progress
 from mage_envs.files.bounded import open_named
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.products import (
@@ -25,6 +24,7 @@ from mage_envs.games.webshop.products import (
     normalise,
 )
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, RecordWriter, write_catalogue
+from mage_envs.progress import Progress
 
 T = TypeVar("T")
 CHUNK = 1 << 20

@@ -10,7 +10,8 @@ from typing import get_args
 import pytest
 import typer
 
-from mage_envs.benchmarks.evaluation.run import eval_command, fill
+from mage_envs.benchmarks.commands import fill
+from mage_envs.benchmarks.evaluation.run import eval_command
 from mage_envs.benchmarks.evaluation.run.options import ControlName, EvalOptions, PlayOptions
 from mage_envs.benchmarks.evaluation.suites import suite_command
 from mage_envs.cli.commands import add_command

@@ -22,12 +22,12 @@ from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.suites.suite_command import planned
-from mage_envs.benchmarks.exact.adapt_figure import adapt_figure
-from mage_envs.benchmarks.exact.adapt_table import AdaptResult, reference_rows
-from mage_envs.benchmarks.exact.adaptation import exact_values
-from mage_envs.benchmarks.exact.decisions import decisions_of
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.transcripts import packed
+from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
+from mage_envs.benchmarks.scale.adapt_table import AdaptResult, reference_rows
+from mage_envs.benchmarks.scale.adaptation import exact_values
+from mage_envs.benchmarks.scale.decisions import decisions_of
 from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
 from mage_envs.cli.program import main
 from mage_envs.trainer.backends.play_settings import PlaySettings

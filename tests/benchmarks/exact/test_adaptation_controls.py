@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from mage_envs.benchmarks.commands.adapt import controls_of
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.controls import controlled
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
@@ -19,12 +20,11 @@ from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel, nam
 from mage_envs.benchmarks.evaluation.suites.pool_texts import description_of, has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.exact.adapt_command import controls_of
-from mage_envs.benchmarks.exact.adapt_table import PAIRED
-from mage_envs.benchmarks.exact.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.adapt_table import PAIRED
+from mage_envs.benchmarks.scale.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell
 from mage_envs.benchmarks.scale.scale import Scale
 from mage_envs.benchmarks.scale.stored_suites import cell_scale
 from mage_envs.cli.program import main

@@ -19,10 +19,10 @@ from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.exact.adaptation import CellValues, exact_values, recorded_run, scale_of_cell
 from mage_envs.benchmarks.exact.judged_hands import judge
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.adaptation import CellValues, exact_values, recorded_run, scale_of_cell
 from mage_envs.core import State, Turn
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact.regret import DecisionValues

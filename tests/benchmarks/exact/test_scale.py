@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
-from mage_envs.benchmarks.exact.adaptation import exact_values, pool_of, scale_of_cell
+from mage_envs.benchmarks.scale.adaptation import exact_values, pool_of, scale_of_cell
 from mage_envs.benchmarks.scale.judged_play import judged_folder
 from mage_envs.benchmarks.scale.scale import (
     ADAPTS,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from mage_envs.benchmarks.commands.leaderboard import adaptation_tables
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
@@ -15,7 +16,6 @@ from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.canonical import digest_of
-from mage_envs.benchmarks.records.leaderboard import adaptation_tables
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.scale.stored_suites import differing_options, read_stored_suite
 from mage_envs.cli.program import main

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dev.paper import AGENTS, PAGE, page, reference_setting, with_ours
+from mage_envs.benchmarks.commands.paper import serve_line, slurm_chain, training_words
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.measuring import measure
@@ -20,7 +21,6 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.paper import results
 from mage_envs.benchmarks.paper.costs import cost_of, training_setting
-from mage_envs.benchmarks.paper.paper_command import serve_line, slurm_chain, training_words
 from mage_envs.benchmarks.paper.results import (
     DRAWS,
     OTHER,

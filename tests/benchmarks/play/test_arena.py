@@ -309,6 +309,6 @@ def test_the_command_serves_until_ctrl_c() -> None:
 
 def test_importing_the_command_loads_no_server() -> None:
     servers = "{'flask', 'werkzeug', 'waitress'}"
-    script = f"import sys, mage_envs.benchmarks.play.arena_command; print({servers} & set(sys.modules))"
+    script = f"import sys, mage_envs.benchmarks.commands.arena; print({servers} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"

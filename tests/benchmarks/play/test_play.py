@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from mage_envs.__main__ import main
+from mage_envs.cli.program import main
 from tests.mage_envs.cli.terminal import ROOT
 
 KUHN = ("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/aggressive", "--seed", "3")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mage_envs.benchmarks.records.attest import attestations_in, challenge_seed
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.scale.attest import attestations_in, challenge_seed
 from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion
 from tests.opponents.llm.server import LegalModel, Server

@@ -13,7 +13,7 @@ import pytest
 from atif import Trajectory
 from pyarrow import parquet
 
-from mage_envs.benchmarks.records.export import COLUMNS, rows
+from mage_envs.benchmarks.commands.export import COLUMNS, rows
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.records.schema import LineRecord
 from mage_envs.cli.program import main

@@ -43,7 +43,7 @@ class Slow:
 
 def started(folder: Path, *words: str, **settings: str) -> subprocess.Popen[str]:
     (folder / "strange.py").write_text(OPPONENTS)
-    script = "import sys; from mage_envs.cli import program; sys.argv[0] = 'mage'; sys.exit(program.bench())"
+    script = "import sys; from mage_envs.cli import program; sys.argv[0] = 'mage'; sys.exit(program.mage())"
     return subprocess.Popen(
         [sys.executable, "-c", script, *words],
         cwd=folder,

@@ -16,8 +16,8 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
 from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
-from mage_envs.benchmarks.exact.adaptation import CellValues, exact_values
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
+from mage_envs.benchmarks.scale.adaptation import CellValues, exact_values
 from mage_envs.cli.program import main
 from mage_envs.games.sokoban.controls import KEYS, SPLITS, WIRINGS, SokobanControls, directions_of
 from mage_envs.games.sokoban.level import MOVES

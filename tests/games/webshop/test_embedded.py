@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mage_envs.__main__ import main
-from mage_envs.cli import progress
+from mage_envs import progress
+from mage_envs.cli.program import main
 from mage_envs.games.webshop import embedded
 from mage_envs.games.webshop.cache import read_manifest
 from mage_envs.games.webshop.catalogue_maker import SIZES, certified

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from mage_envs.cli import progress
+from mage_envs import progress
 from mage_envs.cli.program import main
 from mage_envs.games.webshop import DataFileError, import_official, official, open_shop
 from mage_envs.games.webshop.cache import MANIFEST

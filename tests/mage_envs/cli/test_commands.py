@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.__main__ import main
 from mage_envs.cli.commands import describe_error
+from mage_envs.cli.program import main
 
 
 def test_a_closed_pipe_ends_a_command_quietly() -> None:

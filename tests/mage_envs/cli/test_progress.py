@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from mage_envs.cli import progress
+from mage_envs import progress
 
 
 @pytest.fixture

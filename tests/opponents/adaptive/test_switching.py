@@ -11,7 +11,7 @@ from mage_envs.core import ExactPolicy, RemembersMetaEpisode, Turn, is_state_pol
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.opponents import list_forms, list_opponents, make_opponent, opponent_info
-from mage_envs.opponents.adaptive.switching import Switching, switching
+from mage_envs.opponents.switching import Switching, switching
 from tests.opponents.dealing import decisions
 
 KUHN = KuhnPoker()

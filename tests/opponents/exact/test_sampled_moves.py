@@ -8,11 +8,11 @@ import pytest
 from mage_envs.core import Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import OpponentPool, TabularPolicy, make_opponent
-from mage_envs.opponents.adaptive.switching import switching
 from mage_envs.opponents.exact import NotExact, bayes_value, best_response, headroom
 from mage_envs.opponents.exact.bayes import lived_hands
 from mage_envs.opponents.exact.sampled import SampledMoves, jackknife_error
 from mage_envs.opponents.exact.single_hands import SingleHands
+from mage_envs.opponents.switching import switching
 
 UNKNOWN = {
     f"{card}{betting}": {"check": 0.7, "bet": 0.3} if betting in ("", "p") else {"fold": 0.3, "call": 0.7}

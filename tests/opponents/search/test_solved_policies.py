@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.cli import progress
+from mage_envs import progress
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import LeducPoker, OpenSpiel
 from mage_envs.opponents import make_opponent

@@ -181,7 +181,8 @@ def test_without_a_package_the_error_names_the_extra(shop, monkeypatch, package)
 
 
 def test_importing_the_site_loads_no_server():
-    script = "import sys, mage_envs.cli.webshop; print({'flask', 'werkzeug', 'waitress'} & set(sys.modules))"
+    names = "{'flask', 'werkzeug', 'waitress'}"
+    script = f"import sys, mage_envs.benchmarks.commands.webshop; print({names} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"
 

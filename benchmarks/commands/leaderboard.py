@@ -18,11 +18,11 @@ from mage_envs.benchmarks.evaluation.tables.comparison import rank_runs
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.attest import Attestation, attestations_in
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay
 from mage_envs.benchmarks.records.validate import problems, suite_problems
 from mage_envs.benchmarks.report.document import REPORT, static_page
+from mage_envs.benchmarks.scale.attest import Attestation, attestations_in
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.text.styles import DEFAULT_STYLE
 from mage_envs.text.visible import one_line
@@ -206,7 +206,7 @@ def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestatio
     Raises ValueError if a suite is not valid, not complete, or not of its cells.
     """
     # Imported here, because other pages need no exact values.
-    from mage_envs.benchmarks.exact.adapt_table import AdaptResult
+    from mage_envs.benchmarks.scale.adapt_table import AdaptResult
     from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_suite
     from mage_envs.benchmarks.scale.suite_comparison import rank_suites
 

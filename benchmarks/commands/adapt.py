@@ -37,14 +37,14 @@ from mage_envs.benchmarks.evaluation.suites.suite_command import (
     short_names,
 )
 from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
-from mage_envs.benchmarks.exact.adapt_figure import adapt_figure
-from mage_envs.benchmarks.exact.adapt_table import PAIRED, AdaptResult, agents_table, ranked
-from mage_envs.benchmarks.exact.adaptation import ScaledRun, recorded_run
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
 from mage_envs.benchmarks.report.runs import read_runs
+from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_parts import add_questions, read_parts
+from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, ranked
+from mage_envs.benchmarks.scale.adaptation import ScaledRun, recorded_run
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
 from mage_envs.cli.commands import JsonOption

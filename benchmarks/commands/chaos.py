@@ -18,9 +18,9 @@ from mage_envs.benchmarks.chaos.processes import CheckRow, Found, checked, compa
 from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
 from mage_envs.cli.commands import JsonOption, choice_of, print_json
 from mage_envs.cli.json_options import read_object
-from mage_envs.cli.progress import Progress
 from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.loading import imports
+from mage_envs.progress import Progress
 
 EPISODES, QUICK = 20, 3
 DEADLINE = 30.0

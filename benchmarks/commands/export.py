@@ -13,9 +13,9 @@ import typer
 from mage_envs.benchmarks.evaluation.tables.summary_table import delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
 from mage_envs.benchmarks.records.hub_folder import write_folder
-from mage_envs.benchmarks.records.markdown import markdown, of_records, of_training
 from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
 from mage_envs.benchmarks.report.trained import trained_folders
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.trainer.runs.trajectory_json import Line

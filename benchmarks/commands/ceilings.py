@@ -12,7 +12,6 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.benchmarks.executors import Executor, ExecutorOption, in_order, make_executor
 from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
 from mage_envs.cli.json_options import game_with
-from mage_envs.cli.progress import Progress
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.opponents import (
@@ -33,6 +32,7 @@ from mage_envs.opponents.exact import (
 )
 from mage_envs.opponents.exact.single_hands import SingleHands
 from mage_envs.opponents.exact.tree import exact_policy
+from mage_envs.progress import Progress
 from mage_envs.tree import is_enumerable
 
 Named = tuple[str, Mapping[str, Any]]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.adapt import cell_of
-from mage_envs.benchmarks.exact.adaptation import CellValues
 from mage_envs.benchmarks.exact.judged_hands import judge
 from mage_envs.benchmarks.exact.regret import executed_run, pool_of_run
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, read_about
+from mage_envs.benchmarks.scale.adaptation import CellValues
 
 
 class Decision(NamedTuple):

@@ -16,9 +16,9 @@ from mage_envs.benchmarks.play.sitting import HANDS, Sitting
 from mage_envs.benchmarks.play.view import PersonView
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, takes_arrows, wrapped
-from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import print_report
 from mage_envs.core import GameSpec, Task
+from mage_envs.progress import ProgressLine
 from mage_envs.random.streams import SEED_BITS
 from mage_envs.registry import ENV, META_ENV, settings_of
 

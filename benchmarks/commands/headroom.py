@@ -19,7 +19,6 @@ from mage_envs.benchmarks.executors import ExecutorOption, Local, make_executor
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.json_options import game_with
-from mage_envs.cli.progress import ProgressLine
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.opponents import PoolSpec, as_pool, make_opponent
@@ -27,6 +26,7 @@ from mage_envs.opponents.exact import GT, Headroom, Objective, headroom
 from mage_envs.opponents.exact.beliefs import STATES
 from mage_envs.opponents.exact.headroom import is_solvable
 from mage_envs.opponents.exact.single_hands import SAMPLES
+from mage_envs.progress import ProgressLine
 from mage_envs.registry import settings_of
 
 LEARNERS: Mapping[str, str] = {

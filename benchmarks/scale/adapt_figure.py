@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mage_envs.benchmarks import figures
-from mage_envs.benchmarks.exact.adapt_table import AdaptResult
+from mage_envs.benchmarks.scale.adapt_table import AdaptResult
 from mage_envs.benchmarks.scale.scale import ScaleScore
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER
 from mage_envs.text.visible import one_line

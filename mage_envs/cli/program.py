@@ -118,7 +118,7 @@ COMMANDS = {
         "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
     ),
     "report": Subcommand(
-        "mage_envs.benchmarks.commands.report",
+        "mage_envs.benchmarks.commands.report_page",
         "Records",
         "write one HTML file of runs: scores, adaptation curves, every transcript",
     ),

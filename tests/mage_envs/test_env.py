@@ -208,9 +208,7 @@ def test_registry_of_games():
         register_game("KuhnPoker", "elsewhere:Kuhn")
     with pytest.raises(ValueError, match="must have the form 'module:Class'"):
         register_game("Nowhere", "nowhere")
-    with pytest.raises(
-        ValueError, match=r"^Opponents 'kuhn' are already registered by mage_envs\.opponents"
-    ):
+    with pytest.raises(ValueError, match=r"^Opponents 'kuhn' are already registered by mage_envs\.opponents"):
         register_game("Other", "elsewhere:Other", opponents={"kuhn": "x"})
     assert "Other" not in list_games()
     register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker")

@@ -1,6 +1,6 @@
 """How often a challenge of `mage attest` tells players apart, in each cell of the suite `adapt` with exact decisions.
 
-    python -m dev.attest_power      # benchmarks/results/attest_power.txt, in 30 CPU minutes
+    python -m dev.attest_power      # benchmarks/results/attest_power.txt, in two CPU hours
 
 A stored run of the best learner is challenged with another player behind it, and each player with itself. A challenge
 has as many meta-episodes per opponent and seat as that of `mage attest`, and seeds of its own.

@@ -1,12 +1,17 @@
-"""Ctrl-C and SIGTERM in the program `mage`: one line, also while modules are imported. Standard library only."""
+"""Ctrl-C and SIGTERM in the program `mage`: one line, also while modules are imported.
+
+Until this module is imported, Ctrl-C ends with a traceback. So it imports next to nothing.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from pathlib import Path
-from types import FrameType
+
+TYPE_CHECKING = False  # Type checkers read True. The module typing would be imported for this name alone.
+if TYPE_CHECKING:
+    from types import FrameType
 
 PROGRAMS = ("mage", "mage-envs")
 """Names of the program. The second one is for users whose `mage` is another package's."""
@@ -17,15 +22,16 @@ INTERRUPTED = 130
 def is_program() -> bool:
     """Return True if this process is the program `mage`, and not a user's script."""
     # During the import of `python -c` and `python -m` there is no name yet.
-    return Path(next(iter(sys.argv), "")).stem in PROGRAMS
+    name = os.path.basename(next(iter(sys.argv), ""))
+    return os.path.splitext(name)[0] in PROGRAMS
 
 
 def catch() -> None:
     """Install a handler for Ctrl-C and SIGTERM.
 
     During imports it ends the process at once, because some imports swallow KeyboardInterrupt or replace it by another
-    error. Otherwise it raises KeyboardInterrupt. SIGTERM comes from schedulers and from
-    `kill`. It does the same, so that it keeps everything that Ctrl-C keeps.
+    error. Otherwise it raises KeyboardInterrupt. SIGTERM, which schedulers and `kill` send, does the same, so that it
+    keeps everything that Ctrl-C keeps.
     """
 
     def heed(number: int, frame: FrameType | None) -> None:

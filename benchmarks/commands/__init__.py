@@ -1,1 +1,1 @@
-"""The subcommands of the program, one file each. They parse, call a library function and print; nobody imports them."""
+"""The subcommands of the program, one file each. They parse, call the library and print. No module imports them."""

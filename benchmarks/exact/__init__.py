@@ -1,1 +1,1 @@
-"""Commands on exact values: ceilings and headroom of a game, regret of an agent, exploitability of a model."""
+"""Exact values of runs and games: tables and figures of headroom, regret of an agent."""

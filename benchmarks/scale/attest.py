@@ -46,7 +46,7 @@ from mage_envs.trainer.runs.line_schema import problems_of
 
 VERSION = 1
 """Version of the schema of an attestation."""
-ROWS = 4
+ROWS = 8
 """Default number of meta-episodes of a challenge per opponent and first seat."""
 Z_99 = 2.576
 Z_95 = 1.96

@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from mage_envs.cli.console import complain, hyphenated
 from mage_envs.interrupts import INTERRUPTED, catch, last_line
+from mage_envs.loading.extras import describe_missing
 
 PACKAGES = ("mage-envs", "gymnasium", "pettingzoo", "open_spiel", "numpy", "torch", "transformers", "trl", "vllm")
 """Distributions that `mage --version` prints."""
@@ -287,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"{path}: {_usage_message(error)} (options: {path} --help)")
         return 2
     except (ImportError, ValueError) as error:
-        # A command reports its own errors. This one comes from importing it, as from a package that is hidden.
+        # A command reports its own errors. This one comes from importing it, for example if an extra is missing.
         complain(f"mage: {' '.join(_import_message(error).split())}")
         return 2
     except typer.Abort:
@@ -298,9 +299,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _import_message(error: ImportError | ValueError) -> str:
     """Return the message of an error of a command's import, with the command that installs a missing extra."""
-    # Imported here, because Ctrl-C is handled before the suite is imported.
-    from mage_envs.loading.extras import describe_missing
-
     return describe_missing(error) if isinstance(error, ImportError) else str(error)
 
 

@@ -2,7 +2,12 @@
 
 import sys
 
-from mage_envs.cli.program import mage
-
 if __name__ == "__main__":
+    # Before the program itself is imported, which takes a while.
+    from mage_envs import interrupts
+
+    interrupts.catch()
+
+    from mage_envs.cli.program import mage
+
     sys.exit(mage())

@@ -50,6 +50,7 @@ HANDLER = tuple(f'  File "{ROOT / "mage_envs" / name}"' for name in ("__init__.p
 MOMENTS = {
     "list": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.benchmarks.commands.listing"),
     "train": (
+        "typer",
         "mage_envs.trainer.method.metrics",
         "numpy",
         "mage_envs.trainer.cli.arguments",

@@ -35,10 +35,10 @@ demo-objectives: $(VENV)/.runtime  ## objectives of training beside each other
 
 # Every suite with scripted rows, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
 tables: $(VENV)/.runtime  ## every suite with scripted agents, as a trial
-	for suite in paper-table1 paper-ood paper-ablations heldout; do $(BIN)/mage suite $$suite --resume --quick \
-	  --rows benchmarks/results/quick.yaml --out runs/quick/$$suite || exit 1; done
-	$(BIN)/mage suite demo --resume --protocol adaptive --num-episodes 3 \
-	  --rows benchmarks/results/demo.yaml --out runs/demo-suite
+	for suite in paper-table1 paper-ood paper-ablations heldout; do $(BIN)/mage eval benchmarks/results/quick.yaml --suite $$suite \
+	  --resume --quick --out runs/quick/$$suite || exit 1; done
+	$(BIN)/mage eval benchmarks/results/demo.yaml --suite demo --resume --game-option protocol=adaptive --episodes 3 \
+	  --out runs/demo-suite
 
 bench: $(VENV)/.runtime  ## measure speed
 	$(BIN)/python -m dev.speed

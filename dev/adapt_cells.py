@@ -25,7 +25,6 @@ from typing import Any
 from dev.adapt_errors import level_moments
 from dev.adapt_records import FULL_ARCHIVE, STORED, pack
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, Z
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell
@@ -35,6 +34,7 @@ from mage_envs.benchmarks.evaluation.tables.sentence import share, share_text
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adaptation import exact_values, recorded_run, scale_of_cell
 from mage_envs.benchmarks.scale.scale import Scale, family_weights
 from mage_envs.benchmarks.scale.scale_text import LEGEND

@@ -122,7 +122,7 @@ def verified(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
     """Validate and replay rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
     for name in names:
         restore_sources(folder / name)
-        for check in (["validate"], ["replay", "--verify"]):
+        for check in (["verify"], ["verify", "--replay"]):
             if mage([*check, str(folder / name)]):
                 raise ValueError(f"mage {' '.join(check)} does not accept the records of {name}.")
 

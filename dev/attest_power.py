@@ -1,9 +1,9 @@
-"""How often a challenge of `mage attest` tells players apart, in each cell of the suite `adapt` with exact decisions.
+"""How often `mage verify --challenge` tells players apart, in each cell of the suite `adapt` with exact decisions.
 
     python -m dev.attest_power      # benchmarks/results/attest_power.txt, in two CPU hours
 
 A stored run of the best learner is challenged with another player behind it, and each player with itself. A challenge
-has as many meta-episodes per opponent and seat as that of `mage attest`, and seeds of its own.
+has as many meta-episodes per opponent and seat as that of `mage verify --challenge`, and seeds of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dev.adapt_coverage import ADJUSTED, levels_on
+from mage_envs.benchmarks.comparison.attest import ROWS, ComparedMean, compare_means, compared_level
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel
-from mage_envs.benchmarks.scale.attest import ROWS, ComparedMean, compare_means, compared_level
 from mage_envs.cli.tables import TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 
@@ -63,7 +63,7 @@ def main() -> None:
         rows.append(row_of(name))
         sys.stderr.write(" ".join(rows[-1]) + "\n")
     text = (
-        f"Challenges of mage attest that agree, of {CHALLENGES} in each cell, with {ROWS} meta-episodes per opponent\n"
+        f"Challenges of mage verify that agree, of {CHALLENGES} in each cell, with {ROWS} meta-episodes per opponent\n"
     )
     text += "and seat. A player against its own stored run, and another player against that of bayes.\n\n"
     write_atomically(TABLE, text + as_text([TextTable(columns, rows)]) + "\n")

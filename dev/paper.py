@@ -27,7 +27,7 @@ from mage_envs.benchmarks.paper.costs import MEAN_REPLY, cost_of
 from mage_envs.benchmarks.paper.results import DRAWS, MARKS, SUCCESS, UNKNOWN, PaperCell, cells_of
 from mage_envs.benchmarks.paper.stages import stages_of, suite_of
 from mage_envs.trainer.config.hardware import hardware
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "paper.md"
@@ -180,7 +180,7 @@ random play, and replies of {MEAN_REPLY} tokens (`--mean-reply`). At most, every
 at their limits. The rates of the hardware are assumptions ([hardware.md](hardware.md)).
 
 {_cost_table(results["costs"])}
-The ablations are `mage paper ablation-NAME`, with the names of [`mage ablate`](benchmarks.md#ablations).
+The ablations are `mage paper ablation-NAME`, with the names of [the ablations](benchmarks.md#ablations).
 """
 
 

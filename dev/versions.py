@@ -40,7 +40,7 @@ SMOKE = (
     (("play", "mage/KuhnPoker-v0"), "quit\n"),
     (("headroom", "Ultimatum"), ""),
     (("eval", "policy:kuhn/nash", "--panel", "kuhn-paper-16", "--out", "run"), ""),
-    (("validate", "run"), ""),
+    (("verify", "run"), ""),
 )
 """Commands of the smoke test with their standard input. The last one prints the root digest."""
 
@@ -48,33 +48,21 @@ SMOKE = (
 ROWS = "- {name: first, agent: scripted:first}\n- {name: random, agent: scripted:random}\n"
 EVERY_COMMAND: Mapping[str, tuple[str, ...]] = {
     "play": ("kuhn_poker",),
-    "arena": ("--help",),
     "list": (),
     "doctor": (),
-    "webshop": ("--help",),
+    "check": ("mage/KuhnPoker-v0", "--quick", "--check", "order"),
     "serve": ("--help",),
     "demo": ("--help",),
     "train": ("--preset", "mage-kuhn", "--model", "tiny", "--dry-run"),
-    "models": ("--help",),
-    "sweep": ("--help",),
-    "ablate": ("--help",),
-    "eval": ("scripted:first", "scripted:random", "--panel", "kuhn-paper-128", "--out", "runs"),
-    "suite": ("paper-table1", "--quick", "--rows", "rows.yaml", "--dry-run"),
     "paper": ("table1", "--dry-run", "--quick"),
     "adapt": ("--help",),
-    "fill": ("scripted:random", "--panel", "sokoban-train", "--memory", "memento", "--rows", "1", "--out", "bank.json"),
-    "tournament": ("KuhnPoker", "--policies", "uniform,kuhn/rock", "--games", "20", "--out", "cup"),
-    "chaos": ("--env", "mage/KuhnPoker-v0", "--quick", "--check", "order"),
+    "eval": ("scripted:first", "scripted:random", "--panel", "kuhn-paper-128", "--out", "runs"),
+    "tournament": ("KuhnPoker", "--opponents", "uniform,kuhn/rock", "--games", "20", "--out", "cup"),
     "compare": ("runs/scripted-first", "runs/scripted-random"),
     "report": ("runs/scripted-first", "runs/scripted-random"),
-    "replay": ("runs/scripted-first",),
-    "validate": ("runs/scripted-first",),
-    "attest": ("runs/scripted-first", "--out", "attested"),
+    "verify": ("runs/scripted-first", "--replay"),
     "export": ("runs/scripted-first", "--to", "parquet"),
-    "leaderboard": ("runs/scripted-first", "runs/scripted-random"),
-    "ceilings": ("matrix_rps",),
     "headroom": ("KuhnPoker", "--plot", "headroom.png"),
-    "transfer": ("Encounters",),
     "regret": ("policy:uniform", "--env", "kuhn_poker", "--rows", "2"),
     "exploit": ("--help",),
 }
@@ -84,7 +72,24 @@ A subcommand that serves, downloads or trains for minutes prints its help.
 """
 LONG_COMMANDS = (
     ("headroom", "--all"),
-    ("suite", "paper-table1", "--quick", "--rows", "rows.yaml", "--out", "suite"),
+    ("eval", "rows.yaml", "--suite", "paper-table1", "--quick", "--out", "suite"),
+    ("eval", "rows.yaml", "--suite", "paper-table1", "--quick", "--dry-run"),
+    *(("verify", "runs/scripted-first", *words) for words in ((), ("--challenge", "--out", "attested"))),
+    ("compare", "runs/scripted-first", "runs/scripted-random", "--page", "page.html"),
+    ("headroom", "matrix_rps", "--ceilings"),
+    ("headroom", "Encounters", "--transfer"),
+    (
+        "eval",
+        "scripted:random",
+        "--panel",
+        "sokoban-train",
+        "--memory",
+        "memento",
+        "--rows",
+        "1",
+        "--fill",
+        "bank.json",
+    ),
     ("adapt", "scripted:random", "--suite", "adapt-mini"),
 )
 """Further calls that take minutes. Each of them has a row of ALFWorld, or a table of many games."""
@@ -175,7 +180,7 @@ def smoke(environment: FreshInstall) -> str:
         last = environment.run("mage", *command, given=given)
     digest = re.search(r"root (\w+): valid", last)
     if digest is None:
-        raise CommandFailed(f"mage validate printed no root digest: {last}")
+        raise CommandFailed(f"mage verify printed no root digest: {last}")
     return digest[1]
 
 
@@ -200,11 +205,13 @@ def call_every_command(environment: FreshInstall, long: bool = True) -> None:
 def open_arena(environment: FreshInstall) -> None:
     """Start the arena, request its first page, and stop it. Raises CommandFailed if there is no page."""
     program = str(environment.folder / "bin" / "mage")
-    with subprocess.Popen([program, "arena", "--port", "0"], stdout=subprocess.PIPE, text=True, env=clean()) as site:
+    with subprocess.Popen(
+        [program, "play", "--browser", "--port", "0"], stdout=subprocess.PIPE, text=True, env=clean()
+    ) as site:
         try:
             address = re.search(r"http://\S+", site.stdout.readline() if site.stdout else "")
             if address is None:
-                raise CommandFailed("mage arena printed no address.")
+                raise CommandFailed("mage play --browser printed no address.")
             # An answer other than 200 raises HTTPError.
             with urlopen(address[0], timeout=SITE_TIMEOUT_S) as page:
                 if b"KuhnPoker" not in page.read():

@@ -30,6 +30,7 @@ from mage_envs.core import (
     Turn,
 )
 from mage_envs.env import TextGameEnv
+from mage_envs.game_record import GameRecord, load_records, register_record
 from mage_envs.games import register_games
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.info import PUBLIC_KEYS, public_info
@@ -85,6 +86,7 @@ __all__ = [
     "Frame",
     "FreeText",
     "Game",
+    "GameRecord",
     "GameSettings",
     "GameSpec",
     "Generator",
@@ -139,6 +141,7 @@ __all__ = [
     "register_memory",
     "register_opponent",
     "register_pool",
+    "register_record",
     "register_related",
     "settings_of",
 ]
@@ -163,4 +166,5 @@ def __dir__() -> list[str]:
 
 register_games()
 # Plug-ins come last: a game of this package keeps its name if another package announces the same one.
+load_records()
 load_plugins()

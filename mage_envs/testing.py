@@ -6,7 +6,7 @@ For example::
 
     check_id("mage/WaterFireWood-Meta-v0", opponent="wfw/cycle")
 
-A broken rule raises an AssertionError that names it. `mage chaos` runs the same checks with many seeds, in
+A broken rule raises an AssertionError that names it. `mage check` runs the same checks with many seeds, in
 processes that may hang or die.
 """
 
@@ -430,4 +430,4 @@ CHECKS: Mapping[str, Check] = {
     "copies": copies,
     "recall": recalls,
 }
-"""Checks of seeded episodes by their name in `mage chaos --check`."""
+"""Checks of seeded episodes by their name in `mage check --check`."""

@@ -13,5 +13,5 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def sweep(arguments: Sequence[str]) -> int:
-    """`mage sweep` with these arguments."""
-    return main(["sweep", *arguments])
+    """`mage train --sweep` with these arguments."""
+    return main(["train", "--sweep", *arguments])

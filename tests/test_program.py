@@ -12,9 +12,12 @@ import time
 from importlib import import_module
 
 import pytest
+import typer
 
 from mage_envs.cli import program
+from mage_envs.cli.commands import IMPORTS
 from mage_envs.cli.program import COMMANDS, main
+from mage_envs.trainer.cli.train import build_app
 
 BIN = os.path.dirname(sys.executable)
 LIGHT = "import sys; from mage_envs.cli.program import main; main({words}); print('|', *sys.modules)"
@@ -87,20 +90,19 @@ def test_the_versions(capsys):
     [
         (["evl"], "mage: No such command 'evl'. Did you mean 'eval'? (options: mage --help)"),
         (["--verion"], "mage: No such option: --verion. Did you mean --version? (options: mage --help)"),
-        (["play"], "mage play: Missing argument 'ID'. (options: mage play --help)"),
+        (["play"], "mage: ID is missing. Name a game, as in mage play KuhnPoker, or use --browser."),
         (
             ["play", "mage/KuhnPoker-v0", "--seat", "frst"],
             "mage play: Invalid value for '--seat': 'frst' is not one of 'first', 'second', 'alternate'. "
             "Did you mean first? (options: mage play --help)",
         ),
         (
-            ["webshop", "sho"],
-            "mage webshop: No such command 'sho'. Did you mean 'show'? (options: mage webshop --help)",
+            ["serve", "websho"],
+            "mage serve: No such command 'websho'. Did you mean 'webshop'? (options: mage serve --help)",
         ),
         (
-            ["webshop", "show", "--size", "tny"],
-            "mage webshop show: Invalid value for '--size': 'tny' must be one of tiny, small, medium, large, xl. "
-            "Did you mean 'tiny'? (options: mage webshop show --help)",
+            ["eval", "rows.yaml", "--suite", "adaptt"],
+            "mage eval: Invalid value for '--suite': 'adaptt' must be one of ",
         ),
         (["train", "--gama_step", "1"], "mage: unknown flag: 'gama_step'. Did you mean 'gamma_step'?"),
         (["train", "--preset", "mage-kun"], "mage: unknown preset 'mage-kun'. Did you mean mage-kuhn"),
@@ -176,7 +178,7 @@ def test_the_help_of_train_shows_the_presets_values(capsys):
         ("mage ev", ["eval"]),
         ("mage eval --pan", ["--panel"]),
         ("mage train --gamma", ["--gamma_step", "--gamma_episode"]),
-        ("mage webshop ser", ["serve"]),
+        ("mage serve web", ["webshop"]),
     ],
 )
 def test_the_shell_completes_commands_and_flags(line: str, completions: list[str]) -> None:
@@ -188,3 +190,52 @@ def test_the_shell_completes_commands_and_flags(line: str, completions: list[str
     }
     done = subprocess.run([os.path.join(BIN, "mage")], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == completions
+
+
+def listed_parameters() -> dict[str, list[str]]:
+    """Options and arguments that the help of each command lists, without those that all commands share."""
+    found = {}
+    for name in COMMANDS:
+        command = program.load_command(name)
+        if name == "train":
+            command = typer.main.get_command(build_app({}, listed="usual"))
+        functions = command.commands.values() if hasattr(command, "commands") else [command]
+        found[name] = [
+            option.opts[0] for one in functions for option in one.params if option.name not in ("help", *IMPORTS)
+        ]
+    return found
+
+
+def test_there_are_few_commands_with_few_options() -> None:
+    """Fields of a training that its short help leaves out are options, too; `mage train --help-all` lists them."""
+    listed = listed_parameters()
+    count = sum(map(len, listed.values()))
+    print(f"{len(listed)} commands, {count} options and arguments")
+    assert len(listed) <= 18
+    assert count <= 250
+
+
+def test_one_thing_has_one_name() -> None:
+    """Training alone has the names of its fields, some of which are TRL's."""
+    names = {flag for name, flags in listed_parameters().items() if name != "train" for flag in flags}
+    others = (
+        "--env-kwargs --game-kwargs --options --option --opponent --policies --num-episodes --deadline --output_dir"
+    )
+    assert names.isdisjoint(others.split())
+    assert {"--game-option", "--opponents", "--episodes", "--rows", "--out", "--timeout"} <= names
+
+
+def test_without_arguments_it_shows_what_to_type_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    for verb, about, example in program.FIRST:
+        assert f"  {verb} " in out
+        assert f" {about} " in out
+        assert out.count(example) == 1
+        arguments = shlex.split(example)[1:]
+        assert arguments[0] == verb
+        if verb != "train":
+            # Raises a usage error if the example is wrong.
+            program.load_command(verb).make_context(verb, arguments[1:])
+    assert [verb for verb, *_ in program.FIRST] == ["play", "adapt", "eval", "report", "train", "demo"]
+    assert max(map(len, out.splitlines())) <= 110

@@ -178,6 +178,10 @@ def check_training(arguments: list[str]) -> str | None:
         "hardware",
         "verbose",
         "help_all",
+        "sweep",
+        "seeds",
+        "executor",
+        "json",
     }
     unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known]
     if unknown:
@@ -214,7 +218,7 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
         ("make demo", None),
         ("make PYTHON=python3.11 test", None),
         ("make everything", "no target ['everything']"),
-        ("mage play mage/KuhnPoker-v0 --opponent uniform", None),
+        ("mage play mage/KuhnPoker-v0 --opponents uniform", None),
         ("mage fly", "no subcommand 'fly'"),
         ("mage eval policy:uniform --env x --rows 2", None),
         ("mage eval x --row-count 2", "['--row-count']"),
@@ -224,8 +228,8 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
         ("python -m mage_envs.nothing", "no module"),
         ("python -m mage_envs train --preset grpo-kuhn", None),
         ("mage-teach", "not a command"),
-        ("mage webshop serve --port 1", None),
-        ("mage webshop sell", "has no subcommand"),
+        ("mage serve webshop --port 1", None),
+        ("mage serve sell", "has no subcommand"),
         ("pip install -e .", None),
     ],
 )

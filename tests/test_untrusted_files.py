@@ -18,10 +18,10 @@ from tests.untrusted.forgeries import MODULE, forge, forgeries
 ROOT = Path(__file__).resolve().parents[1]
 KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines")
 COMMANDS = {
-    "validate": lambda run, sound, out: ["validate", run],
-    "leaderboard": lambda run, sound, out: ["leaderboard", run],
-    "attest": lambda run, sound, out: ["attest", run],
-    "replay": lambda run, sound, out: ["replay", run],
+    "validate": lambda run, sound, out: ["verify", run],
+    "leaderboard": lambda run, sound, out: ["compare", run, "--page", f"{out}.md"],
+    "attest": lambda run, sound, out: ["verify", "--challenge", run],
+    "replay": lambda run, sound, out: ["verify", "--replay", run],
     "report": lambda run, sound, out: ["report", run, "--sample", "2", "--out", out],
     "compare": lambda run, sound, out: ["compare", sound, run],
     "export": lambda run, sound, out: ["export", run, "--to", "csv", "--out", out],

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         register_returns,
     )
     from mage_envs.trainer.method.returns import differential_rewards, step_returns
-    from mage_envs.trainer.method.trajectory import EpisodeResult, Step, Trajectory
-    from mage_envs.trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.wrappers.rollout.loop import RolloutClock, RolloutSpec, collect
+    from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Step, Trajectory
 
 _MODULES = {
     "mage_envs.trainer.method.advantages": ("CreditConfig", "compute_advantages"),
@@ -38,8 +38,8 @@ _MODULES = {
     "mage_envs.trainer.config.mage_config": ("MAGEConfig",),
     "mage_envs.trainer.trl.mage_trainer": ("MAGETrainer",),
     "mage_envs.trainer.method.returns": ("differential_rewards", "step_returns"),
-    "mage_envs.trainer.rollout.rollout": ("RolloutClock", "RolloutSpec", "collect"),
-    "mage_envs.trainer.method.trajectory": ("EpisodeResult", "Step", "Trajectory"),
+    "mage_envs.wrappers.rollout.loop": ("RolloutClock", "RolloutSpec", "collect"),
+    "mage_envs.wrappers.rollout.trajectory": ("EpisodeResult", "Step", "Trajectory"),
 }
 """Public names by the module that defines them."""
 

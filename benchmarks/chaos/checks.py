@@ -1,4 +1,4 @@
-"""Checks of `mage chaos` that run in one process: those of `mage_envs.testing`, batches and memory."""
+"""Checks of `mage check` that run in one process: those of `mage_envs.testing`, batches and memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from mage_envs import testing
 from mage_envs.core import Task
 from mage_envs.testing import Check, Finding, Make, require_equal, rows_of, scripted_reply, text_of
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 WARM_PASSES, PASSES, PER_PASS = 3, 5, 6
 """Warm-up passes, measured passes and episodes per pass of the memory check. The warm-up fills caches."""

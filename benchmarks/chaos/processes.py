@@ -1,4 +1,4 @@
-"""Child processes of `mage chaos`. The checked code may kill or block its process, so it never runs in ours."""
+"""Child processes of `mage check`. The checked code may kill or block its process, so it never runs in ours."""
 
 from __future__ import annotations
 

@@ -26,27 +26,19 @@ from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.rows import POOL, SuiteRow
-from mage_envs.benchmarks.evaluation.suites.suite_command import (
-    PlannedRun,
-    begin,
-    expected_size,
-    finish,
-    plan_of,
-    planned,
-    play_runs,
-    short_names,
-)
 from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
 from mage_envs.benchmarks.report.runs import read_runs
+from mage_envs.benchmarks.runs.suite_folder import begin, expected_size, finish, plan_of, play_runs
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_parts import add_questions, read_parts
 from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, ranked
 from mage_envs.benchmarks.scale.adaptation import ScaledRun, recorded_run
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
+from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically

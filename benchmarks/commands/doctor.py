@@ -10,29 +10,38 @@ import typer
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.findings import CHECKS
 from mage_envs.cli.tables import TextTable, print_report
+from mage_envs.game_record import RECORDS
+from mage_envs.loading.imports import load_entry
 
-PREFIX = "hf:"
+MODEL = "hf:"
 
 
 def command(
-    model: Annotated[
+    subject: Annotated[
         str | None,
         typer.Argument(
-            metavar="hf:MODEL", help="A model's folder or name on the hub, as in hf:runs/smollm2 (default: the games)"
+            metavar="WHAT",
+            help="hf:MODEL, a model's folder or name on the hub, or webshop:DIR, a folder with WebShop's original "
+            "files, a converted one, or a built-in size (default: the games)",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Report the engines, data and caches that the games find, or what a probe finds about a model.
+    """Report what the games find on this machine, or the facts of a model or a folder.
 
     Example: mage doctor
     """
-    if model is None:
+    if subject is None:
         rows = [finding for check in CHECKS for finding in check()]
-    elif model.startswith(PREFIX) and model != PREFIX:
-        rows = list(_probe(model.removeprefix(PREFIX)))
+    elif subject.startswith(MODEL) and subject != MODEL:
+        rows = list(_probe(subject.removeprefix(MODEL)))
     else:
-        raise ValueError(f"{model!r} must have the form hf:MODEL, as in hf:runs/smollm2.")
+        readers = {word: reader for record in RECORDS.values() for word, reader in record.data.items()}
+        word, _, folder = subject.partition(":")
+        if word not in readers or not folder:
+            forms = ", ".join(("hf:MODEL", *(f"{word}:DIR" for word in readers)))
+            raise ValueError(f"{subject!r} must have one of the forms {forms}, as in hf:runs/smollm2.")
+        rows = list(load_entry(readers[word])(folder))
     if as_json:
         print_json([{"part": part.strip(), "finding": finding} for part, finding in rows])
     else:
@@ -47,11 +56,11 @@ def _probe(model: str) -> Iterator[tuple[str, str]]:
         ImportError: If a package of the extra `train` is missing.
     """
     try:
+        from mage_envs.trainer.backends.model_folder import quieten
         from mage_envs.trainer.backends.probe import probe_model
-        from mage_envs.trainer.runs.quiet import quieten
     except ModuleNotFoundError as error:
         raise ImportError(
-            f'mage doctor {PREFIX}MODEL requires {error.name}. Install it with: pip install "mage-envs[train]"'
+            f'mage doctor {MODEL}NAME requires {error.name}. Install it with: pip install "mage-envs[train]"'
         ) from error
     quieten()
     yield from probe_model(model)

@@ -18,7 +18,7 @@ from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
 from mage_envs.benchmarks.report.trained import trained_folders
 from mage_envs.files.atomic import output_path, write_atomically
-from mage_envs.trainer.runs.trajectory_json import Line
+from mage_envs.wrappers.rollout.trajectory_json import Line
 
 _TASK = ("opponent", "category", "seat0", "failure")
 _CALL = (

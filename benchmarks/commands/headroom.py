@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
-from mage_envs.benchmarks.exact import headroom_table
+from mage_envs.benchmarks.exact import headroom_table, transfer_table
+from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
 from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
 from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
-from mage_envs.benchmarks.executors import ExecutorOption, Local, make_executor
+from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor
 from mage_envs.benchmarks.figures import figure_path
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.json_options import game_with
+from mage_envs.cli.commands import GameOptions, JsonOption, print_json
+from mage_envs.cli.game_options import game_with
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Game
 from mage_envs.opponents import PoolSpec, as_pool, make_opponent
@@ -46,16 +46,15 @@ def command(
     game: Annotated[
         str | None, typer.Argument(metavar="GAME", help="Game with an enumerable tree, such as KuhnPoker")
     ] = None,
-    pool: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
+    opponents: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Opponents, as in pool:kuhn/paper (default: the game's own)"),
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(metavar="K", help="Number of episodes against one opponent (default: 3)")
+        int | None, typer.Option(metavar="K", min=1, help="Number of episodes against one opponent (default: 3)")
     ] = None,
-    hands: Annotated[int, typer.Option(metavar="H", help="Hands per episode (default: 1)")] = 1,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the game; may be repeated")
-    ] = None,
+    hands: Annotated[int, typer.Option(metavar="H", min=1, help="Hands per episode (default: 1)")] = 1,
+    game_options: GameOptions = None,
     seat: Annotated[
         Literal["first", "second", "alternate", "fixed"] | None,
         typer.Option(help="Learner's seats (default: the game's own, else alternate)"),
@@ -72,63 +71,74 @@ def command(
         int,
         typer.Option(
             metavar="N",
+            min=0,
             help=f"Sampled moves per state of opponents without exact probabilities, such as {SAMPLES}; "
             "the values become bounds (default: 0, exact values only)",
         ),
     ] = 0,
     limit: Annotated[
-        int, typer.Option(metavar="N", help=f"Maximum number of belief states (default: {STATES:,})")
+        int, typer.Option(metavar="N", min=1, help=f"Maximum number of belief states (default: {STATES:,})")
     ] = STATES,
     plot: Annotated[
         Path | None, typer.Option(parser=figure_path, metavar="FILE", help="Draw the values, as PNG, PDF or SVG")
     ] = None,
     all_games: Annotated[bool, typer.Option("--all", help="Print the table of every shipped game and pool")] = False,
     wide: Annotated[bool, typer.Option(help="With --all: print one wide table with units and every episode")] = False,
+    ceilings: Annotated[
+        bool, typer.Option(help="Print best responses to each opponent and pool, NashConv and Bayes-optimal values")
+    ] = False,
+    transfer: Annotated[
+        bool, typer.Option(help="Print what an episode of each task of a series is worth in every other task")
+    ] = False,
     executor: ExecutorOption = "local",
     as_json: JsonOption = False,
 ) -> None:
-    """Print the exact value of memory of earlier episodes, and of exploration across them, in a game.
+    """Print the exact value of memory and exploration in a game, its ceilings, or transfer between tasks.
 
-    Example: mage headroom KuhnPoker --pool kuhn/paper
+    Example: mage headroom KuhnPoker --opponents pool:kuhn/paper
     """
     place = make_executor(executor)
-    line = ProgressLine()
+    if all_games + ceilings + transfer > 1:
+        raise ValueError("--all, --ceilings and --transfer print different tables. Choose one.")
     if all_games:
         if game is not None:
             raise ValueError("--all already includes every game. Remove GAME.")
         if episodes is not None:
             raise ValueError("--all has rows with numbers of episodes of their own. Remove --episodes, or name a GAME.")
-        rows: list[headroom_table.SolvedRow] = []
-        for row in solved_rows(partial(_tell, line), executor=place):
-            rows.append(row)
-            # The whole table takes minutes, so each row is written as soon as it is known.
-            line.write(headroom_table.row_line(row))
-        if plot is not None:
-            draw_table(plot, [(row.setup.name, row.found) for row in rows if row.found])
-        line.erase()
-        if as_json:
-            print_json([row.to_json() for row in rows])
-        else:
-            print_report(headroom_table.blocks(rows, wide))
+        _print_all(place, plot, wide, as_json)
         return
     if wide:
         raise ValueError("--wide applies only to the table of --all; one game's values fit 80 columns.")
     if game is None:
         raise ValueError("GAME is missing. Name one, as in mage headroom KuhnPoker, or use --all.")
+    if ceilings:
+        tables = exact_ceilings(
+            game, game_options or {}, opponents=opponents, episodes=episodes or 3, hands=hands, executor=place
+        )
+        if as_json:
+            print_json([table.to_json() for table in tables])
+        else:
+            print_report([block for table in tables for block in ("", *table.blocks())][1:])
+        return
     if not isinstance(place, Local):
         raise ValueError(f"--executor {executor} distributes the rows of --all; one game is solved in one process.")
-    episodes = 3 if episodes is None else episodes
-    if episodes < 1 or hands < 1:
-        raise ValueError("--episodes and --hands must be at least 1.")
-    if limit < 1 or samples < 0:
-        raise ValueError("--limit must be at least 1, and --samples at least 0.")
-    rules = game_with(game, dict(_option(text) for text in option or ()))
-    name, opponents = _pool(rules, game, pool)
+    rules = game_with(game, game_options or {})
+    if transfer:
+        spec = opponents or str(settings_of(game).opponent)
+        gains = transfer_table.gains_of(rules, spec)
+        if as_json:
+            print_json(gains)
+        else:
+            print_report(transfer_table.blocks(rules, spec, gains))
+        return
+    episodes = episodes or 3
+    name, pool = _pool(rules, game, opponents)
     seating = seat or settings_of(game).seat or "alternate"
     objective = objective or headline(rules)
+    line = ProgressLine()
     found = headroom(
         rules,
-        opponents,
+        pool,
         episodes=episodes,
         hands=hands,
         seat=seating,
@@ -149,6 +159,23 @@ def command(
         print_json({"title": title, **found.to_json()})
     else:
         print_report(blocks(found, title))
+
+
+def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool) -> None:
+    """Solve every shipped game and pool, and print their table."""
+    line = ProgressLine()
+    rows: list[headroom_table.SolvedRow] = []
+    for row in solved_rows(partial(_tell, line), executor=executor):
+        rows.append(row)
+        # The whole table takes minutes, so each row is written as soon as it is known.
+        line.write(headroom_table.row_line(row))
+    if plot is not None:
+        draw_table(plot, [(row.setup.name, row.found) for row in rows if row.found])
+    line.erase()
+    if as_json:
+        print_json([row.to_json() for row in rows])
+    else:
+        print_report(headroom_table.blocks(rows, wide))
 
 
 def blocks(found: Headroom, title: str) -> list[Block]:
@@ -188,7 +215,7 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
     Args:
         game: Game to solve.
         registered: Name under which the game is registered.
-        named: Name of a registered pool, or None.
+        named: Specification of a pool or an opponent, or None.
 
     Raises:
         ValueError: If the tree with opponents cannot be enumerated, or if an opponent does not play the game.
@@ -197,23 +224,12 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
         raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(registered).opponent
     if named is not None:
-        spec = f"pool:{named.removeprefix('pool:')}"
+        spec = named
     pool = as_pool(spec)
     # Constructing an opponent raises if it does not play this game. The opponents themselves are not used here.
     for entry in pool.entries:
         make_opponent(entry, game)
     return spec if isinstance(spec, str) else "its own opponents", spec
-
-
-def _option(text: str) -> tuple[str, Any]:
-    """Return the key and the value of `rounds=3` or `reveal=always`: the value is JSON if it parses, else text."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise ValueError(f"--option {text!r} must have the form KEY=VALUE, such as --option reveal=always.")
-    try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
-        return key, value
 
 
 def _weights(text: str | None) -> Sequence[float] | None:

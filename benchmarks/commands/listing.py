@@ -16,6 +16,8 @@ from mage_envs.cli.tables import TextTable, print_report
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import explain_unavailable
 
+OPENSPIEL = "OpenSpiel"
+"""Game that stands for all of OpenSpiel's."""
 WIDE = 60
 """Width in columns from which names are printed beside their title."""
 
@@ -91,7 +93,7 @@ def _parts(settings: bool) -> Mapping[str, Part]:
 
 def _openspiel_game(entry: Mapping[str, str]) -> dict[str, Any]:
     """Return a game of OpenSpiel under its own name, with the ids and opponents of all of them."""
-    return {**_game("OpenSpiel"), "name": entry["name"], "option": f"game={entry['name']}", "class": entry["class"]} | (
+    return {**_game(OPENSPIEL), "name": entry["name"], "option": f"game={entry['name']}", "class": entry["class"]} | (
         {"missing": entry["reason"]} if entry["reason"] else {}
     )
 
@@ -123,12 +125,16 @@ def _show_games(games: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _openspiel() -> list[dict[str, str]]:
+    if OPENSPIEL not in mage_envs.list_games():
+        return []
     from mage_envs.games.openspiel.catalogue import catalogue
 
     return [{"name": name, "class": kind, "reason": reason} for name, (kind, reason) in catalogue().items()]
 
 
 def _show_openspiel(games: Sequence[Mapping[str, str]]) -> None:
+    if not games:
+        return
     from mage_envs.games.openspiel.catalogue import CLASSES
 
     print("OpenSpiel (game=NAME)")

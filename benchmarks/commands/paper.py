@@ -1,7 +1,7 @@
 """`mage paper`: the stages of one of the paper's tables, their costs, and the table of their results.
 
 F/train/PRESET/                    a training
-F/evaluate/PANEL-k10-paper/ROW/    an evaluation, as `mage suite` stores it
+F/evaluate/PANEL-k10-paper/ROW/    an evaluation, as `mage eval --suite` stores it
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from typing import Annotated, Any
 import typer
 
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
-from mage_envs.benchmarks.evaluation.suites.suite_command import play_runs
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from mage_envs.benchmarks.paper.ablation import ROLLOUTS, ablation_runs, trial_fields
 from mage_envs.benchmarks.paper.costs import MEAN_REPLY, Bound, StageCost, cost_of
 from mage_envs.benchmarks.paper.results import EVALUATIONS, cells_of, text_blocks
 from mage_envs.benchmarks.paper.stages import MODEL, NAMES, PROMPTED, TRIAL, Stage, check_name, stages_of, suite_of
 from mage_envs.benchmarks.records.record_store import RUN
-from mage_envs.benchmarks.sweeps.ablation import trial_fields
+from mage_envs.benchmarks.runs.suite_folder import play_runs
 from mage_envs.benchmarks.sweeps.plan import flags
+from mage_envs.benchmarks.sweeps.sweep import sweep
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.files.atomic import output_path
 from mage_envs.trainer.cli.estimate import format_bytes
 from mage_envs.trainer.cli.train import main as train
 from mage_envs.trainer.config.hardware import Hardware, hardware, hardware_names
-from mage_envs.trainer.config.presets import COMMON, PRESETS
+from mage_envs.trainer.config.presets import ABLATIONS, COMMON, PRESETS
 
 SAMPLE, QUICK_SAMPLE = 16, 1
 """Meta-episodes of random play per setting in a dry run, and in a trial of one."""
@@ -40,7 +41,14 @@ PORT = 8000
 
 
 def command(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help=", ".join(NAMES))],
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help=f"Table of the paper: {', '.join(NAMES)}. Or an ablation, which is trained and evaluated over seeds: "
+            + "; ".join(f"{name}: {ablation.about}" for name, ablation in ABLATIONS.items()),
+        ),
+    ],
     options: PlayOptions,
     out: Annotated[
         Path | None,
@@ -63,14 +71,43 @@ def command(
         int,
         typer.Option(metavar="N", min=1, help=f"Mean tokens of a reply, for the typical costs (default: {MEAN_REPLY})"),
     ] = MEAN_REPLY,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="M",
+            help="Model of an ablation: words (a small model that learns), tiny (a smoke test that learns nothing), or "
+            "a model's folder (default: words)",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Seeds of an ablation, one training each (default: 3)")
+    ] = None,
+    rollouts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"Rollouts of an ablation (default: {ROLLOUTS['words']} for words, {ROLLOUTS['tiny']} for tiny)",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the trainings and evaluations of one of the paper's tables, stage by stage, and print the table.
+    """Run the trainings and evaluations of one of the paper's tables or ablations.
 
-    Without --dry-run and --stage it prints the table of the stages that are done.
+    A table has stages: without --dry-run and --stage the command prints those that are done. An ablation is run as a
+    whole, in this machine's processes or with --executor; the same command resumes it.
 
     Example: mage paper ablation-4.4.3 --dry-run --quick
     """
+    if table in ABLATIONS:
+        if dry_run or quick or stage is not None:
+            raise ValueError(f"--dry-run, --quick and --stage apply to a table, and {table} is an ablation.")
+        if out is None:
+            raise ValueError("Name the folder of the trainings with --out.")
+        runs = ablation_runs(table, model or "words", 3 if seeds is None else seeds, rollouts)
+        sweep(f"ablation {table}", runs, out, options.executor, as_json)
+        return
+    if (model, seeds, rollouts) != (None, None, None):
+        raise ValueError(f"--model, --seeds and --rollouts apply to an ablation: {', '.join(ABLATIONS)}.")
     check_name(table)
     found = stages_of(table)
     if dry_run:

@@ -15,7 +15,7 @@ import typer
 from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
-from mage_envs.benchmarks.evaluation.run.options import ROWS, EnvKwargsOption, EnvOption, EvalOptions, PanelOption
+from mage_envs.benchmarks.evaluation.run.options import ROWS, EnvOption, EvalOptions, PanelOption
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites import named_panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.panels import full_name
@@ -24,15 +24,15 @@ from mage_envs.benchmarks.exact import regret_parts
 from mage_envs.benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import RUN, Records, reading
-from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.commands import GameOptions, JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.core import Task
 from mage_envs.opponents.exact import GT
 from mage_envs.opponents.exact.bayes import CreditName
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
-from mage_envs.trainer.backends.play_settings import FILE
 from mage_envs.tree import is_enumerable
+from mage_envs.wrappers.rollout.training_log import SETTINGS
 
 
 def command(
@@ -44,10 +44,10 @@ def command(
         ),
     ],
     env: EnvOption = None,
-    env_kwargs: EnvKwargsOption = None,
+    game_options: GameOptions = None,
     panel: PanelOption = None,
-    pool: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Registered pool (default: the game's own opponents)")
+    opponents: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Opponents, as in pool:kuhn/paper (default: the game's own)")
     ] = None,
     horizon: Annotated[
         Literal["hand", "meta"],
@@ -59,12 +59,9 @@ def command(
     ] = None,
     gt: Annotated[float | None, typer.Option(metavar="G", help=f"Discount of --credit mage (default: {GT})")] = None,
     rows: Annotated[
-        int, typer.Option(metavar="N", help=f"Meta-episodes per opponent and seat (default: {ROWS})")
+        int, typer.Option(metavar="N", min=1, help=f"Meta-episodes per opponent and seat (default: {ROWS})")
     ] = ROWS,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the panel (default: 0)")] = 0,
-    batch: Annotated[
-        int, typer.Option(metavar="N", help=f"Meta-episodes played concurrently (default: {EvalOptions.batch})")
-    ] = EvalOptions.batch,
     sampled: Annotated[
         bool, typer.Option(help="Judge the played actions, even if the agent knows its probabilities")
     ] = False,
@@ -77,43 +74,39 @@ def command(
 
     Example: mage regret policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --rows 2
     """
-    if rows < 1 or batch < 1:
-        raise ValueError("--rows and --batch must be at least 1.")
-    if panel is not None and pool is not None:
-        raise ValueError("--panel already names its opponents. Remove --pool.")
-    options = EvalOptions(
-        agents=(agent,), env=env, env_kwargs=env_kwargs, panel=panel, rows=rows, seed=seed, batch=batch
-    )
+    if panel is not None and opponents is not None:
+        raise ValueError("--panel already names its opponents. Remove --opponents.")
+    options = EvalOptions(agents=(agent,), env=env, game_options=game_options, panel=panel, rows=rows, seed=seed)
     # A folder that holds a saved model is an agent to play, even if it also holds a run.
-    if (Path(agent) / RUN).exists() and not (Path(agent) / FILE).exists():
+    if (Path(agent) / RUN).exists() and not (Path(agent) / SETTINGS).exists():
         records = Records(Path(agent))
         with reading(records.folder):
             # Read inside the block, so that the error for a wrong flag names the folder.
             judged = _horizon(horizon, credit, gt)
-            found = _of_records(records, options, pool, judged)
+            found = _of_records(records, options, opponents, judged)
     else:
         judged = _horizon(horizon, credit, gt)
-        found = _of_agent(options, pool, judged, scored=not sampled)
+        found = _of_agent(options, opponents, judged, scored=not sampled)
     if as_json:
         print_json(asdict(found))
     else:
         print_report(blocks(found, states))
 
 
-def _of_agent(options: EvalOptions, pool: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:
+def _of_agent(options: EvalOptions, opponents: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:
     """Return the regret of an agent, which plays the panel.
 
     Args:
         options: Options with one agent.
-        pool: Name of a registered pool, or None for the opponents of the panel or the game.
+        opponents: Specification of a pool or an opponent, or None for the opponents of the panel or the game.
         horizon: Rest of the meta-episode as the horizon, or None to judge each decision by its hand alone.
         scored: True to query a model for the probabilities of the legal actions.
     """
     agent = make_agent(options.agents[0])
     own = agent.settings if isinstance(agent, SavedModelAgent) else None
     fixed = {} if options.panel is None else dict(named_panel(options.panel).env_kwargs)
-    env_kwargs = {**(own.env_kwargs if own else {}), **(options.env_kwargs or {}), **fixed}
-    tasks, weights = _chosen(options, pool, own.env_id if own else None, env_kwargs)
+    env_kwargs = {**(own.env_kwargs if own else {}), **(options.game_options or {}), **fixed}
+    tasks, weights = _chosen(options, opponents, own.env_id if own else None, env_kwargs)
     return regret(
         agent,
         tasks,
@@ -126,7 +119,7 @@ def _of_agent(options: EvalOptions, pool: str | None, horizon: Horizon | None, *
     )
 
 
-def _of_records(records: Records, options: EvalOptions, pool: str | None, horizon: Horizon | None) -> RegretReport:
+def _of_records(records: Records, options: EvalOptions, opponents: str | None, horizon: Horizon | None) -> RegretReport:
     """Return the regret of a stored run. Raise ValueError if other options contradict the run."""
     [name], played = options.agents, setting_of(records.about)
     env_id = played.panel.env_id
@@ -135,9 +128,9 @@ def _of_records(records: Records, options: EvalOptions, pool: str | None, horizo
         raise ValueError(f"{name} was played on {played.name}, not on {options.panel}. Remove --panel.")
     if options.env not in (None, env_id):
         raise ValueError(f"{name} was played in {env_id}, not in {options.env}. Remove --env.")
-    if options.env_kwargs is not None:
-        raise ValueError(f"{name} already fixes the options it was played with. Remove --env-kwargs.")
-    weights = None if pool is None else weights_of(f"pool:{pool.removeprefix('pool:')}")
+    if options.game_options is not None:
+        raise ValueError(f"{name} already fixes the options it was played with. Remove --game-option.")
+    weights = None if opponents is None else weights_of(opponents)
     return regret_of_run(records, weights, horizon=horizon, batch=options.batch, on_step=progress_of(name))
 
 
@@ -154,7 +147,7 @@ def _horizon(rest_of: str, credit: CreditName | None, gt: float | None) -> Horiz
 
 
 def _chosen(
-    options: EvalOptions, pool: str | None, env_id: str | None, env_kwargs: Mapping[str, Any]
+    options: EvalOptions, opponents: str | None, env_id: str | None, env_kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Task, ...], dict[str, float]]:
     """Return the tasks, and the weights of the pool to which their opponents belong."""
     if options.panel is not None:
@@ -171,7 +164,7 @@ def _chosen(
     game = game_of(env_id, env_kwargs)
     if game.spec.players == 1 or not is_enumerable(game):
         raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact regret.")
-    weights = weights_of(f"pool:{pool.removeprefix('pool:')}" if pool else settings_of(game.spec.name).opponent)
+    weights = weights_of(opponents or settings_of(game.spec.name).opponent)
     rows = ROWS if options.rows is None else options.rows
     return panel(env_id, tuple(weights), rows, options.seed or 0), weights
 

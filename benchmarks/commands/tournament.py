@@ -12,7 +12,7 @@ import typer
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
 from mage_envs.benchmarks.executors import Executor, ExecutorOption, make_executor
 from mage_envs.benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
-from mage_envs.cli.commands import GameKwargsOption, JsonOption, print_json
+from mage_envs.cli.commands import GameOptions, JsonOption, print_json
 from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
@@ -22,15 +22,15 @@ from mage_envs.processes import CALL_TIMEOUT_S
 
 def command(
     game: Annotated[str, typer.Argument(metavar="GAME", help="Name of a two-player game, such as TicTacToe")],
-    policies: Annotated[str, typer.Option(metavar="NAMES", help="Names of policies, separated by commas")],
+    opponents: Annotated[str, typer.Option(metavar="NAMES", help="Names of policies, separated by commas")],
     games: Annotated[int, typer.Option(metavar="N", help="Matches per pairing, an even number (default: 200)")] = 200,
     episodes: Annotated[
         int, typer.Option(metavar="K", help="Hands per match; policies that learn need more than one (default: 1)")
     ] = 1,
-    game_kwargs: GameKwargsOption = None,
+    game_options: GameOptions = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of all random draws (default: 0)")] = 0,
     no_exact: Annotated[bool, typer.Option(help="Skip the exact values, which take long for large game trees")] = False,
-    deadline: Annotated[
+    timeout: Annotated[
         float,
         typer.Option(
             metavar="SECONDS",
@@ -54,9 +54,9 @@ def command(
 
     A pairing that fails is reported after the tables, and the exit status is then 2.
 
-    Example: mage tournament KuhnPoker --policies uniform,kuhn/rock --games 20 --out runs/cup
+    Example: mage tournament KuhnPoker --opponents uniform,kuhn/rock --games 20 --out runs/cup
     """
-    names = without_servers(split_names(policies))
+    names = without_servers(split_names(opponents))
     place = make_executor(executor)
     settings = Settings(
         game=game,
@@ -64,13 +64,13 @@ def command(
         games=games,
         episodes=episodes,
         seed=seed,
-        game_kwargs=game_kwargs or {},
+        game_kwargs=game_options or {},
         exact=not no_exact,
     )
     # Checked before the folder is locked, so that a misspelt policy leaves no folder behind.
     settings.check()
     with nullcontext() if out is None else FolderLock(out):
-        outcomes = _play(settings, place, deadline, out)
+        outcomes = _play(settings, place, timeout, out)
     results = score(settings, outcomes)
     written = [] if out is None else report.save(out, results)
     if as_json:
@@ -87,20 +87,20 @@ def command(
 
 
 def _play(
-    settings: Settings, executor: Executor, deadline: float, out: Path | None
+    settings: Settings, executor: Executor, timeout: float, out: Path | None
 ) -> dict[tuple[str, str], Pairing | PairingFailure]:
     """Play the pairings that are not in the folder yet.
 
     Args:
         settings: Settings of the tournament.
         executor: Executor of the pairings.
-        deadline: Timeout in seconds per deal (0: none).
+        timeout: Timeout in seconds per deal (0: none).
         out: Folder for finished pairings, or None to keep nothing.
     """
     store = None if out is None else Store(out, settings)
     progress = progress_of(settings.game, "pairings")
     try:
-        return play_all(settings, executor=executor, deadline=deadline, store=store, on_finished=progress)
+        return play_all(settings, executor=executor, deadline=timeout, store=store, on_finished=progress)
     except KeyboardInterrupt:
         kept = "; run the same command to resume" if store else ", and lost because --out was not set"
         sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")

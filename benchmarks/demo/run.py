@@ -24,7 +24,7 @@ from mage_envs.cli.tables import print_report
 from mage_envs.files.atomic import write_atomically
 from mage_envs.progress import ProgressLine
 from mage_envs.trainer.backends.play_settings import PlaySettings
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
@@ -243,7 +243,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     Returns:
         The measurements, or None if Ctrl-C stopped the training.
     """
-    from mage_envs.trainer.runs.quiet import quieten
+    from mage_envs.trainer.backends.model_folder import quieten
 
     quieten()
     started = time.monotonic()
@@ -328,4 +328,4 @@ def command(
         return
     print_report(blocks(result))
     print(f"\nFigure: {folder}/adaptation.png   Numbers: {folder}/result.json   Model: {folder}")
-    print(f"Play against it:  mage play mage/KuhnPoker-v0 --opponent checkpoint:{folder}")
+    print(f"Play against it:  mage play mage/KuhnPoker-v0 --opponents checkpoint:{folder}")

@@ -24,7 +24,7 @@ from mage_envs.opponents.exact.single_hands import SAMPLES, Bounds
 from mage_envs.opponents.exact.tree import is_exact
 from mage_envs.opponents.splits import list_splits
 from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class SolvedRow:
         return {**asdict(self.setup), "unit": self.unit, "reason": self.reason, "headroom": found, "floors": floors}
 
 
-VARIANTS = (
+_VARIANTS = (
     Setup(game="KuhnPoker", pool="kuhn/paper", objective="success"),
     Setup(game="KuhnPoker", pool="kuhn/paper"),
     Setup(game="KuhnPoker", pool="kuhn/paper", options={"reveal": "always"}),
@@ -108,6 +108,7 @@ VARIANTS = (
     Setup(game="Encounters", pool="encounters/all"),
     Setup(game="Encounters", pool="encounters/all", episodes=5),
 )
+VARIANTS = tuple(setup for setup in _VARIANTS if setup.game in list_games())
 """Rows of games that are shown in more than one variant, or whose default variant requires more than 20 CPU seconds."""
 
 PANELS: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent
 from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn, hand_results
 from mage_envs.text.generation import Completion, Generator, Prompt
-from mage_envs.trainer.rollout.exploitability import ScoresReplies, scored_shares
+from mage_envs.wrappers.rollout.exploitability import ScoresReplies, scored_shares
 
 
 class SeenPrompt(NamedTuple):

@@ -23,9 +23,9 @@ from mage_envs.opponents.exact import GT
 from mage_envs.opponents.exact.bayes import CreditName
 from mage_envs.opponents.exact.regret import DecisionValues, HandRegret, Rest
 from mage_envs.text.generation import Generator
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.runs.trajectory_json import Line
 from mage_envs.tree import roots_of
+from mage_envs.wrappers.rollout.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +281,7 @@ def executed_lines(
 
         played, different = executed(part, setting, len(part), watch)
         if different:
-            raise ValueError(f"{where} has another outcome with this version. See mage replay {where}.")
+            raise ValueError(f"{where} has another outcome with this version. See mage verify {where} --replay.")
         for slot, trajectory in enumerate(played):
             yield trajectory, watched[0].seen[slot, 0]
         if on_step is not None:

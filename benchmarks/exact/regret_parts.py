@@ -11,8 +11,8 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, numb
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.opponents.exact.decomposition import DecisionParts, HandParts, OwnBelief, decompose
 from mage_envs.opponents.exact.regret import DecisionValues, PlayedHand
-from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.wrappers.memory import BELIEF, GUESS
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 class DecomposedMetaEpisode(NamedTuple):

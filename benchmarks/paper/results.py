@@ -13,11 +13,11 @@ from typing import Any, Literal
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import Summary
 from mage_envs.benchmarks.evaluation.suites.paper import released_panel, reported
-from mage_envs.benchmarks.evaluation.suites.suite_command import short_names
 from mage_envs.benchmarks.evaluation.tables import summary_table
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.paper.stages import Stage, stages_of, suite_of
 from mage_envs.benchmarks.records.record_store import RUN, read_about
+from mage_envs.benchmarks.suites.planning import short_names
 from mage_envs.cli.tables import Block, TextTable
 
 Measure = Literal["success rate", "draw rate"]

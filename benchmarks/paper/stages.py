@@ -13,8 +13,8 @@ from mage_envs.benchmarks.evaluation.suites.panels import QUICK, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import SUITES, Suite
 from mage_envs.benchmarks.evaluation.suites.released import SIZE
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
-from mage_envs.benchmarks.evaluation.suites.suite_command import PlannedRun, planned, short_names
-from mage_envs.benchmarks.sweeps.ablation import panels_of
+from mage_envs.benchmarks.paper.ablation import panels_of
+from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import explain_unavailable
 from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, ENVIRONMENTS, PRESETS

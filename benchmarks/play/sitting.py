@@ -14,10 +14,10 @@ from mage_envs.core import BY_TIMEOUT, GameSpec, Task, hand_results
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.parser import REMARK_LIMIT
 from mage_envs.text.visible import visible
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.env_pool import ResetCall
-from mage_envs.trainer.rollout.playing import MetaEpisodeRollout, RolloutSpec
 from mage_envs.wrappers.env_metadata import EnvMetadata
+from mage_envs.wrappers.rollout.env_pool import ResetCall
+from mage_envs.wrappers.rollout.playing import MetaEpisodeRollout, RolloutSpec
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 HANDS = 3
 """Hands per episode against an opponent, unless the player chooses another number: those of the demo."""

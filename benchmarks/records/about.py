@@ -22,7 +22,6 @@ from mage_envs.benchmarks.records.lines import VERSION
 from mage_envs.benchmarks.versions import package_versions
 from mage_envs.loading.imports import imported, load_modules
 from mage_envs.text.styles import DEFAULT_STYLE
-from mage_envs.trainer.backends.model_folder import open_model_file
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
@@ -118,6 +117,9 @@ def _content(agent: Agent) -> str | None:
     """Return a digest of a saved model over names, sizes and ends of its files, or None for other agents."""
     if not isinstance(agent, SavedModelAgent | HuggingFaceAgent):
         return None
+    # Imported here, because only models have files.
+    from mage_envs.trainer.backends.model_folder import open_model_file
+
     # Hashing all weights would take minutes. The beginning of a file may be equal for two models of one
     # architecture (names and shapes), so the end is hashed.
     told = sha256()

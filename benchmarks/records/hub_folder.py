@@ -2,7 +2,7 @@
 
 FOLDER/README.md        card, whose front matter names the tables
 FOLDER/data/*.parquet   panel, meta_episodes, calls
-FOLDER/run/             run.json, root.json and episodes/, as `mage validate` reads them
+FOLDER/run/             run.json, root.json and episodes/, as `mage verify` reads them
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ load_dataset("FOLDER", "{DEFAULT}", split="{SPLIT}")  # or the id of the data se
 |---|---|---|
 {rows}
 `python -m mage_envs.benchmarks.records.schema` of mage-envs prints the schema. `run/` has the files of the run:
-`mage validate run` checks their digests, and `mage replay run --verify` plays the recorded replies again.
+`mage verify run` checks their digests, and `mage verify run --replay` plays the recorded replies again.
 
 The rows are for evaluation. The license is that of mage-envs: change it if the texts of a game or the replies of a
 model have other terms. This card states no score; `mage report run` computes them with intervals.

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from mage_envs.benchmarks.records.canonical import canonical, digest_of, written
+from mage_envs.benchmarks.canonical import canonical, digest_of, written
 from mage_envs.secrets import scrubbed, secrets_of
 from mage_envs.text.generation import Message
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.runs.trajectory_json import Line, trajectory_to_json
+from mage_envs.wrappers.rollout.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_to_json
 
 VERSION = 2
 """Version of the schema. Readers accept all older versions."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from mage_envs.benchmarks.records.canonical import canonical, root_of
+from mage_envs.benchmarks.canonical import canonical, root_of
 from mage_envs.benchmarks.records.identity import OtherRun, compare, different, known_agent
 from mage_envs.benchmarks.records.lines import VERSION, Encoded, encoded
 from mage_envs.benchmarks.records.schema import RunRecord, SuiteRecord
@@ -41,10 +41,10 @@ from mage_envs.files.bounded import (
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
 from mage_envs.secrets import scrubbed
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.runs.failure_log import FILE as FAILURES
-from mage_envs.trainer.runs.line_schema import MAX_NUMBER, problems_of
-from mage_envs.trainer.runs.trajectory_json import Line, trajectory_from_json
+from mage_envs.wrappers.rollout.failure_log import FILE as FAILURES
+from mage_envs.wrappers.rollout.line_schema import MAX_NUMBER, problems_of
+from mage_envs.wrappers.rollout.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
 SUITE = "suite.json"

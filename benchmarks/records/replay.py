@@ -1,4 +1,4 @@
-"""`mage replay`: runs environments, opponents, memories and prompts again with the recorded replies.
+"""Environments, opponents, memories and prompts of a run, executed again with the recorded replies.
 
 The replay uses the same `collect` as an evaluation, with a generator that reads replies from the records. It does not
 call a model.
@@ -8,31 +8,28 @@ from __future__ import annotations
 
 import difflib
 import json
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import gymnasium as gym
-import typer
 
 from mage_envs.benchmarks.evaluation.run.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.identity import differences, known_part
 from mage_envs.benchmarks.records.lines import chats, encoded
-from mage_envs.benchmarks.records.record_store import Records, reading, run_folders
-from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.core import Task
 from mage_envs.opponents.llm.opponent import NOT_RECORDED, answered_by
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import NO_TEXT, OVERFLOW
 from mage_envs.text.visible import visible
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
-from mage_envs.trainer.runs.trajectory_json import Line
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line
 
 ENDED = "the record ends here"
 """Error that ends the replay of a meta-episode after its last recorded reply."""
@@ -192,34 +189,6 @@ def executed(
     return played, sorted(recorded.differences.values(), key=lambda one: one.index)
 
 
-# -- mage replay -----------------------------------------------------------------------------------------
-
-
-def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a run or of a suite, from --out")],
-    verify: Annotated[bool, typer.Option(help="Exit with status 1 if the replay differs or a line is damaged")] = False,
-    sample: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Replay only N meta-episodes, evenly spread (default: all)")
-    ] = None,
-    batch: Annotated[int, typer.Option(metavar="N", help="Meta-episodes played at the same time (default: 256)")] = 256,
-    as_json: JsonOption = False,
-) -> None:
-    """Execute a run again from its recorded replies, and compare every prompt, reward and outcome.
-
-    Example: mage replay runs/t1 --verify
-    """
-    replays = []
-    for folder in run_folders(Path(run)):
-        with reading(folder):
-            replays.append(_replayed(Records(folder), sample, batch))
-        if not as_json:
-            sys.stdout.write(replays[-1].text())
-    if as_json:
-        print_json([asdict(one) for one in replays])
-    if verify and any(one.damaged_lines or one.differences for one in replays):
-        raise SystemExit(1)
-
-
 @dataclass(frozen=True)
 class Replay:
     """Result of the replay of a run."""
@@ -230,35 +199,44 @@ class Replay:
     damaged_lines: int
     differences: list[Difference]
 
+    @property
+    def agrees(self) -> bool:
+        """True if every line could be read and nothing differs."""
+        return not (self.damaged_lines or self.differences)
+
     def text(self) -> str:
         """Return the result as text, with the first difference."""
         found = f"{len(self.differences)} differ from the records" if self.differences else "all as recorded"
         text = f"{self.folder}: {self.meta_episodes} meta-episodes, {self.calls} calls executed again, {found}\n"
         if self.damaged_lines:
-            text += f"{self.damaged_lines} lines are damaged: mage validate {self.folder}\n"
+            text += f"{self.damaged_lines} lines are damaged: mage verify {self.folder}\n"
         return text + "".join(visible("\n".join(one.lines())) + "\n" for one in self.differences[:1])
 
 
-def _replayed(records: Records, sample: int | None, batch: int) -> Replay:
+def replay_run(folder: Path, sample: int | None = None) -> Replay:
     """Replay a run.
 
     Args:
-        records: Records of the run.
-        sample: Number of meta-episodes to replay, or None for all.
-        batch: Number of meta-episodes executed concurrently.
+        folder: Folder of the run.
+        sample: Number of meta-episodes to replay, evenly spread, or None for all.
+
+    Raises:
+        NoRun: If the folder holds no run.
+        ValueError: If no record can be read.
     """
-    lines = [line for _, line in sorted(records.lines.items())]
-    if not lines:
-        raise ValueError(f"{records.folder} has no readable record to replay.")
-    if sample is not None:
-        count = min(sample, len(lines))
-        lines = [lines[place * len(lines) // count] for place in range(count)]
-    found = replay(lines, setting_of(records.about), batch)
-    calls = sum(len(line["calls"]) for line in lines)
+    with reading(folder):
+        records = Records(folder)
+        lines = [line for _, line in sorted(records.lines.items())]
+        if not lines:
+            raise ValueError(f"{folder} has no readable record to replay.")
+        if sample is not None:
+            count = min(sample, len(lines))
+            lines = [lines[place * len(lines) // count] for place in range(count)]
+        differing = replay(lines, setting_of(records.about))
     return Replay(
-        folder=str(records.folder),
+        folder=str(folder),
         meta_episodes=len(lines),
-        calls=calls,
+        calls=sum(len(line["calls"]) for line in lines),
         damaged_lines=len(records.problems),
-        differences=found,
+        differences=differing,
     )

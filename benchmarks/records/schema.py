@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from mage_envs.benchmarks.evaluation.suites.panels import MAX_META_EPISODES
-from mage_envs.trainer.runs.line_schema import (
+from mage_envs.wrappers.meta_episode import MAX_EPISODES
+from mage_envs.wrappers.rollout.line_schema import (
     MAX_SEAT,
     MAX_SEED,
     Count,
@@ -23,7 +24,6 @@ from mage_envs.trainer.runs.line_schema import (
     StrictRecord,
     WholeNumber,
 )
-from mage_envs.wrappers.meta_episode import MAX_EPISODES
 
 MAX_OPPONENTS = 1000
 MAX_SUITE_RUNS = 10_000

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mage_envs.benchmarks.records.lines import digest
 from mage_envs.benchmarks.records.schema import LineRecord
 from mage_envs.files.bounded import DamagedFile, lines_inside, parse_json
-from mage_envs.trainer.runs.line_schema import problems_of
-from mage_envs.trainer.runs.trajectory_json import Line
+from mage_envs.wrappers.rollout.line_schema import problems_of
+from mage_envs.wrappers.rollout.trajectory_json import Line
 
 MAX_PROBLEMS = 100
 """Maximum number of damaged lines per shard that are described. A shard of 5 kB can have a million."""

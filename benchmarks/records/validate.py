@@ -1,20 +1,16 @@
-"""`mage validate`: checks that the files of a run are complete and agree with each other."""
+"""Checks that the files of a run are complete and agree with each other."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
 
-import typer
-
+from mage_envs.benchmarks.canonical import digest_of
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.canonical import digest_of
 from mage_envs.benchmarks.records.identity import differences, known_part, short
 from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.record_store import (
@@ -24,14 +20,11 @@ from mage_envs.benchmarks.records.record_store import (
     Records,
     read_suite,
     reading,
-    run_folders,
 )
 from mage_envs.benchmarks.records.schema import RootRecord
-from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.bounded import read_json_inside
-from mage_envs.text.visible import one_line
-from mage_envs.trainer.runs.line_schema import problems_of
-from mage_envs.trainer.runs.trajectory_json import plain, trajectory_from_json
+from mage_envs.wrappers.rollout.line_schema import problems_of
+from mage_envs.wrappers.rollout.trajectory_json import plain, trajectory_from_json
 
 
 def problems(folder: Path) -> list[str]:
@@ -135,50 +128,8 @@ def suite_problems(folder: Path) -> Iterator[str]:
             if one.get("root") not in (None, root):
                 yield f"{SUITE}: the root of {one['folder']} is {one['root'][:12]}, and the records give {root[:12]}"
         if plan.get("root") is None:
-            yield f"{SUITE}: it is not complete; resume it with mage suite … --resume"
+            yield f"{SUITE}: it is not complete; resume it with mage eval … --suite … --resume"
         elif plan["root"] != digest_of([one.get("root") for one in plan["runs"]]):
             yield f"{SUITE}: its root does not match the roots of its runs"
     except (ValueError, OSError) as error:
         yield f"{SUITE}: cannot be read ({error})"
-
-
-# -- mage validate ---------------------------------------------------------------------------------------
-
-
-def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Folders of runs or of a suite, from --out")],
-    as_json: JsonOption = False,
-) -> None:
-    """Check the files of runs: schema, digests, root, fingerprint, scores.
-
-    The exit status is 1 if there is a problem.
-
-    Example: mage validate runs/t1
-    """
-    found: list[dict[str, Any]] = []
-    for folder in (folder for given in runs for folder in run_folders(Path(given))):
-        found.append({"folder": str(folder), "problems": [one_line(problem) for problem in problems(folder)]})
-        if not found[-1]["problems"]:
-            records = Records(folder)
-            played = {"meta_episodes": len(records.lines), "planned": records.planned}
-            found[-1] |= {**played, "root": records.root()["root"]}
-        if not as_json:
-            _print_result(**found[-1])
-    for folder in map(Path, runs):
-        if wrong := [one_line(problem) for problem in suite_problems(folder)]:
-            found.append({"folder": str(folder), "problems": wrong})
-            if not as_json:
-                _print_result(**found[-1])
-    if as_json:
-        print_json(found)
-    if any(one["problems"] for one in found):
-        raise SystemExit(1)
-
-
-def _print_result(
-    folder: str, problems: Sequence[str], meta_episodes: int = 0, planned: int = 0, root: str = ""
-) -> None:
-    """Print a line per problem of a run or a suite, or one line that says that a run is valid."""
-    sys.stdout.write("".join(f"{folder}: {problem}\n" for problem in problems))
-    if not problems:
-        sys.stdout.write(f"{folder}: {meta_episodes} of {planned} meta-episodes, root {root[:12]}: valid\n")

@@ -19,7 +19,6 @@ from mage_envs.benchmarks.report.runs import ReportedRun
 from mage_envs.benchmarks.report.trained import TrainedRun, sentence, success_chart
 from mage_envs.files.atomic import write_atomically
 from mage_envs.text.visible import visible
-from mage_envs.trainer.runs.summary import table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -168,7 +167,7 @@ def templates() -> Environment:
         "setting_figures": sections.setting_figures,
         "success_chart": success_chart,
         "swings": sections.swings,
-        "training_table": table,
+        "training_table": _training_table,
     }
     return made
 
@@ -238,3 +237,10 @@ def _listed(
         for one in run.played
     ]
     return {"key": run.key, "name": name, "setting": setting, "unit": unit, "alone": alone, "rows": rows}
+
+
+def _training_table(folder: Path) -> str:
+    # Imported here, because reports of evaluations need no trainer.
+    from mage_envs.trainer.runs.summary import table
+
+    return table(folder)

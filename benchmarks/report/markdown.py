@@ -11,7 +11,7 @@ from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.trained import trained_lines
 from mage_envs.benchmarks.report.transcripts import numbered, outcomes, parts
 from mage_envs.text.visible import visible
-from mage_envs.trainer.runs.trajectory_json import Line
+from mage_envs.wrappers.rollout.trajectory_json import Line
 
 _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 

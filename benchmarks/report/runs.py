@@ -12,6 +12,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mage_envs.benchmarks.canonical import digest_of
 from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
@@ -19,7 +20,6 @@ from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cl
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
-from mage_envs.benchmarks.records.canonical import digest_of
 from mage_envs.benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay
 from mage_envs.benchmarks.report.blocks import Pages
@@ -30,8 +30,8 @@ from mage_envs.files.bounded import read_json_inside
 from mage_envs.opponents.exact import Objective
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
-from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
-from mage_envs.trainer.runs.trajectory_json import Line, trajectory_from_json
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
 
 INVALID = "(no usable action)"
 

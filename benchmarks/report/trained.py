@@ -13,8 +13,8 @@ from mage_envs.benchmarks.evaluation.scoring.scores import label, per_hand
 from mage_envs.benchmarks.report.charts import Chart, Series
 from mage_envs.benchmarks.report.transcripts import outcomes, packed
 from mage_envs.text.parser import NO_TEXT
-from mage_envs.trainer.runs.run_log import TRANSCRIPTS, metric_rows, transcripts
-from mage_envs.trainer.runs.trajectory_json import Line, trajectory_from_json
+from mage_envs.wrappers.rollout.training_log import TRANSCRIPTS, metric_rows, transcripts
+from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
 
 PARTS = 10
 """Maximum number of points of a curve. Each point is the mean over neighbouring rollouts."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.scale.decisions import Decision
 from mage_envs.text.thoughts import after_thoughts
-from mage_envs.trainer.method.trajectory import EpisodeResult
-from mage_envs.trainer.runs.trajectory_json import Line, read_episode
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult
+from mage_envs.wrappers.rollout.trajectory_json import Line, read_episode
 
 MAX_LIKELY = 5
 """Maximum number of opponents that the posterior of a decision names."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from mage_envs.benchmarks.evaluation.run.elicitation import add_question
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
-from mage_envs.benchmarks.evaluation.suites.suite_command import PlannedRun
 from mage_envs.benchmarks.exact.regret import Horizon, regret_of_run
 from mage_envs.benchmarks.exact.regret_parts import RegretParts, part_rows
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.scale.adaptation import ScaledRun
+from mage_envs.benchmarks.suites.planning import PlannedRun
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.registry import make_game
 from mage_envs.related import Related

@@ -12,7 +12,6 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
-from mage_envs.benchmarks.evaluation.suites.suite_command import short_names
 from mage_envs.benchmarks.evaluation.tables.sentence import share
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.benchmarks.scale.adapt_parts import CellParts, parts_blocks
@@ -26,6 +25,7 @@ from mage_envs.benchmarks.scale.scale_text import (
     value_text,
 )
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, StoredSuite, main_condition
+from mage_envs.benchmarks.suites.planning import short_names
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 

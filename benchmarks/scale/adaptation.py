@@ -34,8 +34,8 @@ from mage_envs.opponents.exact.regret import DecisionValues
 from mage_envs.opponents.pools import OpponentPool, as_pool
 from mage_envs.registry import make_game, settings_of
 from mage_envs.related import Related
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.runs.trajectory_json import Line
+from mage_envs.wrappers.rollout.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line
 
 
 class PlayedValue(NamedTuple):
@@ -136,7 +136,7 @@ def unusable_answers(trajectory: Trajectory) -> tuple[int, ...]:
 def played_values(records: Records) -> dict[int, PlayedValue]:
     """Return the luck-adjusted values of a run's meta-episodes by their index, without those that failed.
 
-    The recorded replies are executed again, as `mage replay` does.
+    The recorded replies are executed again, as `mage verify --replay` does.
 
     Args:
         records: Records of a run of a panel whose pool is exact.

@@ -51,6 +51,6 @@ def decisions_of(folder: Path) -> dict[int, Sequence[Decision]]:
                 for belief, best, cost in zip(hand.beliefs, hand.bests, hand.regrets, strict=False)
             ]
     except ValueError:
-        # `mage validate` and the report's own line on verification say what is wrong with such a run.
+        # `mage verify` and the report's own line on verification say what is wrong with such a run.
         return {}
     return found

@@ -17,8 +17,8 @@ from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scaled_run
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
 from mage_envs.benchmarks.scale.scale_text import scale_sentence
 from mage_envs.core import Task
-from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.trainer.runs.panel_evaluation import SCORE, Scored
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 class PanelEvaluation:

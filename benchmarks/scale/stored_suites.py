@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
-from mage_envs.benchmarks.evaluation.run.controls import controlled
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import POOL
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.evaluation.suites.suite_command import short_names
 from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.controls import controlled
 from mage_envs.benchmarks.records.record_store import Records, read_about, read_suite, reading
 from mage_envs.benchmarks.scale.adaptation import ScaledRun, recorded_run, scale_of_cell
+from mage_envs.benchmarks.suites.planning import short_names
 from mage_envs.loading.arguments import parse
 from mage_envs.wrappers.controls import SOURCED
 

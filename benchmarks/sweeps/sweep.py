@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
@@ -21,10 +19,6 @@ from mage_envs.files.atomic import write_atomically
 from mage_envs.interrupts import INTERRUPTED
 
 TABLE = "sweep.txt"
-SeedsOption = Annotated[
-    int, typer.Option(metavar="N", help="Number of seeds, one training per setting and seed (default: 3)")
-]
-"""Type of the parameter `seeds: SeedsOption = 3` of a command."""
 
 
 def sweep(name: str, runs: Sequence[SweepRun], out: Path, executor: str, as_json: bool) -> None:

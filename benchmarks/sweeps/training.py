@@ -9,12 +9,12 @@ from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
-from mage_envs.benchmarks.evaluation.run.eval_command import setting_from
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
+from mage_envs.benchmarks.evaluation.run.panel_setting import setting_from
 from mage_envs.benchmarks.evaluation.scoring.scores import score_of
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.records.record_store import RUN
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.sweeps.plan import SweepRun
 from mage_envs.files.atomic import open_to_append, write_atomically
 from mage_envs.files.bounded import UnsafeFile, read_json_inside
@@ -126,7 +126,7 @@ def measured(folder: Path) -> Measures:
 
     The means are success and value of the first and the last episode, and their differences.
     """
-    from mage_envs.trainer.runs.run_log import means, metric_rows
+    from mage_envs.wrappers.rollout.training_log import means, metric_rows
 
     rows = metric_rows(folder, "rollout")
     last = means(rows[-max(len(rows) // _PART, 1) :])

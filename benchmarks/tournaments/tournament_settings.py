@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from mage_envs.cli.json_options import game_with
+from mage_envs.cli.game_options import game_with
 from mage_envs.core import Game
 from mage_envs.loading.imports import imported, load_modules
 from mage_envs.opponents import make_opponent

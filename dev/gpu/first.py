@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
 
-    from mage_envs.trainer.runs.quiet import quieten
+    from mage_envs.trainer.backends.model_folder import quieten
 
     if chosen.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch finds no CUDA device. Add --device cpu --tiny.")

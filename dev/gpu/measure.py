@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from trl.trainer.model_config import ModelConfig
 
     from mage_envs.trainer.config.mage_config import MAGEConfig
-    from mage_envs.trainer.method.trajectory import Trajectory
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 # Checked before the first measurement, so that a missing package is an error of one line.
 NEEDED = ("torch", "transformers", "accelerate", "peft", "datasets", "trl")
@@ -390,7 +390,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{' '.join(str(error).split())}; install mage-envs[train].")
     import torch
 
-    from mage_envs.trainer.runs.quiet import quieten
+    from mage_envs.trainer.backends.model_folder import quieten
 
     if chosen.device == "cuda" and not torch.cuda.is_available():
         print("dev.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.")

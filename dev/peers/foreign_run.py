@@ -21,9 +21,9 @@ from dev.peers.foreign import Evaluated, ForeignOutcome
 from mage_envs import Prompt, Task
 from mage_envs.benchmarks import Agent, GeneratorAgent, SavedModelAgent, evaluate
 from mage_envs.trainer import MAGEConfig, MAGETrainer, Trajectory
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.tiny import general_tiny
 from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 TASKS = 8
 REPLY_TOKENS = 32

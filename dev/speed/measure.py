@@ -30,11 +30,11 @@ from mage_envs.benchmarks.evaluation.run.environments import make_envs
 from mage_envs.files.atomic import write_atomically
 from mage_envs.opponents.search.mcts import MEMORY_MB, ROLLOUTS, UCT
 from mage_envs.text.generation import Prompt
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.rollout import collect
+from mage_envs.trainer.backends.model_folder import quieten
 from mage_envs.trainer.rollout.tasks import rollout_specs
-from mage_envs.trainer.runs.quiet import quieten
+from mage_envs.wrappers.rollout.loop import collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "No remark."
 TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"

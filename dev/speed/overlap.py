@@ -22,9 +22,9 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.processes import Watchdog, attempt
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.trainer.rollout.env_pool import EnvCall, Environments, Outcome
-from mage_envs.trainer.rollout.rollout import RolloutClock, collect
 from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.wrappers.rollout.env_pool import EnvCall, Environments, Outcome
+from mage_envs.wrappers.rollout.loop import RolloutClock, collect
 
 LEAST_SHARE = 0.9
 MOVE, TOKEN = 2.0, 0.025

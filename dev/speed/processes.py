@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
-from mage_envs.benchmarks.evaluation.run.distributed import play_spread
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites import named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.executors import Processes
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.runs.distributed import play_spread
 from mage_envs.processes import CALL_TIMEOUT_S
 
 AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"panel to play (default: {PANEL})")
     parser.add_argument(
-        "--num-episodes",
+        "--episodes",
         type=_positive,
         default=3,
         metavar="K",

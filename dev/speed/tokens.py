@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 PROMPTS = (300, 4096)
 """Range of the sample's prompt lengths in tokens, uniform: from a bare first prompt to the paper's limit."""

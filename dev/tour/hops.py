@@ -13,10 +13,10 @@ from mage_envs.trainer.method.advantages import gigpo
 from mage_envs.trainer.method.batch import build_rows
 from mage_envs.trainer.method.loss import policy_loss
 from mage_envs.trainer.method.returns import step_returns
-from mage_envs.trainer.rollout.playing import MetaEpisodeRollout
 from mage_envs.wrappers.episode_buffer import EpisodeBuffer
 from mage_envs.wrappers.meta_episode import MetaEpisode
 from mage_envs.wrappers.model_calls import MemoryCalls
+from mage_envs.wrappers.rollout.playing import MetaEpisodeRollout
 
 GYMNASIUM_STEP = ("observation", "reward", "terminated", "truncated", "info")
 

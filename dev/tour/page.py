@@ -19,13 +19,13 @@ from dev.tour.recorder import ROOT, WIDTH, Hop, RecordedCall, Recorder
 from mage_envs.core import Task
 from mage_envs.opponents.seating import _table_of
 from mage_envs.text.generation import Prompt
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.tiny import byte_tokenizer, tiny_model
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
 from mage_envs.trainer.method.batch import build_rows, collate
 from mage_envs.trainer.method.loss import LossTerms, policy_loss, score_logits
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 PAGE = ROOT / "docs" / "tour.md"
 ENV_ID, OPPONENT, NUM_EPISODES, SEED = "mage/KuhnPoker-Meta-v0", "kuhn/aggressive", 2, 0

@@ -11,14 +11,14 @@ from transformers import PreTrainedModel
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Prompt
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.rows import evaluating
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.method.batch import Row, build_rows, collate, micro_batches, split_rows
 from mage_envs.trainer.method.loss import score_logits
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.trainer.trl.setup import env_maker, pool_weights
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 ENVIRONMENTS = 256
 """Maximal number of environments that play in parallel."""

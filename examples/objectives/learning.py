@@ -15,11 +15,11 @@ from transformers import PreTrainedModel
 from examples.objectives.exact_play import ExactPlay
 from examples.objectives.study import DECAY, EPISODES, MEMBERS, TRAINING, StudyRun
 from mage_envs.trainer import MAGEConfig, MAGETrainer
+from mage_envs.trainer.backends.model_folder import quieten
 from mage_envs.trainer.cli.words_model import words_model
 from mage_envs.trainer.config.presets import WORDS
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.runs.quiet import quieten
 from mage_envs.trainer.trl.backend_registry import chat_tokenizer
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 def config_of(run: StudyRun, folder: Path) -> MAGEConfig:

@@ -1,7 +1,7 @@
 """SmolLM2-135M in the ultimatum game: as it is, after the warm start, and after training, with controls.
 
-The commands `mage models smollm2` and `mage train --config examples/smollm2/train.yaml` make the model. Every cell is a
-run that `mage eval` could have stored, so `mage report` and `mage replay` read it. A finished run is not repeated.
+The command `mage train --config examples/smollm2/train.yaml` make the model. Every cell is a
+run that `mage eval` could have stored, so `mage report` and `mage verify` read it. A finished run is not repeated.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
-from mage_envs.benchmarks.evaluation.run.controls import controlled
-from mage_envs.benchmarks.evaluation.run.eval_command import setting_from
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
+from mage_envs.benchmarks.evaluation.run.panel_setting import setting_from
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.benchmarks.exact.regret import regret_of_run
+from mage_envs.benchmarks.records.controls import controlled
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.cli.program import main as mage
 from mage_envs.cli.tables import TextTable
 from mage_envs.files.atomic import write_atomically
@@ -32,7 +32,6 @@ from mage_envs.registry import make_game, settings_of
 from mage_envs.trainer.backends.play_settings import make_generator
 
 ENV_ID = "mage/Ultimatum-Meta-v0"
-START = Path("runs/smollm2")
 TRAINED = Path("runs/smollm2-ultimatum")
 CONFIG = Path(__file__).with_name("train.yaml")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -58,10 +57,8 @@ class MeasuredCell:
     """One meta-episode per opponent: its offers and what they paid."""
 
 
-def build(start: Path, trained: Path) -> None:
-    """Build the start model and train it, unless their folders are complete."""
-    if not (start / "config.json").is_file():
-        run("models", "smollm2", "--out", str(start))
+def build(start: str | Path, trained: Path) -> None:
+    """Train the start model, unless the folder of the trained one is complete."""
     if not (trained / "mage.json").is_file():
         run("train", "--config", str(CONFIG), "--model", str(start), "--output_dir", str(trained), "--resume_if_any")
 
@@ -75,14 +72,14 @@ def run(*arguments: str) -> None:
 def cells(start: Path, trained: Path, rows: int) -> list[MeasuredCell]:
     """Play every agent under every memory, or read the runs that are stored in `trained`/study."""
     own, runs = SavedModelAgent(trained), trained / "study"
-    options = EvalOptions(env=ENV_ID, env_kwargs=own.settings.env_kwargs, rows=rows, seed=PANEL_SEED)
+    options = EvalOptions(env=ENV_ID, game_options=own.settings.env_kwargs, rows=rows, seed=PANEL_SEED)
     # Few tokens, because no reply in these prompts is an action, and each takes a call of its own.
     prose = make_agent(f"hf:{start},max_tokens=16")
     found = [
         cell(
             "as it is, default prompts",
             prose,
-            replace(options, env_kwargs={"memory": "history", "on_invalid": "forfeit"}, rows=PROSE_ROWS),
+            replace(options, game_options={"memory": "history", "on_invalid": "forfeit"}, rows=PROSE_ROWS),
             runs / "prose",
         )
     ]
@@ -170,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build, train and measure, and write the table and its numbers."""
     parser = argparse.ArgumentParser(prog="python -m examples.smollm2", description=__doc__)
     parser.add_argument("--rows", type=int, default=32, metavar="N", help="meta-episodes per opponent (default: 32)")
-    parser.add_argument("--start", type=Path, default=START, metavar="FOLDER", help=f"start model (default: {START})")
+    parser.add_argument("--start", type=Path, metavar="FOLDER", help="start model (default: smollm2 of the cache)")
     parser.add_argument(
         "--trained", type=Path, default=TRAINED, metavar="FOLDER", help=f"trained model (default: {TRAINED})"
     )

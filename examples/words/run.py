@@ -35,8 +35,8 @@ from mage_envs.trainer.config.presets import WORDS
 
 if TYPE_CHECKING:
     from mage_envs.trainer.config.mage_config import MAGEConfig
-    from mage_envs.trainer.method.trajectory import Trajectory
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
+    from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 FOLDER = Path("runs/words")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"{unknown[0]!r} is none of {', '.join(names)}.")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from mage_envs.trainer.runs.quiet import quieten
+    from mage_envs.trainer.backends.model_folder import quieten
 
     quieten()
     log, found = ProgressLine(), []

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
-from functools import partial
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -25,7 +24,7 @@ from typer.models import OptionInfo, ParameterInfo
 
 from mage_envs import progress
 from mage_envs.cli.console import complain, hyphenated
-from mage_envs.cli.json_options import read_object
+from mage_envs.cli.game_options import FLAG, read_game_options
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
@@ -36,8 +35,8 @@ from mage_envs.text.visible import one_line
 
 MODULE_PREFIXED = ("env", "env_id", "game")
 """Parameters whose value may name a module before a colon."""
-ENV_OPTIONS = ("env_kwargs", "options")
-"""Parameters with the options of the environment that `env` or `env_id` names."""
+GAME_OPTIONS = "game_options"
+"""Parameter, or field of a dataclass, with the options of the game or of the environment."""
 LAST_PORT = 65_535
 ENDED_BY_A_PIPE = 141
 """Exit status of a program if the reader of its output is gone: 128 plus the number of SIGPIPE."""
@@ -46,15 +45,13 @@ IMPORTS = {
     "allowed_paths": Annotated[list[str], typer.Option(imports.PATH_OPTION, metavar="PATH", help=imports.PATH_HELP)],
 }
 """Options of every command."""
-GameKwargsOption = Annotated[
+GameOptions = Annotated[
     Mapping[str, Any] | None,
     typer.Option(
-        parser=partial(read_object, "--game-kwargs"),
-        metavar="JSON",
-        help="""Options of the game as JSON, such as '{"reveal": "always"}'""",
+        FLAG, metavar="NAME=VALUE", help="Option of the game, such as reveal=always; JSON or text; may be repeated"
     ),
 ]
-"""Type of the parameter `game_kwargs: GameKwargsOption = None`."""
+"""Type of the parameter `game_options: GameOptions = None`."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the values as JSON, with all digits")]
 """Type of the parameter `as_json: JsonOption = False` of a command that prints a table."""
 
@@ -122,6 +119,9 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
             for name in MODULE_PREFIXED:
                 if values.get(name) is not None:
                     values[name] = imports.without_module(values[name])
+            if GAME_OPTIONS in values:
+                # None without any option, so that a command knows whether there are some.
+                values[GAME_OPTIONS] = read_game_options(values[GAME_OPTIONS] or ()) or None
             _resolve_env(values)
             for name, kind in groups.items():
                 values[name] = kind(**{one.name: values.pop(one.name) for one in _fields_of(kind)})
@@ -142,9 +142,8 @@ def _resolve_env(values: dict[str, Any]) -> None:
         if values.get(name) is None:
             continue
         values[name], own = find_env(values[name])
-        for option in ENV_OPTIONS:
-            if own and option in values:
-                values[option] = {**own, **(values[option] or {})}
+        if own and GAME_OPTIONS in values:
+            values[GAME_OPTIONS] = {**own, **(values[GAME_OPTIONS] or {})}
 
 
 def read_port(text: str) -> int:
@@ -176,6 +175,9 @@ def _with_defaults(parameter: inspect.Parameter) -> inspect.Parameter:
     if get_origin(parameter.annotation) is not Annotated:
         return parameter
     kind, *extras = get_args(parameter.annotation)
+    if parameter.name == GAME_OPTIONS:
+        # The program reads texts, and the command gets what they say.
+        kind = list[str] | None
     infos = [copy(extra) for extra in extras if isinstance(extra, ParameterInfo)]
     for info in infos:
         info.show_default = info.show_default and "default" not in (info.help or "")

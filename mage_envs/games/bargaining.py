@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from mage_envs.core import GameSpec
+from mage_envs.game_record import GameRecord
 from mage_envs.games.rounds import together
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 from mage_envs.loading.options import check_positive
@@ -215,3 +216,10 @@ class Bargaining(TableGame):
 
 
 SETTINGS = GameSettings(opponent="pool:bargain/four", rewards=PAID_BY_RETURN)
+
+RECORD = GameRecord(
+    name="Bargaining",
+    entry_point=f"{__name__}:Bargaining",
+    settings=SETTINGS,
+    opponents={"bargain": "mage_envs.opponents.games.bargaining"},
+)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
+from mage_envs.game_record import GameRecord
 from mage_envs.games.bargaining import Bargaining
 from mage_envs.games.inspection import Inspection
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
@@ -201,5 +202,18 @@ SETTINGS = GameSettings(
         "with memory": "policy:myopic:encounters/all,3",
         "known": "policy:known:encounters/all",
         "wrong memory": "policy:wrong:encounters/all",
+    },
+)
+
+RECORD = GameRecord(
+    name="Encounters",
+    entry_point=f"{__name__}:Encounters",
+    settings=SETTINGS,
+    opponents={"encounters": "mage_envs.opponents.games.encounters"},
+    presets={
+        "encounters": (
+            {"groups_per_rollout": 8, "max_completion_length": 1024, "opponents": "pool:encounters/all"},
+            {},
+        )
     },
 )

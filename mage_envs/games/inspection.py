@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mage_envs.core import GameSpec
+from mage_envs.game_record import GameRecord
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
@@ -127,3 +128,10 @@ class Inspection(RoundsGame):
 
 
 SETTINGS = GameSettings(opponent="pool:inspect/habits", seat="first", rewards=PAID_BY_RETURN)
+
+RECORD = GameRecord(
+    name="Inspection",
+    entry_point=f"{__name__}:Inspection",
+    settings=SETTINGS,
+    opponents={"inspect": "mage_envs.opponents.games.inspection"},
+)

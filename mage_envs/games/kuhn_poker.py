@@ -8,6 +8,7 @@ from itertools import permutations
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
+from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.loading.options import check_choice
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
@@ -214,4 +215,34 @@ SETTINGS = GameSettings(
     opponent="pool:kuhn/paper",
     length_penalty=2.0,
     rewards={"task": mean_reward, "released": five_times_total, "sign": outcome_reward},
+)
+
+RECORD = GameRecord(
+    name="KuhnPoker",
+    entry_point=f"{__name__}:KuhnPoker",
+    settings=SETTINGS,
+    opponents={"kuhn": "mage_envs.opponents.games.kuhn"},
+    presets={"kuhn": ({"opponents": "pool:kuhn/paper", "beta": 0.1}, {"max_turns": 6})},
+    panels={
+        "kuhn-train": {
+            "opponents": "pool:kuhn/demo",
+            "seats": (0, 1),
+            "seed": 1,
+            "about": "the four soft archetypes that the demo meets",
+        },
+        "kuhn-heldout": {
+            "opponents": dict.fromkeys(
+                ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr"), 1.0
+            ),
+            "seats": (0, 1),
+            "seed": 2,
+            "about": "six that no preset and no demo meets",
+        },
+        "kuhn-paper": {
+            "opponents": "pool:kuhn/paper",
+            "seats": (0, 1),
+            "seed": 3,
+            "about": "the paper's archetypes, weighted .3/.3/.4, from both seats",
+        },
+    },
 )

@@ -8,6 +8,7 @@ from itertools import product
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
+from mage_envs.game_record import GameRecord
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
@@ -193,3 +194,10 @@ class PrisonersDilemma(RoundsGame):
 
 
 SETTINGS = GameSettings(opponent="pool:pd/classic", seat="first", rewards=PAID_BY_RETURN)
+
+RECORD = GameRecord(
+    name="PrisonersDilemma",
+    entry_point=f"{__name__}:PrisonersDilemma",
+    settings=SETTINGS,
+    opponents={"pd": "mage_envs.opponents.games.prisoners_dilemma"},
+)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mage_envs.core import GameSpec
+from mage_envs.game_record import GameRecord
 from mage_envs.games.rounds import Round, RoundsGame, StageGame
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
@@ -101,3 +102,10 @@ class RockPaperScissors(RoundsGame):
 
 
 SETTINGS = GameSettings(opponent="pool:rps/reactive", seat="first", rewards={**PAID_BY_RETURN, "sign": outcome_reward})
+
+RECORD = GameRecord(
+    name="RockPaperScissors",
+    entry_point=f"{__name__}:RockPaperScissors",
+    settings=SETTINGS,
+    opponents={"rps": "mage_envs.opponents.games.rock_paper_scissors"},
+)

@@ -6,6 +6,7 @@ from functools import cache
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
+from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.settings import GameSettings
 from mage_envs.text.words.spelling import said
@@ -146,3 +147,42 @@ class TicTacToe(TableGame):
 
 
 SETTINGS = GameSettings(opponent="pool:tictactoe/balanced", length_penalty=2.0)
+
+RECORD = GameRecord(
+    name="TicTacToe",
+    entry_point=f"{__name__}:TicTacToe",
+    settings=SETTINGS,
+    opponents={"tictactoe": "mage_envs.opponents.games.tictactoe"},
+    presets={
+        "tictactoe": (
+            {"opponents": "pool:tictactoe/balanced", "max_completion_length": 3072, "beta": 0.1},
+            {"max_turns": 8},
+        )
+    },
+    panels={
+        "tictactoe-paper": {
+            "opponents": "pool:tictactoe/balanced",
+            "seats": (0, 1),
+            "seed": 5,
+            "about": "the paper's balanced opponents, weighted as trained",
+        },
+        "tictactoe-skewed": {
+            "opponents": "pool:tictactoe/skewed",
+            "seats": (0, 1),
+            "seed": 50,
+            "about": "the paper's skewed opponents, weighted as trained",
+        },
+        "tictactoe-paper-unseen": {
+            "opponents": {"mcts:1000": 1.0},
+            "seats": (0, 1),
+            "seed": 6,
+            "about": "a search ten times as deep, from both seats",
+        },
+        "tictactoe-heldout": {
+            "opponents": {"minimax": 1.0, "mcts:10": 1.0},
+            "seats": (0, 1),
+            "seed": 52,
+            "about": "two that no preset trains on",
+        },
+    },
+)

@@ -7,6 +7,7 @@ from functools import cache
 
 from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
+from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
@@ -204,3 +205,10 @@ class Ultimatum(TableGame):
 
 
 SETTINGS = GameSettings(opponent="pool:ultimatum/reserves", seat="first", rewards=PAID_BY_RETURN)
+
+RECORD = GameRecord(
+    name="Ultimatum",
+    entry_point=f"{__name__}:Ultimatum",
+    settings=SETTINGS,
+    opponents={"ultimatum": "mage_envs.opponents.games.ultimatum"},
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 
 EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("torch", "transformers", "trl", "accelerate", "peft", "datasets", "yaml"), "train"),
@@ -36,3 +37,12 @@ def describe_missing(error: ImportError) -> str:
     if not isinstance(error, ModuleNotFoundError) or module not in EXTRAS:
         return str(error)
     return f"{module} is missing. Install it with: {install_command(EXTRAS[module])}"
+
+
+def version_or(package: str, otherwise: str) -> str:
+    """Return the version of an installed distribution, else `otherwise`."""
+    # From the metadata, because importing an engine would load it.
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return otherwise

@@ -9,8 +9,8 @@ from typing import Any
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.kuhn_poker import CARDS
-from mage_envs.games.openspiel import OpenSpiel
 from mage_envs.games.openspiel.loading import load
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
 from mage_envs.games.tictactoe import ACTIONS
 

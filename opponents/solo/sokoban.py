@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mage_envs.core import Turn
-from mage_envs.games.sokoban import MOVES, Retrograde, parse_board
+from mage_envs.games.sokoban.level import MOVES, parse_board
+from mage_envs.games.sokoban.search import Retrograde
 
 _PATIENCE = 1_000_000
 """Maximum number of entries in the search's table (a few seconds of search); beyond it the expert plays `up`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mage_envs.core import Task
-from mage_envs.trainer.method.trajectory import EpisodeResult, Step, Trajectory
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Step, Trajectory
 
 
 def played(

@@ -1,17 +1,16 @@
-"""`mage ablate`: the presets of a section, each with several seeds, in one table."""
+"""`mage paper SECTION`: the presets of a section, each with several seeds, in one table."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 import mage_envs.cli.program
 from mage_envs.benchmarks import SUITES
+from mage_envs.benchmarks.paper.ablation import ablation_runs, panels_of
 from mage_envs.benchmarks.records.record_store import Records
-from mage_envs.benchmarks.sweeps.ablation import AblationName, ablation_runs, panels_of
 from mage_envs.benchmarks.sweeps.training import evaluated
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
@@ -22,7 +21,7 @@ from tests.programs import train
 
 
 def test_every_preset_of_an_ablation_is_one_run_under_one_name() -> None:
-    assert get_args(AblationName) == tuple(ABLATIONS) == tuple(ABLATION_PRESETS)
+    assert tuple(ABLATIONS) == tuple(ABLATION_PRESETS)
     runs = [run for name in ABLATIONS for run in ablation_runs(name, "runs/model", 2, None)]
     named = {run.arguments[1] for run in runs}
     assert {name for name in PRESETS if name.startswith("ablation-")} <= named <= set(PRESETS)
@@ -80,7 +79,7 @@ def test_a_folder_keeps_the_presets_own_settings() -> None:
 
 
 def test_a_game_of_free_text_is_no_game_of_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert mage_envs.cli.program.main(["ablate", "4.4.1", "--out", str(tmp_path / "out")]) == 2
+    assert mage_envs.cli.program.main(["paper", "4.4.1", "--out", str(tmp_path / "out")]) == 2
     assert "--model words plays games with a fixed set of actions, which ALFWorld has not" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -103,7 +102,7 @@ def test_a_trained_model_is_evaluated_on_panels_whose_data_are_here(
 
 
 def test_no_seeds_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert mage_envs.cli.program.main(["ablate", "4.4.3", "--seeds", "0", "--out", str(tmp_path / "out")]) == 2
+    assert mage_envs.cli.program.main(["paper", "4.4.3", "--seeds", "0", "--out", str(tmp_path / "out")]) == 2
     assert "--seeds 0 trains nothing" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -115,7 +114,7 @@ def test_the_example_of_the_help_trains_and_prints_one_table(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert (
-        mage_envs.cli.program.main(["ablate", "4.4.3", "--seeds", "1", "--rollouts", "2", "--out", "runs/anchors"]) == 0
+        mage_envs.cli.program.main(["paper", "4.4.3", "--seeds", "1", "--rollouts", "2", "--out", "runs/anchors"]) == 0
     )
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == ["global"] * (len(lines) // 2) + ["local"] * (len(lines) // 2)

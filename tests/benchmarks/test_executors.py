@@ -10,8 +10,7 @@ import pytest
 
 from mage_envs.benchmarks import make_agent
 from mage_envs.benchmarks.chaos.processes import CheckRow, Found
-from mage_envs.benchmarks.evaluation.run import evaluate, measuring
-from mage_envs.benchmarks.evaluation.run.distributed import Playing
+from mage_envs.benchmarks.evaluation.run import evaluate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.exact.headroom_table import Setup, solved_rows
 from mage_envs.benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
@@ -19,6 +18,8 @@ from mage_envs.benchmarks.executors.remote import sent
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.lines import encoded
 from mage_envs.benchmarks.records.record_store import Records, Writer
+from mage_envs.benchmarks.runs import measuring
+from mage_envs.benchmarks.runs.distributed import Playing
 from mage_envs.cli.program import main
 from mage_envs.processes import CallError, WorkerFailure, WorkerLost
 from mage_envs.processes.call_outcomes import CRASH, HANG
@@ -124,17 +125,12 @@ def test_results_come_in_the_order_of_the_jobs():
 
 def test_ceilings_are_the_same(monkeypatch, capsys):
     eval_command = [
-        "ceilings",
-        "KuhnPoker",
-        "--pool",
-        "kuhn/paper",
-        "--no-bayes",
-        "--game-kwargs",
-        '{"reveal": "always"}',
+        *("headroom", "KuhnPoker", "--ceilings", "--opponents", "pool:kuhn/paper", "--episodes", "1"),
+        *("--game-option", "reveal=always"),
     ]
     assert main(eval_command) == 0
     alone = capsys.readouterr().out
-    monkeypatch.setattr("mage_envs.benchmarks.commands.ceilings.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("mage_envs.benchmarks.commands.headroom.make_executor", lambda spec: Backwards())
     assert main([*eval_command, "--executor", "processes:2"]) == 0
     assert [line.split(" (")[0] for line in capsys.readouterr().out.splitlines()] == [
         line.split(" (")[0] for line in alone.splitlines()
@@ -142,11 +138,10 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 
 
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
-    monkeypatch.setattr("mage_envs.benchmarks.commands.chaos.make_executor", lambda spec: Backwards())
-    monkeypatch.setattr("mage_envs.benchmarks.commands.chaos.checked", checks_in_words)
+    monkeypatch.setattr("mage_envs.benchmarks.commands.check.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("mage_envs.benchmarks.commands.check.checked", checks_in_words)
     eval_command = [
-        "chaos",
-        "--env",
+        "check",
         "mage/KuhnPoker-v0",
         "--check",
         "order",
@@ -185,8 +180,8 @@ def test_the_rows_of_headroom_are_the_same():
         (["--executor", "proceses:2"], "Unknown executor 'proceses:2'. Did you mean processes:N?"),
         (["--executor", "processes:none"], "Executor 'processes:none': count must be a whole number, got 'none'."),
         (["--executor", "kubernetes"], "Unknown executor 'kubernetes'. The forms are local, processes:N, ray"),
-        (["--executor", "processes:2", "--max-calls", "9"], "--max-calls requires a single process, but --executor"),
-        (["--executor", "processes:2", "--max-tokens", "9"], "--max-tokens requires a single process"),
+        (["--executor", "processes:2", "--budget", "calls=9"], "--budget requires a single process, but --executor"),
+        (["--executor", "processes:2", "--budget", "tokens=9"], "--budget requires a single process"),
         (["--executor", "processes:2", "--env-workers", "2"], "--env-workers requires a single process"),
     ],
 )

@@ -45,7 +45,7 @@ def test_the_sweep_that_was_run_is_the_one_in_the_repository(capsys: pytest.Capt
 
 def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
-    command = [str(tmp_path / "plan.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
+    command = [str(tmp_path / "plan.yaml"), "--seeds", "1", "--output_dir", str(tmp_path / "out")]
     assert main(command) == 0
     first = capsys.readouterr().out
     assert [line.split()[0] for line in first.splitlines()[2::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
@@ -110,7 +110,7 @@ def test_a_plan_that_cannot_be_used_is_one_line(
     text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plan.yaml").write_text(text)
-    assert main([str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out")]) == 2
+    assert main([str(tmp_path / "plan.yaml"), "--output_dir", str(tmp_path / "out")]) == 2
     (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("mage: ")]
     assert says in line
 

@@ -104,7 +104,7 @@ def test_a_driver_that_is_killed_leaves_a_run_to_go_on_with(alone, tmp_path, clu
 
 
 def test_a_tournament(tmp_path, cluster):
-    command = ["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nash", "--games", "10", "--out"]
+    command = ["tournament", "KuhnPoker", "--opponents", "uniform,kuhn/nash", "--games", "10", "--out"]
     assert main([*command, str(tmp_path / "ray"), "--executor", f"ray:{cluster.address}"]) == 0
     assert main([*command, str(tmp_path / "here"), "--executor", "local"]) == 0
     assert (tmp_path / "ray" / "tournament.json").read_bytes() == (tmp_path / "here" / "tournament.json").read_bytes()
@@ -113,8 +113,8 @@ def test_a_tournament(tmp_path, cluster):
 def test_a_model_is_asked_by_exploit(tmp_path, cluster, monkeypatch):
     folder = save_model(tmp_path / "model")
     PlaySettings("mage/KuhnPoker-Meta-v0", {"style": "words"}, 1, 1.0, constrained=True).save(folder)
-    monkeypatch.setattr("mage_envs.trainer.rollout.exploitability.BATCH", 20)  # 48 answers: three tasks
-    command = ["exploit", folder, "--samples", "4", "--resamples", "10", "--out"]
+    monkeypatch.setattr("mage_envs.wrappers.rollout.exploitability.BATCH", 20)  # 48 answers: three tasks
+    command = ["exploit", folder, "--samples", "4", "--out"]
     assert main([*command, str(tmp_path / "ray.json"), "--executor", f"ray:{cluster.address}"]) == 0
     assert main([*command, str(tmp_path / "here.json")]) == 0
     assert (tmp_path / "ray.json").read_bytes() == (tmp_path / "here.json").read_bytes()

@@ -28,8 +28,8 @@ def test_the_records_of_a_row_are_valid_and_give_its_scores(tmp_path, capsys):
     unpack(tmp_path, ["myopic"])
     # Another machine lacks the memories that the runs with another's memory copied.
     restore_sources(tmp_path / "myopic")
-    assert main(["validate", str(tmp_path / "myopic")]) == 0
-    assert main(["replay", "--verify", str(tmp_path / "myopic")]) == 0
+    assert main(["verify", str(tmp_path / "myopic")]) == 0
+    assert main(["verify", "--replay", str(tmp_path / "myopic")]) == 0
     capsys.readouterr()
     [row] = [line for line in as_text(table_of(tmp_path, ["myopic"])).splitlines() if line.startswith("myopic ")]
     [stored] = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("myopic ")]

@@ -156,12 +156,12 @@ def coward(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("run", "command"),
     [
-        (shell, "mage play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1"),
-        (program, "mage play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1"),
+        (shell, "mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1"),
+        (program, "mage play mage/KuhnPoker-v0 --opponents kuhn/coward --import my_opponents --hands 1"),
         (program, "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2"),
         (program, "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2"),
-        (shell, "mage tournament KuhnPoker --import my_opponents --games 2 --policies kuhn/coward,uniform"),
-        (program, "mage tournament KuhnPoker --policies my_opponents:Coward,cfr --games 2 --executor local --out cup"),
+        (shell, "mage tournament KuhnPoker --import my_opponents --games 2 --opponents kuhn/coward,uniform"),
+        (program, "mage tournament KuhnPoker --opponents my_opponents:Coward,cfr --games 2 --executor local --out cup"),
     ],
 )
 def test_opponents_of_the_current_folder_are_found(run: Run, command: str, coward: Path) -> None:
@@ -185,11 +185,11 @@ def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> 
 @pytest.mark.parametrize(
     ("program", "arguments"),
     [
-        (main, "play mage/KuhnPoker-v0 --opponent my_oponents:Coward"),
+        (main, "play mage/KuhnPoker-v0 --opponents my_oponents:Coward"),
         (main, "play my_oponents:mage/KuhnPoker-v0"),
         (main, "list --import my_oponents"),
-        (main, "tournament KuhnPoker --policies my_oponents:Coward,uniform"),
-        (main, "ceilings my_oponents:KuhnPoker"),
+        (main, "tournament KuhnPoker --opponents my_oponents:Coward,uniform"),
+        (main, "headroom my_oponents:KuhnPoker"),
         (train, "--preset mage-kuhn --dry-run --import my_oponents"),
         (train, "--preset mage-kuhn --dry-run --env_id my_oponents:mage/KuhnPoker-Meta-v0"),
         (train, "--preset mage-kuhn --dry-run --opponents my_oponents:Coward"),
@@ -237,7 +237,7 @@ def test_modules_of_the_current_folder_come_last(coward: Path) -> None:
     for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):
         (coward / name).write_text("raise SystemExit('the wrong module')\n")
     try:
-        done = shell("mage play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1", coward, "bet\nbet\n")
+        done = shell("mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1", coward, "bet\nbet\n")
         assert done.returncode == 0, done.stderr
     finally:
         for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):

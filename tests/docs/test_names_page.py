@@ -43,16 +43,18 @@ def filled(text: str) -> str:
 
 def opponent_texts() -> Iterator[str]:
     spans = [text for text in found(r"`([^`\s]+:[^`\s]+)`") if _find(parse(text).name) is not None]
-    options = found(
-        rf"--opponents?[= ]{VALUE}", rf"--policies[= ]{VALUE}", rf"\bopponent={VALUE}", rf"\bpolicy:{VALUE}"
-    )
+    options = found(rf"--opponents[= ]{VALUE}", rf"\bopponent={VALUE}", rf"\bpolicy:{VALUE}")
     for text in (*spans, *options):
         yield from split_names(filled(text.partition("+")[0]))
 
 
 # `mage adapt policy:NAME` takes names of references, of which each cell makes its own policy.
 OPPONENTS = sorted(
-    {text for text in opponent_texts() if not text.startswith(("model", "NAME", *OWN)) and text not in REFERENCES}
+    {
+        text
+        for text in opponent_texts()
+        if not text.startswith(("model", "NAME", "pool:NAME", *OWN)) and text not in REFERENCES
+    }
 )
 MEMORY_TEXTS = found(
     rf"--memory[= ]{VALUE}",

@@ -17,7 +17,8 @@ LEFT_OUT = (
     # Trains for hours; tests/docs/test_training_pages.py resolves such commands.
     "mage train",
     # Need the original's data, or serve until they are stopped.
-    "mage webshop",
+    "mage doctor webshop:path",
+    "mage serve",
 )
 COMMANDS = [
     line

@@ -16,8 +16,8 @@ import pytest
 from deepspeed.ops import __compatible_ops__
 from peft import LoraConfig
 
-from mage_envs.trainer.method.metrics import RunStopped
 from mage_envs.trainer.trl import trl_compat
+from mage_envs.wrappers.rollout.generation_client import RunStopped
 from tests.interruptions import forked
 from tests.trainer.mage_trainer.test_sharded import RUN, check_that_two_equal_one
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks

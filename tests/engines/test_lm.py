@@ -54,8 +54,8 @@ ULTIMATUM = flags(
     disable_tqdm="true",
 )
 """Arguments of a training run of one update in which the replies of a group differ in length, legal or not."""
-DILEMMA = ["--env", "mage/PrisonersDilemma-Meta-v0", "--num-episodes", "2", "--rows", "1", "--memory", "history"]
-DILEMMA += ["--env-kwargs", '{"rounds": 1, "on_invalid": "forfeit"}', "--opponents", "pd/all-c"]
+DILEMMA = ["--env", "mage/PrisonersDilemma-Meta-v0", "--episodes", "2", "--rows", "1", "--memory", "history"]
+DILEMMA += ["--game-option", "rounds=1", "--game-option", "on_invalid=forfeit", "--opponents", "pd/all-c"]
 
 
 def summary_of(folder: Path) -> Any:
@@ -97,13 +97,13 @@ def test_the_ids_of_a_conversation_are_those_of_its_own_template(smollm2: Path) 
 def test_any_folder_is_an_agent(smollm2: Path, context: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     agent = f"hf:{smollm2},max_tokens=12"
-    assert main(["eval", agent, *DILEMMA, "--context", context, "--out", str(out)]) == 0
+    assert main(["eval", agent, *DILEMMA, "--game-option", f"context={context}", "--out", str(out)]) == 0
     about = json.loads((out / "run.json").read_text())
     assert about["agent"]["name"] == agent
     assert about["agent"]["request"] == {"max_tokens": 12, "max_prompt_tokens": 4096, "temperature": 1.0}
     assert len(about["agent"]["content"]) == 16
-    assert main(["validate", str(out)]) == 0
-    assert main(["replay", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
+    assert main(["verify", "--replay", str(out)]) == 0
 
 
 def test_all_weights_learn_and_the_model_is_an_opponent(smollm2: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_all_weights_learn_and_the_model_is_an_opponent(smollm2: Path, tmp_path:
     assert all(moved)
     # The second seat of the game: the model reads an offer and replies.
     run = tmp_path / "run"
-    played = ["--env", "mage/Ultimatum-Meta-v0", "--num-episodes", "2", "--rows", "1", "--out", str(run)]
+    played = ["--env", "mage/Ultimatum-Meta-v0", "--episodes", "2", "--rows", "1", "--out", str(run)]
     assert main(["eval", "scripted:first", *played, "--opponents", f"checkpoint:{out}"]) == 0
     assert summary_of(run)["rows"][0]["meta_episodes"] == 1
 
@@ -190,13 +190,13 @@ def test_a_served_model_is_an_agent(served: str, tmp_path: Path) -> None:
     assert main(["eval", f"llm:smollm2@{served},max_tokens=12,cache=off", *DILEMMA, "--out", str(out)]) == 0
     row = summary_of(out)["rows"][0]
     assert row["meta_episodes"] == 1
-    assert main(["validate", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
 
 
 def test_a_served_model_is_an_opponent(served: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     opponent = f"llm:smollm2@{served},max_tokens=12,temperature=0,cache=off"
-    played = ["--env", "mage/PrisonersDilemma-Meta-v0", "--num-episodes", "1", "--rows", "1", "--out", str(out)]
-    played += ["--env-kwargs", '{"rounds": 2}']
+    played = ["--env", "mage/PrisonersDilemma-Meta-v0", "--episodes", "1", "--rows", "1", "--out", str(out)]
+    played += ["--game-option", "rounds=2"]
     assert main(["eval", "scripted:first", *played, "--opponents", opponent]) == 0
     assert summary_of(out)["rows"][0]["meta_episodes"] == 1

@@ -31,9 +31,9 @@ from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
 from mage_envs.trainer.backends.vllm_stream import RequestSettings
 from mage_envs.trainer.method.batch import build_rows, collate
-from mage_envs.trainer.rollout.rollout import collect
 from mage_envs.trainer.rollout.tasks import rollout_specs
 from mage_envs.trainer.trl.setup import env_maker, pool_weights
+from mage_envs.wrappers.rollout.loop import collect
 from tests.engines.pretrained import smollm2
 from tests.processes import ROOT
 from tests.programs import train as main
@@ -181,12 +181,19 @@ def test_a_pretrained_model_behind_vllm_plays(served_pretrained: tuple[str, str]
     url, folder = served_pretrained
     name = f"llm:{folder}@{url}/v1,max_tokens=12,cache=off"
     agent, opponent = (name, "pd/all-c") if role == "agent" else ("scripted:first", name)
-    options = ["--env", "mage/PrisonersDilemma-Meta-v0", "--env-kwargs", '{"rounds": 1, "on_invalid": "forfeit"}']
-    options += ["--num-episodes", "2", "--rows", "1", "--memory", "history", "--opponents", opponent]
+    options = [
+        "--env",
+        "mage/PrisonersDilemma-Meta-v0",
+        "--game-option",
+        "rounds=1",
+        "--game-option",
+        "on_invalid=forfeit",
+    ]
+    options += ["--episodes", "2", "--rows", "1", "--memory", "history", "--opponents", opponent]
     out = tmp_path / "run"
     assert mage(["eval", agent, *options, "--out", str(out)]) == 0
     assert json.loads((out / "summary.json").read_text())["rows"][0]["meta_episodes"] == 1
-    assert mage(["validate", str(out)]) == 0
+    assert mage(["verify", str(out)]) == 0
 
 
 def two_processes(*arguments: str) -> None:

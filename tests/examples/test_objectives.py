@@ -36,9 +36,9 @@ from mage_envs.trainer.backends.local_model import Sampling
 from mage_envs.trainer.backends.tiny import tiny_model, tiny_tokenizer
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
-from mage_envs.trainer.method.trajectory import EpisodeResult, Step, Trajectory
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.trainer.trl.setup import env_maker, pool_weights
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Step, Trajectory
 
 ULTIMATUM, DILEMMA = GAMES
 SMALL = replace(DILEMMA, options={"rounds": 1}, decisions=1, training={"groups_per_rollout": 2})

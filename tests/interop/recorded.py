@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mage_envs.cli.game_options import as_flags
+
 ROOT = Path(__file__).parents[2]
 RUN = "import sys; from mage_envs.cli import program; sys.argv[0] = 'mage'; sys.exit(program.mage())"
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -42,7 +44,7 @@ def digest(rows: Sequence[Row]) -> str:
 def recorded(folder: Path, panel: str, agent: str = "scripted:random", **options: Any) -> list[Row]:
     """Play a panel with `mage eval` in another process, and return its records."""
     out = folder / "run"
-    command = ["eval", agent, "--panel", panel, "--out", str(out), "--env-kwargs", json.dumps(options)]
+    command = ["eval", agent, "--panel", panel, "--out", str(out), *as_flags(options)]
     done = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, cwd=folder, env=ENV)
     assert done.returncode == 0, done.stderr
     files = sorted((out / "episodes").iterdir())

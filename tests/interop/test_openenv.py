@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from mage_envs import PUBLIC_KEYS
+from mage_envs.cli.game_options import as_flags
 from tests.interop.recorded import ENV, Row, digest, free_port, recorded, served
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -71,7 +72,7 @@ def test_64_sessions_play_what_mage_eval_plays(tmp_path: Path, split: str, optio
             found += await asyncio.gather(*(played(url, split, index, row.replies) for index, row in chosen))
         return found
 
-    with served("--env-kwargs", json.dumps(options), port=port, log=tmp_path / "log"):
+    with served(*as_flags(options), port=port, log=tmp_path / "log"):
         found = asyncio.run(all_rows())
         described = post(url, "num_tasks", split=split), post(url, "task", split=split, index=0)
     # A reward of 0 is not told apart from the step's own 0 by the client.

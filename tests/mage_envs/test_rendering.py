@@ -21,7 +21,7 @@ from mage_envs.drawing import Block, Disc, Picture, Stroke, Text, kuhn, paint, s
 from mage_envs.drawing.picture import load_pygame
 from mage_envs.env import TextGameEnv
 from mage_envs.games.kuhn_poker import deals
-from mage_envs.games.sokoban import parse_board
+from mage_envs.games.sokoban.level import parse_board
 from mage_envs.games.tictactoe import board, winner
 from mage_envs.testing import bare
 

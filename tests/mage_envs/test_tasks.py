@@ -12,8 +12,8 @@ from mage_envs import Game, GameSettings, GameSpec, IllegalAction, State, Task, 
 from mage_envs.benchmarks import summarise, table
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer.method.metrics import rollout_metrics
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers.make import make_env, make_meta_env
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 
 WORDS = {"an-1": "apple", "an-2": "anvil", "b-1": "bread"}
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from mage_envs.benchmarks.commands.serve import openenv
 from mage_envs.web.asgi import OriginGuard
 from mage_envs.web.security import host_names
+from mage_envs.web.server_options import ServerOptions
 from mage_envs.web.visits import Visit, Visits
-from mage_envs.wrappers.adapters.serve import openenv
 
 
 def answer(kind: str, headers: dict[str, str]) -> list[Any]:
@@ -87,4 +88,4 @@ def test_a_visit_without_an_action_ends_first() -> None:
 
 def test_serving_other_machines_must_be_allowed() -> None:
     with pytest.raises(ValueError, match=r"--host 0\.0\.0\.0 can be reached from other machines"):
-        openenv(host="0.0.0.0")
+        openenv(server=ServerOptions(host="0.0.0.0"))

@@ -15,7 +15,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
 from mage_envs.text.generation import Prompt
 from mage_envs.text.prose import Prose
-from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.contract import enumerable_games, games_with_opponents, opponents_of, short_game
 from tests.opponents.dealing import check_copies, decisions, play
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.rollout import RolloutSpec
 from mage_envs.wrappers import MetaEpisode
 from mage_envs.wrappers.make import make_meta_env
+from mage_envs.wrappers.rollout.loop import RolloutSpec
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 ID = "mage/KuhnPoker-Meta-v0"
 

@@ -16,11 +16,11 @@ from mage_envs.benchmarks.evaluation.run.agents import PolicyAgent
 from mage_envs.core import Game, Policy
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer import MAGEConfig, MAGETrainer, Step, Trajectory
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.tiny import general_tiny
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.method.advantages import compute_advantages
 from mage_envs.wrappers.make import make_meta_env
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 Make = Callable[[Game], Policy]
 

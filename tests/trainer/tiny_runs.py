@@ -17,11 +17,11 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from mage_envs.trainer.backends.cached import CachedGenerator
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.local_model import Sampling
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from mage_envs.trainer.backends.tokens import ChatTokenizer
-from mage_envs.trainer.method.trajectory import EpisodeResult
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult
 
 POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}
 

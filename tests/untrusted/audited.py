@@ -4,7 +4,7 @@
 
 JOB.json holds `commands`, a list of argument lists, `allowed`, folders that may be opened, and `out`, the report. With
 `foreign`, a list of folders, the report also has the accesses to them by other modules than `READERS` and `WRITERS`. A
-server's pages at `visits`, by the command's name, are read once, and then it is interrupted.
+server's pages at `visits`, by a word of the command, are read once, and then it is interrupted.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def main() -> None:
     for arguments in job["commands"]:
         events.clear()
         stdout, stderr = io.StringIO(), io.StringIO()
-        if address := job.get("visits", {}).get(arguments[0]):
+        if address := next(filter(None, map(job.get("visits", {}).get, arguments)), None):
             threading.Thread(target=visit, args=(address,), daemon=True).start()
         started = time.monotonic()
         watching[0] = True

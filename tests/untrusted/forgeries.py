@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.records.canonical import canonical
+from mage_envs.benchmarks.canonical import canonical
 from mage_envs.benchmarks.records.lines import digest
 
 MODULE = "stranger_module"

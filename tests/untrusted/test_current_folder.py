@@ -35,7 +35,7 @@ def stranger(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("words", [["list"], ["validate", "."], ["play", "mage/KuhnPoker-v0", "--opponent", "kuhn/no"]])
+@pytest.mark.parametrize("words", [["list"], ["verify", "."], ["play", "mage/KuhnPoker-v0", "--opponents", "kuhn/no"]])
 def test_a_command_imports_nothing_from_the_current_folder(words: list[str], stranger: Path) -> None:
     code = f"from mage_envs.cli.program import mage; sys.argv = {['mage', *words]!r}; sys.exit(mage())"
     done = run_program(stranger, code)

@@ -128,7 +128,7 @@ def test_a_model_of_a_stranger(module, tmp_path, fields, message, capsys):
 def test_a_suite_and_a_config_of_a_stranger(module, tmp_path, capsys):
     rows = tmp_path / "rows.yaml"
     rows.write_text(f"- {{name: a, agent: policy:{module}:Bot}}\n")
-    suite = ["suite", "heldout", "--quick", "--rows", str(rows), "--out", str(tmp_path / "out")]
+    suite = ["eval", str(rows), "--suite", "heldout", "--quick", "--out", str(tmp_path / "out")]
     assert main(suite) == 2
     assert f"needs the module '{module}'. Check it, then add --import {module}." in capsys.readouterr().err
     config = tmp_path / "config.yaml"

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from mage_envs.cli.program import COMMANDS, main
-from mage_envs.games.webshop import import_official
+from mage_envs.games.webshop.official import import_official
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.weights import load_model
 from tests.games.webshop.raw import write_official
@@ -30,17 +30,18 @@ TINY = (
     *("--env_kwargs", '{"max_turns": 1, "style": "words", "memory": "history"}', "--gradient_checkpointing", "false"),
 )
 WORDS: dict[str, list[list[str]]] = {
-    "validate": [["{run}"]],
     "report": [["{run}", "--sample", "1", "--out", "{out}/report.html"]],
-    "compare": [["{run}", "{run}"]],
-    "replay": [["{run}"]],
-    "attest": [["{run}", "--out", "{out}/attest"]],
+    "compare": [
+        ["{run}", "{run}"],
+        ["{run}", "--page", "{out}/page.csv"],
+        ["{suite}", "--page", "{out}/page.html"],
+    ],
+    "verify": [["{run}"], ["{run}", "--replay"], ["{run}", "--challenge", "--out", "{out}/attest"]],
     "export": [
         ["{run}", "--to", "csv", "--out", "{out}/calls.csv"],
         ["{run}", "--to", "markdown"],
         ["{run}", "--to", "hub-folder", "--out", "{out}/hub"],
     ],
-    "leaderboard": [["{run}"], ["{suite}", "--page", "{out}/page.html"]],
     "regret": [["{run}"]],
     "eval": [
         ["scripted:random", *KUHN, "--out", "{run}", "--resume"],
@@ -60,46 +61,35 @@ WORDS: dict[str, list[list[str]]] = {
         ["{shards}", *KUHN],
         ["hf:{model},max_tokens=4", *KUHN],
         ["scripted:first", *KUHN[:3], "--rows", "1", "--opponents", "checkpoint:{model}"],
+        [
+            *("model:{model}", "--panel", "kuhn-heldout-128", "--memory", "memento", "--rows", "1"),
+            *("--fill", "{bank}"),
+        ],
+        ["{files}/rows.yaml", "--suite", "demo", "--quick", "--out", "{played}", "--resume"],
     ],
     "exploit": [["model:{model}", "--samples", "0"]],
     "tournament": [
-        ["KuhnPoker", "--policies", "checkpoint:{model},kuhn/nash", "--games", "2", "--no-exact"],
-        ["KuhnPoker", "--policies", "kuhn/nash,kuhn/aggressive", "--games", "2", "--no-exact", "--out", "{cup}"],
+        ["KuhnPoker", "--opponents", "checkpoint:{model},kuhn/nash", "--games", "2", "--no-exact"],
+        ["KuhnPoker", "--opponents", "kuhn/nash,kuhn/aggressive", "--games", "2", "--no-exact", "--out", "{cup}"],
     ],
     "train": [
         ["--model", "{model}", *TINY, "--output_dir", "{out}/trained"],
         ["--config", "{files}/train.yaml", "--dry-run"],
         ["--config", "{files}/remark.yaml", "--dry-run"],
+        ["--sweep", "{files}/sweep.yaml", "--seeds", "1", "--output_dir", "{swept}"],
     ],
-    "play": [["KuhnPoker", "--opponent", "checkpoint:{model}", "--seed", "1"]],
-    "arena": [["--watch", "model:{model}", "--port", "{port}"]],
-    "doctor": [[], ["hf:{model}"], ["hf:{shards}"]],
-    "suite": [["demo", "--rows", "{files}/rows.yaml", "--quick", "--out", "{played}", "--resume"]],
+    "play": [
+        ["KuhnPoker", "--opponents", "checkpoint:{model}", "--seed", "1"],
+        ["--browser", "--watch", "model:{model}", "--port", "{port}"],
+    ],
+    "doctor": [[], ["hf:{model}"], ["hf:{shards}"], ["webshop:{shop}"], ["webshop:{catalogue}"]],
     "adapt": [["policy:blind", "--suite", "adapt-mini", "--no-controls", "--out", "{suite}", "--resume"]],
-    "fill": [
-        [
-            "model:{model}",
-            "--panel",
-            "kuhn-heldout-128",
-            "--memory",
-            "memento",
-            "--rows",
-            "1",
-            "--out",
-            "{bank}",
-        ]
-    ],
-    "sweep": [["{files}/sweep.yaml", "--seeds", "1", "--out", "{swept}"]],
     "paper": [["ablation-4.4.3", "--dry-run", "--quick", "--out", "{out}/paper"]],
-    "webshop": [
-        ["import", "{shop}", "--cache", "{out}/shop", "--size", "small", "--products", "8"],
-        ["verify", "{catalogue}"],
-    ],
-    "chaos": [["--env", "mage/KuhnPoker-Meta-v0", "--opponent", "checkpoint:{model}", "--check", "play", "--quick"]],
+    "check": [["mage/KuhnPoker-Meta-v0", "--opponents", "checkpoint:{model}", "--check", "play", "--quick"]],
 }
 """Arguments of the commands that read a folder or a file of others. Each writes where its user says."""
 LONG = {
-    "ablate": [["4.4.3", "--seeds", "1", "--rollouts", "1", "--model", "tiny", "--out", "{out}/ablation"]],
+    "paper": [["4.4.3", "--seeds", "1", "--rollouts", "1", "--model", "tiny", "--out", "{out}/ablation"]],
     "demo": [["--rollouts", "1", "--rows", "3", "--out", "{out}/demo"]],
 }
 """Arguments of the commands that train and play for minutes."""
@@ -122,8 +112,8 @@ FILES: dict[str, object] = {
     },
 }
 """Files that the user names, each with its text, or with a value that is written as JSON."""
-OWN = {"list", "serve", "ceilings", "headroom", "transfer", "models"}
-"""Commands that read none: exact values, environments without data, and the weights that a package of pip holds."""
+OWN = {"list", "serve", "headroom"}
+"""Commands that read none: exact values, and environments without data."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +137,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     foreign["shop"].mkdir()
     write_official(foreign["shop"])
     catalogue = import_official(foreign["shop"], "small", products=8, cache=place / "foreign" / "cache")
-    for command in ("tournament", "suite", "adapt", "sweep"):
+    for command in ("tournament", "eval", "adapt", "train"):
         words = WORDS[command][-1]
         assert main([command, *(word.format(**foreign) for word in words if word != "--resume")]) == 0
     (place / "out").mkdir()
@@ -180,7 +170,7 @@ def run_audited(commands: dict[str, list[list[str]]], places: dict[str, Any], se
     lines = [[word.format(**places) for word in line] for line in words]
     job, report = places["place"] / "job.json", places["place"] / "report.json"
     foreign = [str(places["place"] / "foreign")]
-    visits = {"arena": f"http://127.0.0.1:{places['port']}/watch"}
+    visits = {"--browser": f"http://127.0.0.1:{places['port']}/watch"}
     allowed = [str(places["place"])]
     content = {"commands": lines, "allowed": allowed, "foreign": foreign, "visits": visits, "out": str(report)}
     job.write_text(json.dumps(content))

@@ -40,7 +40,7 @@ def test_the_commands_for_what_a_stranger_sent(
     general_tiny(tmp_path / "other")
     (tmp_path / "config.yaml").write_text(json.dumps({"model_name_or_path": "tiny", "max_rollouts": 1}))
     lines = printed()
-    assert [line.split()[1] for line in lines] == ["validate", "report", "eval", "eval", "train"]
+    assert [line.split()[1] for line in lines] == ["verify", "report", "eval", "eval", "train"]
     for line in lines:
         line = line.replace("hf:STRANGER_MODEL", "hf:other,max_tokens=4").replace("STRANGER_MODEL", "model")
         line = line.replace("STRANGER.yaml", "config.yaml").replace("STRANGER", "run").replace("--rows 8", "--rows 1")
@@ -48,7 +48,7 @@ def test_the_commands_for_what_a_stranger_sent(
         capsys.readouterr()
 
 
-@pytest.mark.parametrize("words", ["arena", "webshop serve", "serve openenv"])
+@pytest.mark.parametrize("words", ["play --browser", "serve webshop", "serve openenv"])
 def test_a_server_for_other_machines_must_be_asked_for(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     if words == "serve openenv":
         pytest.importorskip("uvicorn")

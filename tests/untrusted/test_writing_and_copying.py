@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from mage_envs.benchmarks.canonical import canonical
 from mage_envs.benchmarks.records import record_store, validate
-from mage_envs.benchmarks.records.canonical import canonical
 from mage_envs.benchmarks.records.lines import digest
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
-from mage_envs.games.webshop import import_official, open_shop
 from mage_envs.games.webshop.cache import DamagedCache
-from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
+from mage_envs.games.webshop.official import import_official
+from mage_envs.games.webshop.shop import open_shop
+from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
 from tests.games.webshop.raw import write_official
 
 EVAL = (
@@ -116,7 +117,7 @@ def test_an_interrupted_training_ends_the_sweep(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("mage_envs.trainer.cli.train.main", lambda _: 130)
     plan = tmp_path / "plan.yaml"
     plan.write_text("presets: [mage-kuhn]\n")
-    assert main(["sweep", str(plan), "--seeds", "2", "--out", str(tmp_path / "out")]) == 130
+    assert main(["train", "--sweep", str(plan), "--seeds", "2", "--output_dir", str(tmp_path / "out")]) == 130
 
 
 def test_a_result_of_another_form_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +125,7 @@ def test_a_result_of_another_form_is_one_line(tmp_path: Path, capsys: pytest.Cap
     plan.write_text("presets: [mage-kuhn]\n")
     result.parent.mkdir(parents=True)
     result.write_text("[]")
-    assert main(["sweep", str(plan), "--seeds", "1", "--out", str(tmp_path / "out")]) == 2
+    assert main(["train", "--sweep", str(plan), "--seeds", "1", "--output_dir", str(tmp_path / "out")]) == 2
     assert f"{result} is not a result of a sweep" in capsys.readouterr().err
 
 
@@ -133,10 +134,10 @@ def test_a_result_of_another_form_is_one_line(tmp_path: Path, capsys: pytest.Cap
 NAMED: dict[str, list[str]] = {
     "config": ["train", "--config", "{pipe}", "--dry-run"],
     "system prompt": ["train", "--model", "tiny", "--system_prompt", "@{pipe}", "--dry-run"],
-    "sweep": ["sweep", "{pipe}", "--out", "{out}"],
-    "rows": ["suite", "heldout", "--rows", "{pipe}", "--quick", "--out", "{out}"],
-    "levels": ["eval", "scripted:first", "--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{{"generator": "{pipe}"}}'],
-    "goals": ["eval", "scripted:first", "--env", "mage/WebShop-Meta-v0", "--env-kwargs", '{{"goals": "{pipe}"}}'],
+    "sweep": ["train", "--sweep", "{pipe}", "--output_dir", "{out}"],
+    "rows": ["eval", "{pipe}", "--suite", "heldout", "--quick", "--out", "{out}"],
+    "levels": ["eval", "scripted:first", "--env", "mage/Sokoban-Meta-v0", "--game-option", "generator={pipe}"],
+    "goals": ["eval", "scripted:first", "--env", "mage/WebShop-Meta-v0", "--game-option", "goals={pipe}"],
     "bank": [*EVAL[:-1], "--memory", "memento:scope=run,bank={pipe}"],
 }
 
@@ -156,7 +157,7 @@ def test_rows_of_a_billion_values_are_refused(tmp_path: Path, capsys: pytest.Cap
     rows = tmp_path / "rows.yaml"
     lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 11))]
     rows.write_text("\n".join(lines))
-    assert main(["suite", "heldout", "--rows", str(rows), "--quick", "--out", str(tmp_path / "out")]) == 2
+    assert main(["eval", str(rows), "--suite", "heldout", "--quick", "--out", str(tmp_path / "out")]) == 2
     assert "it has more than 10000 values" in capsys.readouterr().err
 
 
@@ -185,7 +186,10 @@ def test_a_sweep_does_not_train_through_a_link(
         outside.mkdir()
     link.symlink_to(outside)
     (tmp_path / "plan.yaml").write_text("presets: [mage-kuhn]\n")
-    assert main(["sweep", str(tmp_path / "plan.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]) == 2
+    assert (
+        main(["train", "--sweep", str(tmp_path / "plan.yaml"), "--seeds", "1", "--output_dir", str(tmp_path / "out")])
+        == 2
+    )
     assert str(link) in capsys.readouterr().err
     assert list(outside.iterdir()) == [] if outside.is_dir() else outside.read_text() == "mine\n"
 

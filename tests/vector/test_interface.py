@@ -14,6 +14,7 @@ import mage_envs
 from mage_envs.vector import LoopVectorEnv
 from mage_envs.vector.text_vector import batch_infos
 from mage_envs.wrappers import EpisodicMemory
+from mage_envs.wrappers.make_vec import make_envs, make_meta_envs
 from tests.vector.compare import assert_same, ours
 
 NUMBERS = st.one_of(st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.none())
@@ -225,3 +226,7 @@ def test_without_shared_memory_it_shows_the_same():
             assert_same(envs.step([action] * 2), mine.step([action] * 2))
     finally:
         envs.close()
+
+
+def test_one_environment_is_the_default() -> None:
+    assert make_envs("KuhnPoker").num_envs == make_meta_envs("KuhnPoker").num_envs == 1

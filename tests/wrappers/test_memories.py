@@ -12,9 +12,9 @@ import pytest
 
 from mage_envs.benchmarks import GeneratorAgent, evaluate, panel
 from mage_envs.loading import plugins
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers import EpisodicMemory, as_memory, list_memories, memories, memory_settings, register_memory
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.wrappers.memory_players import KUHN, good, make, play
 
 
@@ -71,7 +71,7 @@ def test_options_follow_a_colon_and_are_converted():
         ("amem:encoder=hash:3", "encoder='hash:3' takes no arguments after the colon"),
         ("amem:granularity=hand", "granularity='hand' is unknown"),
         ("memento:scope=all", "scope='all' is unknown; choose one of: 'meta', 'run', 'fill'"),
-        ("memento:scope=run", "scope=run and bank=FILE require each other. Create a bank with mage fill"),
+        ("memento:scope=run", "scope=run and bank=FILE require each other. Create a bank with mage eval --fill"),
         ("memento_q:scope=meta", "memory=memento_q needs scope=run and bank=FILE"),
         ("none:a=1", "memory='none:a=1' takes no arguments after the colon, got 1."),
     ],
@@ -129,6 +129,33 @@ def test_settings_hold_every_option_and_the_hash_of_a_bank(tmp_path: Path):
         found = memory_settings(f"memento:scope=run,bank={tmp_path / 'bank.json'}")
         assert len(found["bank"]) == 64
     assert found["bank"] == "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
+
+
+def test_the_defaults_of_the_published_methods_are_those_of_their_page():
+    """docs/baselines.md; a changed default changes every fingerprint and score."""
+    read = {"encoder": "hash", "bank": None, "max_tokens": 4000}
+    case = {"k": 4, "show_cases": False, **read}
+    assert [memory_settings(name) for name in ("react", "reflexion", "amem", "memento", "memento_q")] == [
+        {"memory": "react", "think_action": False, "max_in_a_row": 2, "max_tokens": 1000},
+        {
+            "memory": "reflexion",
+            "window": 3,
+            "reflect_on": "failure",
+            "failure_if": "no_success",
+            "max_tokens": 2000,
+        },
+        {
+            "memory": "amem",
+            "k_write": 5,
+            "k_read": 10,
+            "query_llm": False,
+            "granularity": "episode",
+            "scope": "meta",
+            **read,
+        },
+        {"memory": "memento", "scope": "meta", **case},
+        {"memory": "memento_q", "scope": "run", **case},
+    ]
 
 
 def test_the_command_lines_know_them():

@@ -11,12 +11,12 @@ import pytest
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.parser import Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
 from mage_envs.trainer.method.returns import step_returns
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers import Request, as_memory
 from mage_envs.wrappers.model_calls import TooManyCalls
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.wrappers.memory_players import good, kinds, make, play
 
 

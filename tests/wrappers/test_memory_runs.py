@@ -10,8 +10,8 @@ import pytest
 
 from mage_envs.benchmarks import GeneratorAgent, evaluate, panel
 from mage_envs.testing import check_id
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.processes import told_by_two
 from tests.wrappers.memory_players import KUHN, FaultyLearner, good, make
 

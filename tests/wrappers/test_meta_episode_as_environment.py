@@ -10,9 +10,9 @@ import gymnasium as gym
 import pytest
 
 from mage_envs import Task
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.wrappers.playing import answer, make, play
 
 

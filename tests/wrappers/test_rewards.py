@@ -10,7 +10,7 @@ import pytest
 import mage_envs
 from mage_envs.core import Task
 from mage_envs.trainer import RolloutSpec, Trajectory, collect
-from mage_envs.trainer.backends.generation import ScriptedGenerator
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 OPTIONS: dict[str, Any] = {"num_episodes": 2, "memory": "reflection"}
 

@@ -1,4 +1,4 @@
-"""Backends that need no torch (scripted, and lock-step around a function of ids), and shared code of all backends.
+"""A lock-step backend around a function of ids, which needs no torch, and shared code of all backends.
 
 A lock-step backend is a `Generator` of `mage_envs.text.generation`; a streaming one is a `StreamingGenerator`.
 """
@@ -40,27 +40,6 @@ def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
         parts = [[base & _MASK, *(part & _MASK for part in seeds[row])] for row in rows]
         keys[rows] = fold_all(np.array(parts, np.uint64))
     return keys
-
-
-@dataclass(eq=False)
-class ScriptedGenerator:
-    """Generator whose replies are `policy(prompt)`, for tests, oracles and scripted agents.
-
-    With a tokenizer its replies have real token ids.
-    """
-
-    policy: Callable[[Prompt], str]
-    tokens: ChatTokenizer | None = None
-
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        return [self._reply(prompt) for prompt in prompts]
-
-    def _reply(self, prompt: Prompt) -> Completion:
-        text = self.policy(prompt)
-        if self.tokens is None:
-            return Completion(text)
-        legal = self.tokens.single_ids(prompt.legal_actions) if text in prompt.legal_actions else ()
-        return Completion(text, self.tokens.encode(prompt), self.tokens.encode_reply(text), legal_ids=legal)
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,3 +201,15 @@ def _check_config(path: Path, config: Mapping[str, Any]) -> None:
         # A name on the hub, from which transformers would download and run a kernel.
         elif (name.endswith("_implementation") or name == "transformers_weights") and "/" in str(value):
             raise BadModel(f"{path}: {name}={value!r} names a file or code elsewhere; remove it")
+
+
+def quieten() -> None:
+    """Silence progress bars and advice of the underlying libraries, in this process and in those that it starts."""
+    # Environment variables, so that worker processes inherit them. A user's own value wins.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    warnings.filterwarnings("ignore", module="transformers|trl|torch|accelerate|peft")

@@ -20,12 +20,12 @@ from mage_envs.trainer.backends.reply_format import ReplyFormat
 from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
 from mage_envs.wrappers.controls import split_control
 from mage_envs.wrappers.memories import as_memory
+from mage_envs.wrappers.rollout.training_log import SETTINGS
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
     from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
 
-FILE = "mage.json"
 PATH_OPTIONS = ("data", "levels", "goals")
 """Options of environments that may be paths."""
 _LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class PlaySettings:
 
     def save(self, folder: str | Path) -> None:
         """Write `mage.json` atomically."""
-        path = Path(folder) / FILE
+        path = Path(folder) / SETTINGS
         write_json(path, asdict(self), sort_keys=True)
 
     @classmethod
@@ -63,13 +63,13 @@ class PlaySettings:
             ValueError: If the file is not one that `save` wrote.
             UntrustedName: If it needs a module that the user did not import.
         """
-        path = Path(folder) / FILE
+        path = Path(folder) / SETTINGS
         if not path.exists():
             raise FileNotFoundError(
-                f"{folder} holds no {FILE}; pass a folder that mage train or the demo saved, or evaluate "
+                f"{folder} holds no {SETTINGS}; pass a folder that mage train or the demo saved, or evaluate "
                 f"any other model as hf:{folder}."
             )
-        content = read_inside(Path(folder), FILE)
+        content = read_inside(Path(folder), SETTINGS)
         try:
             told = parse_json(content)
             _check_keys(cls, told)

@@ -31,6 +31,7 @@ from mage_envs.trainer.backends.model_folder import (
     read_model_json,
     stored_sizes,
 )
+from mage_envs.trainer.backends.packaged import packaged_folder
 from mage_envs.trainer.backends.shards import read_shards
 
 SHARDS = "pytorch_model_fsdp_0"
@@ -41,7 +42,7 @@ _WRONG = {"missing_keys": "is missing", "mismatched_keys": "has another shape", 
 
 
 def local_folder(model: str | Path) -> Path:
-    """Return the folder of a model: its own, or the one in the hub's cache.
+    """Return the folder of a model: its own, that of a packaged model, or the one in the hub's cache.
 
     A model that the user named is downloaded into the cache if it is missing, but not one that a file names.
 
@@ -53,6 +54,8 @@ def local_folder(model: str | Path) -> Path:
 
     if Path(model).is_dir():
         return Path(model)
+    if (packaged := packaged_folder(str(model))) is not None:
+        return packaged
     try:
         files = ["*.json", "*.jinja", "*.safetensors", "*.model"]
         return Path(snapshot_download(str(model), allow_patterns=files, local_files_only=naming_file() is not None))

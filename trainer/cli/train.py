@@ -8,11 +8,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import gymnasium as gym
 import typer
@@ -29,7 +29,8 @@ from mage_envs.trainer.backends.model_folder import offline
 from mage_envs.trainer.config.fields import GROUPS
 from mage_envs.trainer.config.hardware import hardware, hardware_names
 from mage_envs.trainer.config.presets import listing, preset
-from mage_envs.trainer.method.metrics import RunStopped, WronglyStarted
+from mage_envs.trainer.method.metrics import WronglyStarted
+from mage_envs.wrappers.rollout.generation_client import RunStopped
 
 if TYPE_CHECKING:
     from mage_envs.trainer.cli.arguments import ParsedArguments
@@ -39,19 +40,36 @@ WAIT_FOR_FIRST_RANK_S = 10.0
 OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
     "preset": ("NAME", "Preset, which sets the fields of one of the paper's runs: {presets}"),
     "hardware": ("NAME", "Machine, which overrides the preset: {hardware}"),
-    "config": ("FILE", "YAML file with fields, which overrides both; flags override the file"),
-    "model": ("NAME", "Folder or name on the hub; tiny is a random byte-level model, words a small one that learns"),
+    "config": ("SETTINGS", "YAML file with fields, which overrides both; flags override the file"),
+    "model": (
+        "NAME",
+        "Folder or name on the hub; smollm2 is downloaded, tiny is a random byte-level model, words a small learner",
+    ),
     "import": ("MODULE", imports.HELP),
     "warm_start": (
         "N",
         "Steps of language modelling on random legal play first, of all weights (default: 0)",
     ),
+    "sweep": ("SETTINGS", "YAML file of several trainings, whose fields replace all flags but the next three"),
+    "seeds": ("N", "With --sweep: number of seeds, one training per setting and seed (default: 3)"),
+    "executor": ("NAME", "With --sweep: local (default), local:N, ray or slurm, which trains several at once"),
+    "json": ("", "With --sweep: print the values as JSON, with all digits"),
     "dry_run": ("", "Print the settings, one prompt of each kind and, with --hardware, the needs; train nothing"),
     "resume": ("", "Continue from the newest intact checkpoint of --output_dir"),
     "resume_if_any": ("", "As --resume if there is a checkpoint, else start a new run"),
-    "help_all": ("", "List the inherited fields of TRL and transformers, too"),
+    "help_all": ("", "List every field of the method, TRL and transformers"),
 }
 """Options of the command itself: metavar, empty for a switch, and help."""
+USUAL = (
+    *("env_id", "opponents", "num_episodes", "memory", "prompt_style", "env_kwargs", "output_dir", "seed"),
+    *("max_rollouts", "groups_per_rollout", "num_generations", "learning_rate", "beta", "advantage", "credit"),
+    *("reward", "returns", "temperature", "max_completion_length", "constrained", "eval_panel", "eval_every"),
+    *("save_steps", "report_to", "use_vllm"),
+)
+"""Fields that users set most often, which the help lists. All others are options, too."""
+
+
+Listed = Literal["usual", "own", "all"]
 
 
 class TrainCommand(TyperCommand):
@@ -64,7 +82,7 @@ class TrainCommand(TyperCommand):
         if ctx.resilient_parsing or (args and not words & {"--help", "-h", "--help-all"}):
             ctx.args = args
             return args
-        listed = typer.main.get_command(build_app(_chosen(args), inherited="--help-all" in words))
+        listed = typer.main.get_command(build_app(_chosen(args), listed="all" if "--help-all" in words else "usual"))
         typer.echo(listed.get_help(ctx))
         raise typer.Exit
 
@@ -87,20 +105,25 @@ def _chosen(args: Sequence[str]) -> Mapping[str, str]:
     return found
 
 
-def build_app(chosen: Mapping[str, str], inherited: bool = False) -> typer.Typer:
+def build_app(
+    chosen: Mapping[str, str], listed: Listed = "own", run: Callable[[Sequence[str]], int] | None = None
+) -> typer.Typer:
     """Return the application of `mage train`.
 
     Args:
         chosen: Remarks at the end of the help of a field, by its name.
-        inherited: True to list the inherited fields of TRL and transformers, too.
+        listed: `usual` for the fields of `USUAL` and of `chosen`, `own` for those of the method, `all` for those of TRL
+            and transformers, too.
+        run: Function that runs the arguments and returns the exit status (default: `main`).
     """
     groups: dict[str, Any] = {(inspect.getdoc(group) or "").rstrip("."): group for group in GROUPS}
-    if inherited:
+    if listed == "all":
         from trl.trainer.model_config import ModelConfig
 
         from mage_envs.trainer.config.mage_config import MAGEConfig
 
         groups |= {"Fields of trl.ModelConfig": ModelConfig, "Fields of trl.GRPOConfig": MAGEConfig}
+    usual = {*USUAL, *chosen} if listed == "usual" else None
     known = {"presets": listing(), "hardware": ", ".join(hardware_names())}
     options: dict[str, Any] = {
         # The trailing underscore keeps keywords and fields of the same name apart.
@@ -109,11 +132,13 @@ def build_app(chosen: Mapping[str, str], inherited: bool = False) -> typer.Typer
     }
     for title, group in groups.items():
         for item in fields(group):
+            if usual is not None and item.name not in usual:
+                continue
             text = " ".join(str(item.metadata.get("help", "")).split()) + chosen.get(item.name, "")
             options.setdefault(item.name, _option(f"--{item.name}", field_type(item), text, title))
 
     def train(typer_context: typer.Context, **_: Any) -> None:
-        raise typer.Exit(main(typer_context.args))
+        raise typer.Exit((run or main)(typer_context.args))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
@@ -244,10 +269,11 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
 
 def _check_kept_imports(folder: str | None) -> None:
     """Raise UntrustedName if the resumed run needs a module that the user did not import."""
-    from mage_envs.trainer.backends.play_settings import FILE, PlaySettings
+    from mage_envs.trainer.backends.play_settings import PlaySettings
     from mage_envs.trainer.runs.run_folder import checkpoints
+    from mage_envs.wrappers.rollout.training_log import SETTINGS
 
-    kept = [place for place in checkpoints(Path(folder or ".")) if (place / FILE).exists()]
+    kept = [place for place in checkpoints(Path(folder or ".")) if (place / SETTINGS).exists()]
     if kept:
         PlaySettings.load(kept[0])
 
@@ -265,12 +291,12 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
+    from mage_envs.trainer.backends.model_folder import quieten
     from mage_envs.trainer.backends.tiny import general_tiny
     from mage_envs.trainer.backends.weights import base_of, load_adapter, load_tokenizer
     from mage_envs.trainer.cli.warm_start import warm_copy
     from mage_envs.trainer.cli.words_model import words_model
     from mage_envs.trainer.config.model_shapes import folder_of
-    from mage_envs.trainer.runs.quiet import quieten
     from mage_envs.trainer.trl.checkpoints import on_first_rank
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
@@ -401,6 +427,3 @@ def _init_kwargs(model: Any) -> dict[str, Any]:
         "dtype": None if model.dtype == "auto" else model.dtype,
     }
     return {key: value for key, value in chosen.items() if value is not None}
-
-
-app = build_app({})

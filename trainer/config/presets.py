@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
+from mage_envs.game_record import RECORDS
+
 Fields = Mapping[str, Any]
 """Fields of `MAGEConfig` and `trl.ModelConfig`."""
 
@@ -54,22 +56,10 @@ ALGORITHMS: Mapping[str, Fields] = {
     # divided by the sample standard deviation. The released code's takes a penalty off its own reply alone.
     "grpo": {**_ALONE, "advantage": "grpo", "advantage_norm": "mean_std"},
 }
-_SMALL: Fields = {"groups_per_rollout": 8, "max_completion_length": 1024}
 ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
-    "tictactoe": (
-        "TicTacToe",
-        {"opponents": "pool:tictactoe/balanced", "max_completion_length": 3072, "beta": 0.1},
-        {"max_turns": 8},
-    ),
-    "kuhn": ("KuhnPoker", {"opponents": "pool:kuhn/paper", "beta": 0.1}, {"max_turns": 6}),
-    "sokoban": ("Sokoban", {"max_rollouts": 300}, {"max_turns": 7, "boxes": 2, "size": 6}),
-    "webshop": ("WebShop", {**_SMALL, "max_prompt_length": 8192}, {"max_turns": 12, "split": "train"}),
-    # The limit of turns is that of the game's settings for each protocol: 30 under adaptive, 10 under paper.
-    "alfworld": ("ALFWorld", _SMALL, {"split": "train"}),
-    "controls": ("SokobanControls", {"max_rollouts": 300}, {"split": "train"}),
-    "encounters": ("Encounters", {**_SMALL, "opponents": "pool:encounters/all"}, {}),
-    "customer": ("WebShopCustomer", {**_SMALL, "max_prompt_length": 8192}, {"split": "train"}),
-    "house": ("ALFWorldHouse", {**_SMALL, "opponents": "pool:house/train"}, {}),
+    name: (record.name, fields, options)
+    for record in RECORDS.values()
+    for name, (fields, options) in record.presets.items()
 }
 """Name in presets: game, fields, options of the environment."""
 RELATED = ("controls", "encounters", "customer", "house")
@@ -166,7 +156,8 @@ def _ablations(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
     for ablation_name, ablation in ABLATIONS.items():
         named[ablation_name] = {}
         axes = product(*(axis.items() for axis in ablation.axes))
-        for environment, chosen in product(ablation.environments, axes):
+        present = [environment for environment in ablation.environments if environment in ENVIRONMENTS]
+        for environment, chosen in product(present, axes):
             choices = "-".join(choice for choice, _ in chosen)
             changes = {key: value for _, fields in chosen for key, value in fields.items()}
             name = f"ablation-{environment}-{choices}{ablation.suffix}"

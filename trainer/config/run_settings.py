@@ -9,7 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from mage_envs.cli.json_options import EXAMPLE, read_object
+from mage_envs.cli.game_options import EXAMPLE, read_object
 from mage_envs.files.bounded import read_named
 from mage_envs.loading.imports import check_path
 from mage_envs.registry import find_env

@@ -17,9 +17,9 @@ from mage_envs.loading.options import check_choice
 from mage_envs.trainer.method.components import ADVANTAGES, RETURNS
 from mage_envs.trainer.method.critic import ExactCritic
 from mage_envs.trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
-from mage_envs.trainer.method.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
 from mage_envs.wrappers import ADAPTIVE, Protocol
 from mage_envs.wrappers.protocol import REFLECTION_ANCHORS
+from mage_envs.wrappers.rollout.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
 
 EPSILON = 1e-6
 """Added to a standard deviation before the division by it."""

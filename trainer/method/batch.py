@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mage_envs.trainer.method.trajectory import Step, Trajectory
+from mage_envs.wrappers.rollout.trajectory import Step, Trajectory
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]

@@ -16,8 +16,8 @@ import gymnasium as gym
 
 from mage_envs.core import BY_FORFEIT, Game, HandResult, is_state_policy
 from mage_envs.opponents.exact.tree import exact_policy
-from mage_envs.trainer.method.trajectory import Step, Trajectory
 from mage_envs.tree import Node, positions, roots_of
+from mage_envs.wrappers.rollout.trajectory import Step, Trajectory
 
 Payoff = Callable[[HandResult], float]
 """Contribution of a hand with this result to the episode reward R."""

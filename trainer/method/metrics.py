@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW
-from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 
 UPDATE_METRICS = (
     "loss/policy",
@@ -31,10 +31,6 @@ LARGEST_RATIO = "sampling/largest"
 
 class WronglyStarted(ValueError):
     """The launcher started processes of which none can train. Each of them raises this."""
-
-
-class RunStopped(RuntimeError):
-    """The run cannot usefully continue. The message states the cause, its beginning and a remedy."""
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:

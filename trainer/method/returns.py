@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mage_envs.trainer.method.components import RETURNS
-from mage_envs.trainer.method.trajectory import Step, Trajectory
+from mage_envs.wrappers.rollout.trajectory import Step, Trajectory
 
 Rewards = Sequence[float]
 

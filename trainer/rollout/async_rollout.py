@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.rollout import RolloutClock
+from mage_envs.wrappers.rollout.loop import RolloutClock
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 CANCEL_TIMEOUT_S = 60.0
 """Timeout in seconds for a rollout to end after `cancel`."""

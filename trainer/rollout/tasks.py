@@ -9,7 +9,7 @@ import numpy as np
 
 from mage_envs.core import Task
 from mage_envs.random.streams import Stream, fold, seed_of
-from mage_envs.trainer.rollout.rollout import RolloutSpec
+from mage_envs.wrappers.rollout.loop import RolloutSpec
 
 TASKS, OPPONENTS, SHUFFLE = range(3)
 """Roles of the run's random streams."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 PANELS = "mage_envs.benchmarks.scale.in_training:PanelEvaluation"
 """Class of an evaluation, made from a panel's name and the options of the run's environment."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mage_envs.files.atomic import draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
 from mage_envs.files.manifest import MANIFEST, verify_checkpoint, write_manifest
-from mage_envs.trainer.backends.play_settings import FILE
+from mage_envs.wrappers.rollout.training_log import SETTINGS
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_FIRST_OUT = (FILE, "adapter_config.json", "config.json")
+_FIRST_OUT = (SETTINGS, "adapter_config.json", "config.json")
 """Files without which a folder holds no model. They are removed first and written last."""
 _WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
 

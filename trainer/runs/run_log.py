@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.trainer.runs.console import Console
-from mage_envs.trainer.runs.line_schema import MetricRecord, TranscriptRecord, problems_of
-from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
-from mage_envs.trainer.runs.trajectory_json import Line, plain, trajectory_to_json
+from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
+from mage_envs.wrappers.rollout.training_log import METRICS, TRANSCRIPTS, means
+from mage_envs.wrappers.rollout.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line, plain, trajectory_to_json
 
-METRICS, TRANSCRIPTS = "metrics.jsonl", "transcripts.jsonl"
 Numbers = Mapping[str, float]
 
 
@@ -109,34 +105,6 @@ class RunLog:
         self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, **metrics}])
         if self._console is not None:
             self._console.write(line)
-
-
-def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return each metric's mean over the rows that contain it."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for name, value in row.items():
-            if name not in ("kind", "step", "rollout"):
-                found[name].append(value)
-    return {name: sum(values) / len(values) for name, values in found.items()}
-
-
-def transcripts(folder: str | Path) -> list[Line]:
-    """Return the meta-episodes that a run logged, in the order in which they were played. Raises ValueError."""
-    return _checked(ResumableJsonl(Path(folder) / TRANSCRIPTS), TranscriptRecord)
-
-
-def metric_rows(folder: str | Path, kind: str) -> list[dict[str, Any]]:
-    """Return the lines of one kind in a run's folder. Raises ValueError for a line of another form."""
-    return [row for row in _checked(ResumableJsonl(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
-
-
-def _checked(lines: ResumableJsonl, kind: type[BaseModel]) -> list[dict[str, Any]]:
-    rows = lines.rows()
-    for number, row in enumerate(rows, start=1):
-        if problem := next(problems_of(kind, row), None):
-            raise ValueError(f"{lines.path}, line {number}, is not of this version or was changed ({problem}).")
-    return rows
 
 
 def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:

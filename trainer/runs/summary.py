@@ -14,7 +14,7 @@ from mage_envs.files.atomic import write_atomically
 from mage_envs.loading.imports import OPTION, imported
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.runs.run_log import METRICS, TRANSCRIPTS, means, metric_rows
+from mage_envs.wrappers.rollout.training_log import METRICS, TRANSCRIPTS, means, metric_rows
 
 FIGURE = "training.png"
 _SHARE = 5
@@ -129,7 +129,7 @@ def commands(
         if opponents:
             base = played.env_id.replace("-Meta-v0", "-v0")
             opponent = shlex.quote(f"checkpoint:{folder}")
-            lines.append(f"Play against it:  mage play {base} --opponent {opponent}{modules}")
+            lines.append(f"Play against it:  mage play {base} --opponents {opponent}{modules}")
     if (Path(folder) / TRANSCRIPTS).exists():
         page = shlex.quote(str(Path(folder) / "report.html"))
         lines.append(f"Read transcripts: mage report {name} --out {page}")

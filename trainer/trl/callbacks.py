@@ -7,9 +7,9 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
-from mage_envs.trainer.method.metrics import RunStopped
-from mage_envs.trainer.runs.failure_log import FailureLog
 from mage_envs.trainer.runs.run_log import RunLog
+from mage_envs.wrappers.rollout.failure_log import FailureLog
+from mage_envs.wrappers.rollout.generation_client import RunStopped
 
 
 class ResumableCallback(TrainerCallback, ExportableState):

@@ -18,12 +18,12 @@ from transformers.trainer_utils import TrainOutput
 from mage_envs.files.atomic import draft_beside, remove_drafts, write_atomically
 from mage_envs.files.manifest import verify_checkpoint
 from mage_envs.trainer.backends.play_settings import PlaySettings
-from mage_envs.trainer.method.metrics import RunStopped
 from mage_envs.trainer.runs.model_card import CARD, model_card
 from mage_envs.trainer.runs.run_folder import check_new, finish_checkpoint, newest_checkpoint, place_model, rotate
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.callbacks import RolloutProgress
 from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.wrappers.rollout.generation_client import RunStopped
 
 TRAINER_STATE_NAME = "trainer_state.json"
 _log = logging.getLogger(__name__)

@@ -18,8 +18,6 @@ from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
 from mage_envs.trainer.backends.vllm_stream import StreamingVLLMGenerator
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.method.metrics import rollout_metrics
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.rollout import RolloutSpec
 from mage_envs.trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
 from mage_envs.trainer.runs.preemption import Preemption
 from mage_envs.trainer.runs.run_log import RunLog
@@ -28,6 +26,8 @@ from mage_envs.trainer.trl.backend_registry import AnyGenerator
 from mage_envs.trainer.trl.callbacks import RolloutProgress
 from mage_envs.trainer.trl.rollout_player import RolloutPlayer
 from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.wrappers.rollout.loop import RolloutSpec
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 PAPER = (0.7, 0.8, 20)
 """Temperature, top-p and top-k of the paper's evaluations."""

@@ -25,12 +25,9 @@ from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.run_settings import FOREVER
 from mage_envs.trainer.method.advantages import compute_advantages, variance_metrics
 from mage_envs.trainer.method.batch import build_rows, split_updates
-from mage_envs.trainer.method.metrics import RunStopped, failure_message, rollout_metrics, time_metrics
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.env_pool import MakeEnv, RolloutEnvs
+from mage_envs.trainer.method.metrics import failure_message, rollout_metrics, time_metrics
 from mage_envs.trainer.rollout.tasks import SHUFFLE, stream
 from mage_envs.trainer.runs.console import console_of
-from mage_envs.trainer.runs.failure_log import FailureLog
 from mage_envs.trainer.runs.garbage import rare_collections
 from mage_envs.trainer.runs.preemption import Preempted, Preemption
 from mage_envs.trainer.runs.run_log import RunLog
@@ -59,6 +56,10 @@ from mage_envs.trainer.trl.setup import (
 )
 from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
 from mage_envs.trainer.trl.updating import PolicyUpdates
+from mage_envs.wrappers.rollout.env_pool import MakeEnv, RolloutEnvs
+from mage_envs.wrappers.rollout.failure_log import FailureLog
+from mage_envs.wrappers.rollout.generation_client import RunStopped
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 class MAGETrainer(TrainerHooks):

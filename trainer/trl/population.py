@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.opponents.populations import Population, Result
-from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 
 LEAGUE = "league"
 """Folder of the snapshots in a run's output."""

@@ -14,19 +14,19 @@ from accelerate.utils import gather_object
 from mage_envs.text.generation import StreamingGenerator
 from mage_envs.trainer.backends.cached import CopiedGenerator
 from mage_envs.trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
-from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.trainer.rollout.async_rollout import AsyncRollout
-from mage_envs.trainer.rollout.env_pool import RolloutEnvs
-from mage_envs.trainer.rollout.exploitability import exploitability
-from mage_envs.trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
 from mage_envs.trainer.rollout.tasks import redrawn, rollout_specs
-from mage_envs.trainer.runs.failure_log import FailureLog
 from mage_envs.trainer.runs.preemption import Preempted, Preemption
 from mage_envs.trainer.runs.run_log import RunLog
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.backend_registry import AnyGenerator
 from mage_envs.trainer.trl.callbacks import RolloutProgress
 from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.wrappers.rollout.env_pool import RolloutEnvs
+from mage_envs.wrappers.rollout.exploitability import exploitability
+from mage_envs.wrappers.rollout.failure_log import FailureLog
+from mage_envs.wrappers.rollout.loop import RolloutClock, RolloutSpec, collect
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 class PlayedRollout(NamedTuple):

@@ -257,7 +257,7 @@ class MementoQ(Memento):
         if scope == "meta":
             raise ValueError(
                 "memory=memento_q needs scope=run and bank=FILE, because one meta-episode has too few cases to learn "
-                "from. Create a bank with mage fill."
+                "from. Create a bank with mage eval --fill."
             )
         super().__init__(k, encoder, show_cases=show_cases, scope=scope, bank=bank, max_tokens=max_tokens)
         self._values = CaseValues.of(self._bank.content["values"]) if bank is not None else None

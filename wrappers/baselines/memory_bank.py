@@ -1,6 +1,6 @@
 """Bank of the items that a strategy has stored: for one meta-episode (`scope=meta`), or for all (`scope=run`).
 
-With `scope=run`, a bank is a read-only file. `mage fill` creates it first, in a pass over other tasks with
+With `scope=run`, a bank is a read-only file. `mage eval --fill` creates it first, in a pass over other tasks with
 `scope=fill`. Because the file is read-only, results depend neither on the batch nor on the order of the meta-episodes.
 """
 
@@ -40,7 +40,7 @@ class Bank(Generic[T]):
         check_choice("scope", scope, SCOPES)
         if (scope == "run") != (file is not None):
             raise ValueError(
-                f"memory={memory}: scope=run and bank=FILE require each other. Create a bank with mage fill; "
+                f"memory={memory}: scope=run and bank=FILE require each other. Create a bank with mage eval --fill; "
                 f"without scope=run, nothing is kept between meta-episodes."
             )
         self.scope = scope
@@ -80,11 +80,11 @@ def read_bank(file: str) -> Mapping[str, Any]:
         content = read_json_inside(Path(file).resolve().parent, Path(file).resolve().name)
         schema, digest = content["schema"], content["sha256"]
     except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{file} is not a valid memory bank ({error}). Create one with mage fill.") from error
+        raise ValueError(f"{file} is not a valid memory bank ({error}). Create one with mage eval --fill.") from error
     if schema > SCHEMA:
         raise ValueError(f"{file} has schema {schema}; this version reads up to {SCHEMA}. Update mage-envs.")
     if bank_digest(content) != digest:
-        raise ValueError(f"{file} does not match its sha256: it was changed or cut. Create it with mage fill.")
+        raise ValueError(f"{file} does not match its sha256: it was changed or cut. Create it with mage eval --fill.")
     bank: Mapping[str, Any] = content
     return bank
 

@@ -16,15 +16,15 @@ from hashlib import sha256
 from pathlib import Path
 
 import mage_envs
-from mage_envs import opponents, trainer, wrappers
+from mage_envs import opponents, wrappers
 from mage_envs.benchmarks.evaluation.run.agents import Agent, make_agent
 from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, read_scores, summarise
 from mage_envs.benchmarks.evaluation.suites import Setting
 from mage_envs.files.atomic import files_below, write_atomically
 from mage_envs.files.cache import cache_root
-from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.wrappers.env_metadata import EnvMetadata
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 Play = Callable[[Agent, Setting], Sequence[Trajectory]]
 """Function that plays all tasks of a setting once, as `evaluate` does."""
@@ -86,7 +86,7 @@ def _kept(path: Path) -> ScoreRow | None:
 def _code() -> str:
     """Return a hash of this version's code and word tables."""
     told = sha256()
-    for package in (mage_envs, opponents, wrappers, trainer):
+    for package in (mage_envs, opponents, wrappers):
         root = Path(package.__path__[0])
         for file in files_below(root):
             if file.suffix != ".pyc":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mage_envs.exceptions import reason_of
 from mage_envs.text.generation import Completion, Generator, Prompt, StreamingGenerator
 
+KINDS = ("calls", "tokens", "minutes")
+FORM = "calls=N,tokens=N,minutes=M"
 SPENT = "budget"
 """Kind of the failure of meta-episodes that exceeded the budget. They count as not played."""
 
@@ -18,6 +20,21 @@ MIN_REPLIES_TO_REFUSE = 16
 beforehand."""
 
 
+def read_budget(text: str) -> dict[str, float]:
+    """Return the limits of `calls=100,minutes=5`, as keyword arguments of `Limits`. Raises ValueError."""
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in KINDS or f"max_{name}" in limits:
+            raise ValueError(f"--budget {text} must have the form {FORM}, each at most once.")
+        try:
+            limits[f"max_{name}"] = float(value)
+        except ValueError:
+            raise ValueError(f"--budget {name} must be a number, got {value!r}.") from None
+    Limits(**limits)
+    return limits
+
+
 @dataclass
 class Limits:
     """Budget of an evaluation and its use so far. None means no limit.
@@ -25,26 +42,26 @@ class Limits:
     Calls that are running when the budget is exhausted still finish.
     """
 
-    max_calls: int | None = None
-    max_tokens: int | None = None
+    max_calls: float | None = None
+    max_tokens: float | None = None
     """Tokens of prompts and replies together, as the backend counts them."""
     max_minutes: float | None = None
-    calls: int = 0
-    tokens: int = 0
+    calls: int = field(default=0, init=False)
+    tokens: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        for name in ("max_calls", "max_tokens", "max_minutes"):
-            value = vars(self)[name]
+        for name in KINDS:
+            value = vars(self)[f"max_{name}"]
             if value is not None and not value > 0:
-                raise ValueError(f"--{name.replace('_', '-')} must be more than 0, got {value:g}.")
+                raise ValueError(f"--budget {name} must be more than 0, got {value:g}.")
         self._started = time.monotonic()
 
     def spent(self) -> str | None:
         """Return a description of the exhausted limit, or None if the budget is not exhausted."""
         if self.max_calls is not None and self.calls >= self.max_calls:
-            return f"all {self.max_calls} calls are spent"
+            return f"all {self.max_calls:g} calls are spent"
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
-            return f"{self.tokens} of {self.max_tokens} tokens are spent"
+            return f"{self.tokens} of {self.max_tokens:g} tokens are spent"
         minutes = (time.monotonic() - self._started) / 60
         if self.max_minutes is not None and minutes >= self.max_minutes:
             return f"{self.max_minutes:g} minutes are over"
@@ -61,7 +78,7 @@ class Limits:
         """
         if self.max_calls is not None:
             # The factor 2 limits the first batch to half of the calls, so that it can finish.
-            batch = min(batch, max(self.max_calls // (2 * most_calls), 1))
+            batch = min(batch, max(int(self.max_calls // (2 * most_calls)), 1))
         return batch if self.max_tokens is None else min(batch, MIN_REPLIES_TO_REFUSE)
 
     def refuse(self) -> Completion | None:

@@ -17,10 +17,10 @@ from mage_envs.core import Task
 from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.progress import Progress
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.env_pool import RolloutEnvs
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
-from mage_envs.trainer.runs.failure_log import FailureLog
+from mage_envs.wrappers.rollout.env_pool import RolloutEnvs
+from mage_envs.wrappers.rollout.failure_log import FailureLog
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 class PanelPlayer:

@@ -160,8 +160,8 @@ def local_generator(
         converses: True to keep the key-value cache between the calls of a conversation.
     """
     try:
+        from mage_envs.trainer.backends.model_folder import quieten
         from mage_envs.trainer.backends.play_settings import make_generator
-        from mage_envs.trainer.runs.quiet import quieten
 
         quieten()
         made = make_generator(agent.folder, settings, converses, device="auto", **(sampling or {}))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from mage_envs.benchmarks.evaluation.run.budget import FORM as FORM_OF_BUDGET
+from mage_envs.benchmarks.evaluation.run.budget import read_budget
 from mage_envs.benchmarks.evaluation.run.preflight import MAX_CUT, Price, read_price
 from mage_envs.benchmarks.evaluation.run.sampling import FORM, read_sampling
 from mage_envs.benchmarks.executors import ExecutorOption
+from mage_envs.cli.commands import GameOptions
 from mage_envs.files.atomic import output_path
 from mage_envs.processes import CALL_TIMEOUT_S
 
@@ -19,26 +22,14 @@ ROWS = 64
 """Default number of meta-episodes per opponent and first seat, unless a named panel fixes it."""
 ControlName = Literal["none", "blank", "frozen", "shuffled", "other", "same", "given"]
 """Names of the controls: `none`, and those of `mage_envs.wrappers.controls`."""
-TsvOption = Annotated[bool, typer.Option("--tsv", help="Print tabs between the fields instead of aligned columns")]
-"""Type of the parameter `tsv: TsvOption = False`."""
-
-
-def read_env_kwargs(text: str) -> dict[str, Any]:
-    """Return the value of `--env-kwargs`. Raise ValueError if it is not a JSON object."""
-    # Imported here, because most evaluations name no options.
-    from mage_envs.cli.json_options import read_object
-
-    return read_object("--env-kwargs", text, '{"num_episodes": 5}')
+FormatOption = Annotated[
+    Literal["text", "tsv"], typer.Option("--format", help="Aligned columns, or tabs between the fields (default: text)")
+]
+"""Type of the parameter `table_format: FormatOption = "text"`."""
 
 
 EnvOption = Annotated[
     str | None, typer.Option(metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
-]
-EnvKwargsOption = Annotated[
-    Mapping[str, Any] | None,
-    typer.Option(
-        metavar="JSON", parser=read_env_kwargs, help="Options of the id as JSON; override a saved model's own"
-    ),
 ]
 PanelOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Named panel; mage list panels shows all of them")
@@ -55,12 +46,15 @@ class PanelOptions:
     agents: tuple[str, ...] = ()
     """Agents as `mage eval` names them, each with an optional memory after a plus sign."""
     env: EnvOption = None
-    env_kwargs: EnvKwargsOption = None
-    protocol: Annotated[str | None, typer.Option(metavar="STR", help="Same as protocol in --env-kwargs")] = None
-    num_episodes: Annotated[int | None, typer.Option(metavar="INT", help="Same as num_episodes in --env-kwargs")] = None
-    memory: Annotated[str | None, typer.Option(metavar="STR", help="Same as memory in --env-kwargs")] = None
-    context: Annotated[str | None, typer.Option(metavar="STR", help="Same as context in --env-kwargs")] = None
-    style: Annotated[str | None, typer.Option(metavar="STR", help="Same as style in --env-kwargs")] = None
+    game_options: GameOptions = None
+    """Options of the environment, which override a saved model's own."""
+    episodes: Annotated[
+        int | None, typer.Option(metavar="K", help="Episodes of a meta-episode (default: the environment's)")
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Memory, as mage list memories shows them (default: the environment's)"),
+    ] = None
     opponents: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="pool:NAME, or names such as ultimatum/soft-reserve:3,.2,uniform"),
@@ -112,21 +106,21 @@ class PlayOptions:
     env_timeout: Annotated[
         float,
         typer.Option(
-            metavar="S",
+            "--timeout",
+            metavar="SECONDS",
             min=0,
             help="Timeout in seconds per environment step, opponents included "
             f"(default: {CALL_TIMEOUT_S:g}, 0 disables it)",
         ),
     ] = CALL_TIMEOUT_S
     executor: ExecutorOption = "local"
-    max_calls: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of model calls (default: no limit)")
-    ] = None
-    max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum prompt and reply tokens (default: no limit)")
-    ] = None
-    max_minutes: Annotated[
-        float | None, typer.Option(metavar="M", help="Time limit in minutes (default: no limit)")
+    budget: Annotated[
+        Mapping[str, float] | None,
+        typer.Option(
+            metavar="LIMITS",
+            parser=read_budget,
+            help=f"Limits on model calls, prompt and reply tokens, and time: {FORM_OF_BUDGET} (default: none)",
+        ),
     ] = None
     price: Annotated[
         Price | None,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mage_envs.benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS, reply_problems_of, without_texts
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from mage_envs.text.visible import one_line
-from mage_envs.trainer.method.trajectory import GENERATOR, Trajectory
+from mage_envs.wrappers.rollout.trajectory import GENERATOR, Trajectory
 
 PREFLIGHT = 16
 """Number of meta-episodes after which a run is judged. They are part of the run."""

@@ -8,7 +8,7 @@ from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.scoring.exact_values import optimal_learner
 from mage_envs.benchmarks.evaluation.scoring.scores import Summary, headline, summarise
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
 def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:

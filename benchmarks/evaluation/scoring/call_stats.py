@@ -11,7 +11,7 @@ import numpy as np
 
 from mage_envs.core import Game
 from mage_envs.text.parser import INVALID, LENGTH, NO_TEXT, OVERFLOW
-from mage_envs.trainer.method.trajectory import EpisodeResult, Step, Trajectory
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Step, Trajectory
 
 MAX_FAILED_SHARE = 0.01
 """Share of failures up to which they are only left out."""

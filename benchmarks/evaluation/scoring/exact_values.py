@@ -9,8 +9,8 @@ from mage_envs.opponents import TabularPolicy, UnknownOpponent, make_opponent
 from mage_envs.opponents.exact import NotExact, Objective, bayes_value, best_nonadaptive, ceiling, policy_value
 from mage_envs.opponents.exact.learner_hands import TooManyStates
 from mage_envs.opponents.exact.tree import in_episode, is_exact
-from mage_envs.trainer.method.trajectory import Trajectory
 from mage_envs.tree import is_enumerable
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 STATES = 100_000
 """Maximum number of belief states for the optimal learner. It is omitted above; `mage headroom` allows more."""

@@ -36,7 +36,7 @@ from mage_envs.core import Game
 from mage_envs.opponents.exact import Objective
 from mage_envs.registry import list_games, settings_of
 from mage_envs.settings import outcome_reward, success_reward
-from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

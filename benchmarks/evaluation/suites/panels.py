@@ -20,7 +20,9 @@ import gymnasium as gym
 from mage_envs.benchmarks.evaluation.run.environments import seats_of
 from mage_envs.benchmarks.evaluation.suites.released import RELEASED
 from mage_envs.core import Task
+from mage_envs.game_record import RECORDS
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.imports import load_entry
 from mage_envs.opponents import as_pool
 from mage_envs.opponents.related import TaskSeries, find_series, list_series
 from mage_envs.opponents.splits import Split, find_split, list_splits
@@ -208,41 +210,6 @@ def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
     return {str(entry): weight for entry, weight in zip(made.entries, made.weights, strict=True)}
 
 
-def _alfworld_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """Return the games of a split, either generated or from the user's data."""
-    # This import loads the tables of ALFWorld, which other panels do not need.
-    from mage_envs.games.alfworld import ALFWorld
-
-    source = ALFWorld(options["split"], data=options["data"]).source
-    return [source.task_id(index) for index in range(min(size, len(source)))]
-
-
-def _webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """Return goals of a split in rounds, one of each generated catalogue, each at even steps in its catalogue."""
-    from mage_envs.games.webshop.catalogue_maker import goal_ids
-
-    split, catalogues = options["split"], options["catalogues"]
-    rounds = -(-SIZES[0] // catalogues)
-    found = [goal_ids(split, rounds, size=options["size"], seed=seed) for seed in range(catalogues)]
-    # Interleaving puts every fourth goal first, so the 128 goals of the small size spread over the same range as all
-    # 512.
-    step = SIZES[0] // SIZES[-1]
-    order = [place for start in range(step) for place in range(rounds)[start::step]]
-    return [ids[place] for place in order for ids in found][:size]
-
-
-def _own_webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """Return the first goals of a split of the original data. Raise ValueError if `data` is not set."""
-    from mage_envs.games.webshop import WebShop
-
-    if "data" not in options:
-        raise ValueError("""This panel requires the original data. Use --env-kwargs '{"data": "FOLDER"}'.""")
-    chosen = {key: options[key] for key in ("data", "goals", "size", "price_seed") if key in options}
-    game = WebShop(options["split"], compat=True, **chosen)
-    numbers = game.shop.numbers(options["split"], upstream=True)
-    return [game.shop.goal_at(int(number)).id for number in numbers[:size]]
-
-
 def _repeated(
     game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0,)
 ) -> Panel:
@@ -272,75 +239,24 @@ def _series_panel(prefix: str, series: TaskSeries) -> Panel:
     )
 
 
-_kuhn, _tictactoe = (partial(_repeated, game, seats=(0, 1)) for game in ("KuhnPoker", "TicTacToe"))
+def _panel_of(game: str, fields: Mapping[str, Any]) -> Panel:
+    """Return a panel of a game from the fields of its record."""
+    ids = fields.get("ids")
+    # Imported when the ids are needed, because the modules of some games are large.
+    later = partial(_ids_of, ids) if isinstance(ids, str) else ids
+    return Panel(**{"env_id": f"mage/{game}-Meta-v0", **fields, "ids": later})
 
 
-def _even(names: str) -> dict[str, float]:
-    return dict.fromkeys(names.split(), 1.0)
+def _ids_of(name: str, options: Mapping[str, Any], size: int) -> Sequence[str]:
+    ids: Sequence[str] = load_entry(name)(options, size)
+    return ids
 
-
-def _sokoban(boxes: int, seed: int, about: str) -> Panel:
-    told = f"{boxes} {'box' if boxes == 1 else 'boxes'}{about}"
-    return Panel(env_id="mage/Sokoban-Meta-v0", seed=seed, about=told, env_kwargs={"boxes": boxes})
-
-
-def _alfworld(split: str, seed: int, data: str, about: str) -> Panel:
-    return Panel(
-        env_id="mage/ALFWorld-Meta-v0",
-        seed=seed,
-        about=about,
-        env_kwargs={"split": split, "data": data},
-        ids=_alfworld_ids,
-    )
-
-
-def _webshop(split: str, seed: int, about: str) -> Panel:
-    # A small catalogue has ten families of each split, too few kinds of product to average over.
-    kwargs = {"split": split, "size": "small", "catalogues": 20, "data": None}
-    return Panel(env_id="mage/WebShop-Meta-v0", seed=seed, about=about, env_kwargs=kwargs, ids=_webshop_ids)
-
-
-_HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
-_GENERATED = "generated {} games; there are 144, none with a known plan longer than 10 commands"
-_OFFICIAL = "the official {} games, from the folder that ALFWORLD_DATA names"
 
 PANELS: Mapping[str, Panel] = {
-    "kuhn-train": _kuhn("pool:kuhn/demo", 1, "the four soft archetypes that the demo meets"),
-    "kuhn-heldout": _kuhn(dict.fromkeys(_HELD_OUT, 1.0), 2, "six that no preset and no demo meets"),
-    "kuhn-paper": _kuhn("pool:kuhn/paper", 3, "the paper's archetypes, weighted .3/.3/.4, from both seats"),
-    "tictactoe-paper": _tictactoe("pool:tictactoe/balanced", 5, "the paper's balanced opponents, weighted as trained"),
-    "tictactoe-skewed": _tictactoe("pool:tictactoe/skewed", 50, "the paper's skewed opponents, weighted as trained"),
-    "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep, from both seats"),
-    "tictactoe-heldout": _tictactoe({"minimax": 1.0, "mcts:10": 1.0}, 52, "two that no preset trains on"),
-    "connectfour-search": _repeated(
-        "ConnectFour", _even("mcts:100 uniform"), 53, "a game that no preset trains on", (0, 1)
-    ),
-    "sokoban-train": _sokoban(2, 7, ", as in training"),
-    "sokoban-eval-2box": _sokoban(2, 8, ": in distribution"),
-    "sokoban-eval-1box": _sokoban(1, 9, ": out of distribution"),
-    "sokoban-eval-3box": _sokoban(3, 10, ": out of distribution"),
-    "alfworld-eval-in": _alfworld("eval_in_distribution", 11, "generated", _GENERATED.format("in-distribution")),
-    "alfworld-eval-out": _alfworld("eval_out_of_distribution", 12, "generated", _GENERATED.format("unseen-room")),
-    "alfworld-official-in": _alfworld("eval_in_distribution", 55, "official", _OFFICIAL.format("valid_seen")),
-    "alfworld-official-out": _alfworld("eval_out_of_distribution", 56, "official", _OFFICIAL.format("valid_unseen")),
-    "webshop-val": _webshop("val", 13, "families of products that training never shows"),
-    "webshop-test": _webshop("test", 14, "further such families"),
-    "webshop-ood-type": _webshop("ood_type", 15, "kinds of product that training never shows"),
-    "webshop-ood-phrase": _webshop("ood_phrase", 16, "sentences that training never uses"),
-    "webshop-ood-catalogue": _webshop("ood_catalogue", 17, "catalogues that training never shows"),
-    "webshop-official-test": Panel(
-        env_id="mage/WebShop-Meta-v0",
-        seed=57,
-        about="""the original's test goals, from the folder in --env-kwargs '{"data": "FOLDER"}'""",
-        env_kwargs={"split": "test", "compat": True},
-        ids=_own_webshop_ids,
-    ),
-    **{
-        name: Panel(**{**fields, "ids": {"ALFWorld": _alfworld_ids, "WebShop": _own_webshop_ids}.get(game)})
-        for name, (game, fields) in RELEASED.items()
-    },
+    **{name: _panel_of(record.name, fields) for record in RECORDS.values() for name, fields in record.panels.items()},
+    **{name: _panel_of(game, fields) for name, (game, fields) in RELEASED.items() if game in RECORDS},
 }
-"""Name without the size to its panel. `base_panels` adds those of the games' splits."""
+"""Name without the size to its panel, in the order of the games. `base_panels` adds those of the games' splits."""
 
 
 def base_panels() -> dict[str, Panel]:

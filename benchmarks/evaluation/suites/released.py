@@ -16,7 +16,7 @@ ALFWORLD, WEBSHOP = "ALFWORLD_DATA", "WEBSHOP_DATA"
 """Environment variables that name the folders of the original data."""
 TABLE, UNSEEN = "the paper's table", "the paper's evaluation out of distribution"
 Fields = tuple[str, Mapping[str, Any]]
-"""Name of the game, and the fields of the panel except for the function of its task ids."""
+"""Name of the game, and the fields of the panel."""
 
 
 def _panel(game: str, seed: int, about: str, options: Mapping[str, Any], **fields: Any) -> Fields:
@@ -41,7 +41,8 @@ def _rooms(boxes: int, seed: int, about: str) -> Fields:
 def _games(split: str, seed: int, about: str, stand_in: str) -> Fields:
     options = {"split": split, "data": "official"}
     told = f"{about}, from the folder that {ALFWORLD} names"
-    return _panel("ALFWorld", seed, told, options, variable=ALFWORLD, stand_in=stand_in)
+    ids = "mage_envs.games.alfworld.about.panel_ids:task_ids"
+    return _panel("ALFWorld", seed, told, options, variable=ALFWORLD, stand_in=stand_in, ids=ids)
 
 
 RELEASED: Mapping[str, Fields] = {
@@ -68,6 +69,7 @@ RELEASED: Mapping[str, Fields] = {
         {"split": "test", "compat": True},
         variable=WEBSHOP,
         stand_in="webshop-val",
+        ids="mage_envs.games.webshop.panel_ids:official_ids",
     ),
 }
 """Name without the size to game and fields. The paper draws its tasks anew; these are fixed."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import gymnasium as gym
 
+from mage_envs.benchmarks.canonical import canonical, digest_of
 from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import Panel
-from mage_envs.benchmarks.records.canonical import canonical, digest_of
 from mage_envs.core import Game, Task
 from mage_envs.settings import reward_name
 from mage_envs.wrappers import MetaEpisode
@@ -49,7 +49,7 @@ class Setting:
             raise ValueError(f"Panel {self.name!r} fixes {told}. Remove the option, or use another panel.")
         if "opponent" in self.env_kwargs:
             raise ValueError(
-                "The panel names the opponents, so opponent in --env-kwargs has no effect. Use --opponents with --env."
+                "The panel names the opponents, so opponent in --game-option has no effect. Use --opponents with --env."
             )
         seated = "seat" in self.env_kwargs and self.panel.opponents
         if seated and tuple(seats_of(self.panel.env_id, self.env_kwargs)) != tuple(self.panel.seats):

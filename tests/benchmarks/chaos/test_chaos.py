@@ -1,4 +1,4 @@
-"""`mage chaos` passes what is sound, finds each planted defect, and prints the command that shows it again."""
+"""`mage check` passes what is sound, finds each planted defect, and prints the command that shows it again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import gymnasium as gym
 import pytest
 
+from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.program import main
 from mage_envs.loading import imports
 
@@ -25,16 +26,16 @@ def _no_trace_of_the_planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def against(opponent: str) -> tuple[str, ...]:
-    return "--env", "mage/KuhnPoker-v0", "--opponent", f"{PLANTED}:{opponent}"
+    return "mage/KuhnPoker-v0", "--opponents", f"{PLANTED}:{opponent}"
 
 
 def own(env_id: str, **options: object) -> tuple[str, ...]:
-    return "--env", env_id, "--import", PLANTED, "--env-kwargs", json.dumps(options)
+    return env_id, "--import", PLANTED, *as_flags(options)
 
 
 def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     try:
-        status = main(["chaos", *arguments])
+        status = main(["check", *arguments])
     except SystemExit as ended:
         status = int(str(ended.code))
     return status, capsys.readouterr().out
@@ -44,9 +45,9 @@ def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     "arguments",
     [
         against("Sound"),
-        ("--env", "mage/KuhnPoker-Meta-v0"),
-        ("--env", "mage/TicTacToe-Meta-v0", "--opponent", "mcts:20"),
-        ("--env", "mage/WebShop-v0", "--env-kwargs", '{"size": "tiny"}'),
+        ("mage/KuhnPoker-Meta-v0",),
+        ("mage/TicTacToe-Meta-v0", "--opponents", "mcts:20"),
+        ("mage/WebShop-v0", "--game-option", "size=tiny"),
         own("planted/Said-v0", kind="Number"),
     ],
 )
@@ -88,7 +89,7 @@ def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.Capture
 def test_a_planted_opponent_is_found(opponent: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     # Only a hang needs to meet its deadline.
     deadline = "2" if "no answer within" in says else "60"
-    status, out = chaos(capsys, *against(opponent), "--check", check, "--deadline", deadline)
+    status, out = chaos(capsys, *against(opponent), "--check", check, "--timeout", deadline)
     assert status == 1, out
     assert re.search(f"^{check}: {says}", out, re.MULTILINE), out
 
@@ -107,7 +108,7 @@ def test_a_planted_game_is_found(kind: str, check: str, says: str, capsys: pytes
     [row] = json.loads(out)
     assert row["check"] == row["found"]["check"] == check
     assert re.match(says, row["found"]["what"]), out
-    assert shlex.split(row["again"])[:2] == ["mage", "chaos"]
+    assert shlex.split(row["again"])[:2] == ["mage", "check"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_a_planted_environment_is_found(options: dict, says: str, capsys: pytest
 @pytest.mark.parametrize("opponent", ["Raises", pytest.param("Loops", marks=pytest.mark.slow), "Hashes"])
 def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One cause is one finding, whichever checks meet it; a process that it ends is followed by another."""
-    status, out = chaos(capsys, "--quick", *against(opponent), "--seed", "5", "--deadline", "2")
+    status, out = chaos(capsys, "--quick", *against(opponent), "--seed", "5", "--timeout", "2")
     assert status == 1
     rows = [line for line in out.splitlines() if re.match(r"\w+ +\d+ +\d", line)]
     assert len(rows) == 9, out
@@ -149,14 +150,14 @@ def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.Captur
     ("arguments", "says"),
     [
         (("mage/KuhnPokr-v0",), "KuhnPokr"),
-        (("mage/KuhnPoker-v0", "--opponent", "kuhn/nsh"), "Unknown opponent 'kuhn/nsh'. Did you mean 'kuhn/nash'?"),
-        (("mage/KuhnPoker-v0", "--seed", "-1"), "--seed must be 0 or more"),
-        (("mage/KuhnPoker-v0", "--deadline", "nan"), "--deadline must be above 0"),
+        (("mage/KuhnPoker-v0", "--opponents", "kuhn/nsh"), "Unknown opponent 'kuhn/nsh'. Did you mean 'kuhn/nash'?"),
+        (("mage/KuhnPoker-v0", "--seed", "-1"), "Input should be greater than or equal to 0"),
+        (("mage/KuhnPoker-v0", "--timeout", "nan"), "--timeout must be above 0"),
     ],
 )
 def test_what_cannot_be_tried_is_one_line(
     arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["chaos", "--env", *arguments]) == 2
+    assert main(["check", *arguments]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert says in line

@@ -92,7 +92,7 @@ def test_a_floor_that_cannot_be_played_is_left_out() -> None:
 
 def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["eval", "policy:webshop/rule", "--env", "mage/WebShop-Meta-v0", "--rows", "4"]
-    words += ["--env-kwargs", '{"size": "tiny"}', "--out", str(tmp_path / "run")]
+    words += ["--game-option", "size=tiny", "--out", str(tmp_path / "run")]
     assert mage_envs.cli.program.main(words) == 0
     table = capsys.readouterr().out
     assert all(f"\n{label} " in table for label in settings_of("WebShop").references)

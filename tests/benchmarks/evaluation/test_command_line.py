@@ -36,7 +36,7 @@ def bench(*arguments):
 def test_eval_of_a_policy(tmp_path):
     names = "kuhn/conservative,kuhn/aggressive"
     options = ["--opponents", names, "--rows", "8", "--seed", "3", "--out", str(tmp_path)]
-    run = bench("eval", "policy:kuhn/nash", *KUHN, *options, "--env-kwargs", '{"num_episodes": 2}')
+    run = bench("eval", "policy:kuhn/nash", *KUHN, *options, "--game-option", "num_episodes=2")
     assert run.returncode == 0, run.stderr
     head, _, table = run.stdout.partition("\n\n")
     assert re.fullmatch(
@@ -102,11 +102,11 @@ def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path, capfd
     # A process of its own plays, so that the record is executed again in another one.
     played = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
     assert played.returncode == 0, played.stderr
-    assert main(["replay", folder, "--verify"]) == 0
+    assert main(["verify", "--replay", folder]) == 0
     out = capfd.readouterr().out
     assert "132 meta-episodes" in out
     assert out.endswith("all as recorded\n")
-    assert main(["validate", folder]) == 0
+    assert main(["verify", folder]) == 0
     assert ": valid\n" in capfd.readouterr().out
     assert main(["eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder]) == 2
     assert "holds a run; resume it with --resume" in capfd.readouterr().err
@@ -115,7 +115,7 @@ def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path, capfd
 def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
     arguments = ["eval", "scripted:last", "--panel", "kuhn-paper-128", "--out", str(tmp_path), "--batch", "8"]
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--max-calls", "100"])
+        main([*arguments, "--budget", "calls=100"])
     assert ended.value.code == 3
     err = capfd.readouterr().err
     assert "meta-episodes were not played: all 100 calls are spent; --resume plays them" in err
@@ -137,31 +137,31 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", *KUHN, "--opponents", "kuhn/agressive"], "Did you mean 'kuhn/aggressive'?"),
         (["eval", "policy:cfr", *KUHN, "--opponents", "pool:kuhn/dmo"], "Did you mean 'kuhn/demo'?"),
         (["eval", "policy:cfr", *KUHN, "--opponents", "minimax"], "plays TicTacToe, not KuhnPoker"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", "{"], "--env-kwargs is not JSON"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", "3"], "must be a JSON object"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"nope": 1}'], "nope"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "all"}'], "memory='all' is unknown"),
+        (["eval", "policy:cfr", *KUHN, "--game-option", "nope"], "must have the form NAME=VALUE"),
+        (["eval", "policy:cfr", *KUHN, "--game-option", "=3"], "must have the form NAME=VALUE"),
+        (["eval", "policy:cfr", *KUHN, "--game-option", "nope=1"], "nope"),
+        (["eval", "policy:cfr", *KUHN, "--game-option", "memory=all"], "memory='all' is unknown"),
         (["eval", "policy:cfr", *KUHN, "--rows", "0"], "at least one row"),
         (["eval", "policy:cfr", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
         (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
-        (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--env-kwargs", '{"boxes": 2}'], "fixes boxes"),
+        (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--game-option", "boxes=2"], "fixes boxes"),
         (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
-        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--num-episodes", "0"], "num_episodes"),
+        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--episodes", "0"], "num_episodes"),
         (["eval", "policy:cfr", "--panel", "kuhn-paper", "--memory", "reflektion"], "memory='reflektion' is unknown"),
-        (["eval", "policy:cfr", *KUHN, "--memory", "none", "--env-kwargs", '{"memory": "both"}'], "by its flag"),
-        (["eval", "policy:cfr", *KUHN, "--max-calls", "0"], "--max-calls must be more than 0"),
+        (["eval", "policy:cfr", *KUHN, "--memory", "none", "--game-option", "memory=both"], "by its flag"),
+        (["eval", "policy:cfr", *KUHN, "--budget", "calls=0"], "--budget calls must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--resume"], "Name the folder with --out"),
         (["eval", "policy:cfr", *KUHN, "--opponents", "cfr,cfr"], "The opponents of a panel must differ"),
-        (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--env-kwargs", '{"data": "official"}'], "fixes data"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"revael": "always"}'], "'revael'. Did you mean 'reveal'?"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"num_episods": 1}'], "Did you mean 'num_episodes'?"),
+        (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--game-option", "data=official"], "fixes data"),
+        (["eval", "policy:cfr", *KUHN, "--game-option", "revael=always"], "'revael'. Did you mean 'reveal'?"),
+        (["eval", "policy:cfr", *KUHN, "--game-option", "num_episods=1"], "Did you mean 'num_episodes'?"),
         (
             ["eval", "policy:cfr", *KUHN, "--batch", "0", "--out", "/proc/x"],
             "'--batch': Input should be greater than or eq",
         ),
         (
-            ["eval", "policy:cfr", *KUHN, "--env-timeout", "nan"],
-            "'--env-timeout': Input should be greater than or equal",
+            ["eval", "policy:cfr", *KUHN, "--timeout", "nan"],
+            "'--timeout': Input should be greater than or equal",
         ),
         (["eval", "policy:cfr", "--panel", "kuhn-paper", "--opponents", "cfr"], "--panel fixes its opponents"),
         (["eval", "x", "--rows", "a"], "mage eval: Invalid value for '--rows': Input should be a valid integer"),
@@ -170,17 +170,20 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
             "'shuffled', 'other', 'same', 'given'. Did you mean frozen?",
         ),
         (["eval"], "mage eval: Missing argument 'AGENT'."),
-        (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
+        (["eval", "policy:cfr", *KUHN, "--budget", "minutes=nan"], "--budget minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
-        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "none", "memory": "both"}'], "names 'memory' twice"),
+        (
+            ["eval", "policy:cfr", *KUHN, "--game-option", "memory=none", "--game-option", "memory=both"],
+            "names 'memory' twice",
+        ),
         (["eval", "policy:cfr", "--env", "KuhnPokr"], "doesn't exist. mage list prints all ids."),
-        (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
+        (["headroom", "--ceilings", "KuhnPoker", "--opponents", "pool:nosuch"], "Unknown pool 'nosuch'"),
         (["headroom", "KuhnPoker", "--limit", "0"], "--limit"),
         (["headroom", "KuhnPoker", "--samples", "-1"], "--samples"),
         (["headroom", "KuhnPoker", "--plot", "/proc/x/y.png"], "/proc/x: No such file or directory; check the path"),
         (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
-        (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
-        (["validate", "docs"], "holds no run"),
+        (["verify", "--replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
+        (["verify", "docs"], "holds no run"),
         (["eval", "model:nowhere"], "the folder does not exist"),
         (["eval", ".", *KUHN], "holds no mage.json"),
     ],

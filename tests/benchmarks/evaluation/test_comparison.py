@@ -9,16 +9,16 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+from mage_envs.benchmarks.comparison.paired_runs import COLUMNS, compare, rank_runs
 from mage_envs.benchmarks.evaluation.scoring.call_stats import as_losses
 from mage_envs.benchmarks.evaluation.scoring.paired import holm
 from mage_envs.benchmarks.evaluation.scoring.scores import per_hand
-from mage_envs.benchmarks.evaluation.tables.comparison import COLUMNS, compare, rank_runs
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from tests.benchmarks.results import played
 
-PANEL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "4", "--num-episodes", "2"]
+PANEL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "4", "--episodes", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def runs(tmp_path_factory):
     for name, words in {
         "nash": ["policy:kuhn/nash", *PANEL, "--memory", "react"],
         "random": ["scripted:random", *PANEL, "--memory", "reflexion"],
-        "stopped": ["scripted:random", *PANEL, "--protocol", "paper"],
-        "seven": ["scripted:random", *PANEL[:4], "--num-episodes", "7"],
+        "stopped": ["scripted:random", *PANEL, "--game-option", "protocol=paper"],
+        "seven": ["scripted:random", *PANEL[:4], "--episodes", "7"],
     }.items():
         assert main(["eval", *words, "--out", str(folder / name)]) == 0
     return folder
@@ -55,7 +55,7 @@ def test_runs_are_paired_by_task(runs, capsys):
         for name in names
     ]
     assert found.rows[1].mean == pytest.approx(float(np.dot(means, [0.3, 0.3, 0.4])))
-    assert main(["compare", str(runs / "nash"), str(runs / "random"), str(runs / "nash"), "--tsv"]) == 0
+    assert main(["compare", str(runs / "nash"), str(runs / "random"), str(runs / "nash"), "--format", "tsv"]) == 0
     rows = list(csv.reader(capsys.readouterr().out.splitlines(), delimiter="\t"))
     assert (tuple(rows[0]), len(rows)) == (COLUMNS, 11)
     assert {row[4] for row in rows[6:]} == {"0.0"}
@@ -90,7 +90,7 @@ def test_json_has_the_values_of_the_comparison(runs, capsys):
 
 def test_ranks_are_intervals_from_paired_tests(tmp_path):
     """Of runs that share tasks: the bet-always policy is far behind the others, which cannot be told apart."""
-    common = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "24", "--num-episodes", "2"]
+    common = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "24", "--episodes", "2"]
     agents = ["policy:best-response-to:kuhn/rock", "policy:kuhn/nash", "policy:kuhn/nash:0.2", "policy:uniform"]
     for place, agent in enumerate(agents):
         assert main(["eval", agent, *common, "--no-baselines", "--out", str(tmp_path / str(place))]) == 0

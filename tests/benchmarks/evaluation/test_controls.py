@@ -14,10 +14,10 @@ import pytest
 
 from mage_envs import EpisodeRecord, HandResult, Turn, TurnRecord
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
-from mage_envs.benchmarks.evaluation.run.controls import controlled, memories_of
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites import Panel, Setting
 from mage_envs.benchmarks.records.about import about_run
+from mage_envs.benchmarks.records.controls import controlled, memories_of
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.cli.program import main
 from mage_envs.wrappers.controls import CONTROLS, record_json, record_of, split_control
@@ -187,20 +187,20 @@ def test_the_stored_form_of_an_episode_keeps_its_keys():
 
 
 def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
-    run = ["eval", "scripted:random", "--env", PANEL.env_id, "--rows", "1", "--num-episodes", "2"]
+    run = ["eval", "scripted:random", "--env", PANEL.env_id, "--rows", "1", "--episodes", "2"]
     for name, more in {
         "plain": ["--memory", "reflexion"],
         "other": ["--memory", "reflexion", "--control", "other", "--from", str(tmp_path / "plain")],
         "none": ["--memory", "reflexion", "--control", "none"],
-        "neutral": ["--memory", "reflexion", "--style", "neutral"],
+        "neutral": ["--memory", "reflexion", "--game-option", "style=neutral"],
     }.items():
         assert main([*run, *more, "--out", str(tmp_path / name)]) == 0
     memories = {name: Records(tmp_path / name).about["setting"]["options"]["memory"] for name in ("other", "none")}
     assert memories["none"] == "blank/reflexion"
     assert memories["other"].startswith("other@")
     assert memories["other"].endswith("/reflexion")
-    assert main(["replay", str(tmp_path / "other"), "--verify"]) == 0
-    assert main(["replay", str(tmp_path / "neutral"), "--verify"]) == 0
+    assert main(["verify", "--replay", str(tmp_path / "other")]) == 0
+    assert main(["verify", "--replay", str(tmp_path / "neutral")]) == 0
     for name in ("other", "neutral"):
         assert main(["compare", str(tmp_path / "plain"), str(tmp_path / name)]) == 0
     # A policy reads no words, so it plays the same under other ones.
@@ -219,7 +219,7 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
             "--from",
             str(tmp_path / "plain"),
         ],
-        "--control frozen requires num_episodes of at least 2, got 1": ["--control", "frozen", "--num-episodes", "1"],
+        "--control frozen requires num_episodes of at least 2, got 1": ["--control", "frozen", "--episodes", "1"],
         "already has a control": ["--memory", "frozen/reflexion", "--control", "shuffled"],
         "unknown control 'frzen'. Did you mean 'frozen'?": ["--memory", "frzen/reflexion"],
         "no other deals with": ["--memory", "reflexion", "--control", "same", "--from", str(tmp_path / "plain")],

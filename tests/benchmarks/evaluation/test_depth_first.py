@@ -12,7 +12,7 @@ from mage_envs.benchmarks.evaluation.run.environments import make_envs
 from mage_envs.benchmarks.evaluation.run.evaluate import depth_first
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 
 
 class Slots:

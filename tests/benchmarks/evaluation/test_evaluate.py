@@ -21,10 +21,10 @@ from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.opponents.exact import best_response, policy_value
 from mage_envs.text.generation import Message, Prompt
 from mage_envs.text.words.vocabulary import vocabulary
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GAME = KuhnPoker()

@@ -21,7 +21,7 @@ from mage_envs.registry import make_game
 from mage_envs.text.generation import Message, Prompt
 from mage_envs.trainer.backends.tiny import general_tiny
 
-KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--num-episodes", "1", "--rows", "1", "--opponents", "kuhn/rock"]
+KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--episodes", "1", "--rows", "1", "--opponents", "kuhn/rock"]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_the_template_gets_the_thinking_of_the_name(folder: str) -> None:
 
 def test_a_folder_plays_a_panel_and_its_run_is_executed_again(folder: str, tmp_path: Path) -> None:
     out, name = tmp_path / "run", f"hf:{folder},max_tokens=2"
-    assert main(["eval", name, "--panel", "kuhn-paper-16", "--num-episodes", "1", "--out", str(out)]) == 0
+    assert main(["eval", name, "--panel", "kuhn-paper-16", "--episodes", "1", "--out", str(out)]) == 0
     run = json.loads((out / "run.json").read_text())
     assert run["replies"] == "played in batches of any lengths, with a cache"
     assert run["replies"] in (out / "report.html").read_text()
@@ -104,8 +104,8 @@ def test_a_folder_plays_a_panel_and_its_run_is_executed_again(folder: str, tmp_p
     facts = about["request"].pop("reply_format")
     assert about["request"] == {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 1.0}
     assert (facts["end_ids"], facts["opens_thought"]) == ([256], False)
-    assert main(["validate", str(out)]) == 0
-    assert main(["replay", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
+    assert main(["verify", "--replay", str(out)]) == 0
 
 
 def test_a_worker_rebuilds_the_agent_only_from_the_same_weights(folder: str, tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ def test_games_of_one_agent_share_its_budget():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--panel", "kuhn-paper-128", "--env-kwargs", '{"seat": "first"}'], "fixes the seats, so seat='first'"),
-        (["--panel", "kuhn-paper-128", "--env-kwargs", '{"opponent": "kuhn/nash"}'], "Use --opponents with --env"),
+        (["--panel", "kuhn-paper-128", "--game-option", "seat=first"], "fixes the seats, so seat='first'"),
+        (["--panel", "kuhn-paper-128", "--game-option", "opponent=kuhn/nash"], "Use --opponents with --env"),
         (
-            ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--env-kwargs", '{"opponent": "uniform"}'],
+            ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--game-option", "opponent=uniform"],
             "Use --opponents with --env",
         ),
     ],
@@ -69,6 +69,6 @@ def test_what_a_panel_fixes_is_refused(words, message, capsys):
 
 def test_a_seat_beside_opponents_of_ones_own_is_obeyed(capsys):
     words = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--rows", "2"]
-    assert main(["eval", "scripted:first", *words, "--env-kwargs", '{"seat": "first"}', "--tsv"]) == 0
+    assert main(["eval", "scripted:first", *words, "--game-option", "seat=first", "--format", "tsv"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert {row[6] for row in rows[1:] if row[2] == "success"} == {"2"}, "two rows of one seat"

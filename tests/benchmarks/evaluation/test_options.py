@@ -10,10 +10,8 @@ from typing import get_args
 import pytest
 import typer
 
-from mage_envs.benchmarks.commands import fill
-from mage_envs.benchmarks.evaluation.run import eval_command
-from mage_envs.benchmarks.evaluation.run.options import ControlName, EvalOptions, PlayOptions
-from mage_envs.benchmarks.evaluation.suites import suite_command
+from mage_envs.benchmarks.commands import eval as eval_command
+from mage_envs.benchmarks.evaluation.run.options import ControlName, EvalOptions
 from mage_envs.cli.commands import add_command
 from mage_envs.wrappers.controls import CONTROLS
 
@@ -43,15 +41,6 @@ def eval_options(*words):
 
 def test_the_flags_have_the_defaults_of_the_fields():
     assert eval_options("scripted:first") == EvalOptions(agents=("scripted:first",))
-    suite = parsed(suite_command, "demo", "--rows", "c.yaml", "--out", "s")
-    assert suite.pop("options") == PlayOptions()
-    assert (suite.pop("rows"), suite.pop("out")) == (Path("c.yaml"), Path("s").absolute())
-    switches = dict.fromkeys(("quick", "dry_run", "print_tsv", "as_json"), False)
-    chosen = {"suite": "demo", "protocol": None, "num_episodes": None, "size": None, "table_format": "text"}
-    assert suite == {**chosen, **switches}
-    needed = ("scripted:first", "--panel", "p", "--memory", "m", "--out", "b.json")
-    filled = {"agent": "scripted:first", "panel": "p", "memory": "m", "out": Path("b.json").absolute()}
-    assert parsed(fill, *needed) == {**filled, "rows": None, "env_kwargs": None}
 
 
 def test_the_names_of_the_controls_are_those_that_there_are():
@@ -65,24 +54,23 @@ def test_every_flag_becomes_its_field():
             "scripted:last+none",
             "--env",
             "mage/KuhnPoker-Meta-v0",
-            "--env-kwargs",
-            '{"reveal": "no"}',
+            "--game-option",
+            "reveal=no",
+            "--game-option",
+            "protocol=paper",
         ),
-        *("--protocol", "paper", "--num-episodes", "4", "--memory", "both", "--context", "chat", "--style", "prose"),
+        *("--episodes", "4", "--memory", "both"),
         *("--opponents", "pool:kuhn/paper", "--rows", "3", "--seed", "9", "--control", "other", "--from", "runs/a"),
         *("--sampling", "temperature=0.5,top_k=4", "--batch", "8", "--env-workers", "2", "--env-memory-gb", "1.5"),
-        *("--env-timeout", "7", "--executor", "processes:2", "--max-calls", "11", "--max-tokens", "12"),
-        *("--max-minutes", "0.5", "--no-baselines", "--out", "runs/b", "--resume", "--wide", "--tsv"),
+        *("--timeout", "7", "--executor", "processes:2", "--budget", "calls=11,tokens=12,minutes=0.5"),
+        *("--no-baselines", "--out", "runs/b", "--resume", "--wide", "--format", "tsv"),
     )
     assert eval_options(*words) == EvalOptions(
         agents=("scripted:first", "scripted:last+none"),
         env="mage/KuhnPoker-Meta-v0",
-        env_kwargs={"reveal": "no"},
-        protocol="paper",
-        num_episodes=4,
+        game_options={"reveal": "no", "protocol": "paper"},
+        episodes=4,
         memory="both",
-        context="chat",
-        style="prose",
         opponents="pool:kuhn/paper",
         rows=3,
         seed=9,
@@ -94,9 +82,7 @@ def test_every_flag_becomes_its_field():
         env_memory_gb=1.5,
         env_timeout=7.0,
         executor="processes:2",
-        max_calls=11,
-        max_tokens=12,
-        max_minutes=0.5,
+        budget={"max_calls": 11, "max_tokens": 12, "max_minutes": 0.5},
         baselines=False,
         out=Path("runs/b").absolute(),
         resume=True,
@@ -110,14 +96,19 @@ def test_every_flag_becomes_its_field():
 
 def test_every_field_of_an_evaluation_has_a_flag():
     flags = {flag for one in as_program(eval_command.command).params for flag in one.opts}
-    named = {"source": "--from"}
+    named = {"source": "--from", "game_options": "--game-option", "env_timeout": "--timeout"}
     expected = {named.get(one.name, f"--{one.name.replace('_', '-')}") for one in fields(EvalOptions)}
     assert expected - flags == {"--agents"}
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
-    [(("--env-kwargs", "[1]"), "--env-kwargs must be a JSON object"), (("--sampling", "top_q=1"), "Did you mean")],
+    [
+        (("--budget", "steps=1"), "must have the form calls=N,tokens=N,minutes=M"),
+        (("--budget", "calls=1,calls=2"), "each at most once"),
+        (("--budget", "calls=no"), "--budget calls must be a number, got 'no'"),
+        (("--sampling", "top_q=1"), "Did you mean"),
+    ],
 )
 def test_malformed_values_are_refused_where_the_command_line_is_read(words, text):
     with pytest.raises(typer.BadParameter, match=text):

@@ -9,7 +9,7 @@ import pytest
 from mage_envs.benchmarks.evaluation.run.preflight import CutReplies, Preflight, Price, expectation, read_price
 from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
 from mage_envs.core import Task
-from mage_envs.trainer.method.trajectory import GENERATOR, Failure, Step, Trajectory
+from mage_envs.wrappers.rollout.trajectory import GENERATOR, Failure, Step, Trajectory
 
 
 def played(

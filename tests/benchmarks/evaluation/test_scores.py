@@ -17,7 +17,7 @@ from mage_envs.benchmarks.evaluation.scoring.exact_values import ExactValues
 from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, read_scores
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from mage_envs.games.webshop import WebShop
+from mage_envs.games.webshop.game import WebShop
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import best_response
 from tests.benchmarks.results import played

@@ -16,13 +16,14 @@ import pytest
 from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
 from mage_envs.benchmarks.evaluation.suites.paper import SUITES, setting_for
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow, read_rows
-from mage_envs.benchmarks.evaluation.suites.suite_command import plan_of, planned, reported_for, short_names
 from mage_envs.benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
 from mage_envs.benchmarks.evaluation.tables.markup import latex
 from mage_envs.benchmarks.evaluation.tables.summary_table import load
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.report.runs import folders_of
+from mage_envs.benchmarks.runs.suite_folder import plan_of, reported_for
+from mage_envs.benchmarks.suites.planning import planned, short_names
 from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from tests.interruptions import forked
@@ -43,7 +44,7 @@ PLAYED = ("react", "nash", "none", "others")
 
 
 def suite(folder, *more):
-    return main(["suite", "demo", "--rows", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s"), *more])
+    return main(["eval", str(folder / "c.yaml"), "--suite", "demo", "--quick", "--out", str(folder / "s"), *more])
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +127,15 @@ def test_each_row_is_a_run(played, capsys):
         assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
     assert "<!doctype html>" in (played / "s" / "report.html").read_text()
     assert [folder.name for folder in folders_of(played / "s")] == list(PLAYED)
-    assert main(["validate", str(played / "s")]) == 0
-    assert main(["replay", str(played / "s"), "--verify", "--sample", "2"]) == 0
+    assert main(["verify", str(played / "s")]) == 0
+    assert main(["verify", "--replay", str(played / "s"), "--sample", "2"]) == 0
     assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)
-    assert main(["validate", str(played / "s"), "--json"]) == 0
+    assert main(["verify", str(played / "s"), "--json"]) == 0
     valid = json.loads(capsys.readouterr().out)
     assert [(run["problems"], run["meta_episodes"], run["root"]) for run in valid] == [
         ([], run["planned"], Records(Path(run["folder"])).root()["root"]) for run in valid
     ]
-    assert main(["replay", str(played / "s"), "--sample", "2", "--json"]) == 0
+    assert main(["verify", "--replay", str(played / "s"), "--sample", "2", "--json"]) == 0
     replays = json.loads(capsys.readouterr().out)
     assert [run["folder"] for run in replays] == [run["folder"] for run in valid]
     assert {(run["meta_episodes"], run["damaged_lines"], *run["differences"]) for run in replays} == {(2, 0)}
@@ -187,7 +188,16 @@ def test_names_are_escaped_in_latex():
 def test_a_dry_run_prints_what_to_expect_and_plays_nothing(tmp_path, capsys):
     model = "llm:m@http://127.0.0.1:9/v1,max_tokens=50"
     (tmp_path / "c.yaml").write_text(f'- {{name: m, agent: "{model}"}}\n- {{name: r, agent: "scripted:last"}}\n')
-    words = ["suite", "demo", "--rows", str(tmp_path / "c.yaml"), "--num-episodes", "3", "--protocol", "adaptive"]
+    words = [
+        "eval",
+        str(tmp_path / "c.yaml"),
+        "--suite",
+        "demo",
+        "--episodes",
+        "3",
+        "--game-option",
+        "protocol=adaptive",
+    ]
     assert main([*words, "--dry-run", "--price", "0,1000000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 1 + 4 + 1 + 1
@@ -242,10 +252,10 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
     (tmp_path / "s/kuhn-train/react/episodes/00002.jsonl.gz").unlink()
     capsys.readouterr()
     with pytest.raises(SystemExit, match="1"):
-        main(["validate", str(tmp_path / "s")])
+        main(["verify", str(tmp_path / "s")])
     out = capsys.readouterr().out
     assert "suite.json: there is no run kuhn-train/others" in out
-    assert "suite.json: it is not complete; resume it with mage suite … --resume" in out
+    assert "suite.json: it is not complete; resume it with mage eval … --suite … --resume" in out
     assert suite(tmp_path) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
     assert suite(tmp_path, "--resume") == 0
@@ -253,7 +263,7 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
     whole["runs"][0]["root"] = "0" * 64
     (tmp_path / "s" / "suite.json").write_text(json.dumps(whole))
     with pytest.raises(SystemExit, match="1"):
-        main(["validate", str(tmp_path / "s")])
+        main(["verify", str(tmp_path / "s")])
     assert "suite.json: the root of kuhn-train/react is 000000000000" in capsys.readouterr().out
     (tmp_path / "c.yaml").write_text(SMALL.replace("memory: react", "memory: none"))
     assert suite(tmp_path, "--resume") == 2
@@ -340,17 +350,17 @@ def test_bad_rows_are_one_line_and_nothing_is_written(tmp_path, capsys, text, me
 
 def test_an_unknown_suite_suggests_the_nearest(tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(SMALL)
-    words = ["suite", "paper-tabel1", "--rows", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "s")]
+    words = ["eval", str(tmp_path / "c.yaml"), "--suite", "paper-tabel1", "--out", str(tmp_path / "s")]
     assert main(words) == 2
     assert "Did you mean 'paper-table1'?" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_the_quick_suite_of_the_papers_table(tmp_path, capsys):
-    words = ["suite", "paper-table1", "--rows", str(ROWS), "--quick", "--out", str(tmp_path / "t1")]
+    words = ["eval", str(ROWS), "--suite", "paper-table1", "--quick", "--out", str(tmp_path / "t1")]
     assert main(words) == 0
     names = {row.name for row in read_rows(ROWS, tuple(short_names(SUITES["paper-table1"]).values()))}
     measured = [line for line in capsys.readouterr().out.splitlines() if line.partition("  ")[0] in names]
     assert len(measured) >= len(names)
     assert not [line for line in measured if "n/a" in line]  # floors are of games with tasks alone
-    assert main(["validate", str(tmp_path / "t1")]) == 0
+    assert main(["verify", str(tmp_path / "t1")]) == 0

@@ -140,7 +140,7 @@ def test_official_alfworld_is_a_panel_of_its_own(tmp_path, monkeypatch):
     assert setting_for("alfworld-official-in-128").fingerprint != before
     with pytest.raises(ValueError, match="Panel 'alfworld-eval-in-512' fixes data='generated'. Remove the option"):
         setting_for("alfworld-eval-in", data="official")
-    with pytest.raises(ValueError, match="This panel requires the original data. Use --env-kwargs"):
+    with pytest.raises(ValueError, match="This panel requires the original data. Use --game-option"):
         _ = setting_for("webshop-official-test").tasks
 
 

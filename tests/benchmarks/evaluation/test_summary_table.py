@@ -112,7 +112,7 @@ def test_figures_of_all_shapes(tmp_path):
 
 
 def test_importing_is_light():
-    names = ("cli.program", "benchmarks.evaluation.run.eval_command", "benchmarks.evaluation.suites")
+    names = ("cli.program", "benchmarks.commands.eval", "benchmarks.evaluation.suites")
     modules = ", ".join(f"mage_envs.{name}" for name in names)
     script = f"import sys, {modules}; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout

@@ -12,6 +12,7 @@ from mage_envs.benchmarks import Summary, named_panel, summarise
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.call_stats import CallShares, costs_of
 from mage_envs.benchmarks.evaluation.scoring.exact_values import optimal_learner
+from mage_envs.benchmarks.evaluation.scoring.runs import across_runs
 from mage_envs.benchmarks.evaluation.scoring.scores import read_scores
 from mage_envs.benchmarks.evaluation.suites import Setting
 from mage_envs.benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
@@ -138,7 +139,7 @@ def test_the_best_learner_is_computed_for_the_panel():
 
 
 def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
-    options = ["--env", "mage/TicTacToe-Meta-v0", "--rows", "1", "--num-episodes", "7"]
+    options = ["--env", "mage/TicTacToe-Meta-v0", "--rows", "1", "--episodes", "7"]
     options += ["--opponents", "tictactoe/pattern-1,tictactoe/pattern-2"]
     assert main(["eval", "scripted:random", *options, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -148,7 +149,7 @@ def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
     assert "ep. 6" not in out
     assert main(["eval", "scripted:random", *options, "--wide"]) == 0
     assert "episode 6" in capsys.readouterr().out
-    assert main(["eval", "scripted:random", *options, "--tsv"]) == 0
+    assert main(["eval", "scripted:random", *options, "--format", "tsv"]) == 0
     rows = list(csv.reader(capsys.readouterr().out.splitlines(), delimiter="\t"))
     assert rows == list(csv.reader((tmp_path / "scores.csv").read_text().splitlines()))
 
@@ -172,3 +173,18 @@ def test_a_markdown_table_has_its_header_and_every_row():
     assert markdown([["agent", "level"], ["a|b", "1"], ["c", "2"]]) == (
         "| agent | level |\n| --- | --- |\n| a\\|b | 1 |\n| c | 2 |\n"
     )
+
+
+def test_runs_of_one_model_are_averaged():
+    """Shares are means over the runs, and counts are sums."""
+    row = summarise([played([0, 1]), played([0, -1], seed=1)], KUHN).overall
+    rows = []
+    for share, lost in ((0.1, 1), (0.5, 2), (0.9, 3)):
+        episodes = tuple(replace(episode, draws=share, timeouts=share / 2) for episode in row.episodes)
+        rows.append(replace(row, episodes=episodes, invalid=share / 4, no_text=share / 5, failures=lost))
+    together = across_runs(rows)
+    assert [(episode.draws, episode.timeouts) for episode in together.episodes] == [pytest.approx((0.5, 0.25))] * 2
+    assert (together.invalid, together.no_text) == pytest.approx((0.125, 0.1))
+    assert (together.meta_episodes, together.failures) == (6, 6)
+    assert together.episodes[1].returns.estimate.mean == pytest.approx(row.episodes[1].returns.estimate.mean)
+    assert together.episodes[1].returns.estimate.n == 6

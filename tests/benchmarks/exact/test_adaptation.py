@@ -12,7 +12,6 @@ import pytest
 
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import stratified
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, MINI
@@ -21,14 +20,15 @@ from mage_envs.benchmarks.evaluation.suites.paper import named_suite, setting_fo
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.evaluation.suites.suite_command import planned
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.transcripts import packed
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_table import AdaptResult, reference_rows
 from mage_envs.benchmarks.scale.adaptation import exact_values
 from mage_envs.benchmarks.scale.decisions import decisions_of
 from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
+from mage_envs.benchmarks.suites.planning import planned
 from mage_envs.cli.program import main
 from mage_envs.trainer.backends.play_settings import PlaySettings
 
@@ -123,12 +123,12 @@ def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys,
     assert found["verdict"] == "adapts"
     assert found["sentence"].startswith("policy:myopic adapts: ")
     assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == found
-    assert main(["replay", str(tmp_path / "run" / "ultimatum" / "hidden"), "--verify"]) == 0
+    assert main(["verify", "--replay", str(tmp_path / "run" / "ultimatum" / "hidden")]) == 0
     # The page of the leaderboard computes the same level from the records, also where the memories that the runs copied
     # are not in the cache.
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "cache"))
     page = tmp_path / "board.html"
-    assert main(["leaderboard", str(tmp_path / "run"), "--sample", "1", "--page", str(page)]) == 0
+    assert main(["compare", str(tmp_path / "run"), "--sample", "1", "--page", str(page)]) == 0
     text = page.read_text("utf-8")
     cells = dict(re.findall(r'<td data-label="([^"]+)">\s*([^<]*)</td>', text.partition("Runs by setting")[0]))
     assert (cells["rank"], cells["agent"], cells["verdict"]) == ("1", "policy:myopic", "adapts")

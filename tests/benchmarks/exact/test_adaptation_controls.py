@@ -11,9 +11,7 @@ import pytest
 
 from mage_envs.benchmarks.commands.adapt import controls_of
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
-from mage_envs.benchmarks.evaluation.run.controls import controlled
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel, named_panel
@@ -22,7 +20,9 @@ from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.controls import controlled
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_table import PAIRED
 from mage_envs.benchmarks.scale.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell
 from mage_envs.benchmarks.scale.scale import Scale
@@ -32,7 +32,7 @@ from mage_envs.core import Task, Turn
 from mage_envs.opponents import register_pool
 from mage_envs.registry import make_game
 from mage_envs.text.neutral import NeutralWords
-from mage_envs.trainer.method.trajectory import Trajectory
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 from tests.wrappers.test_neutral import LORE
 
 MAIN = SuiteRow("described", "scripted:random", memory="history", pool="described")

@@ -14,7 +14,6 @@ from dev.adapt_coverage import SEEDS, coverage, covered, repeated, slip_coverage
 from dev.adapt_errors import level_moments
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
@@ -22,6 +21,7 @@ from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.judged_hands import judge
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adaptation import CellValues, exact_values, recorded_run, scale_of_cell
 from mage_envs.core import State, Turn
 from mage_envs.opponents import make_opponent

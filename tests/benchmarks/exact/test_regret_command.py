@@ -133,8 +133,8 @@ def test_deals_that_come_again_are_judged_where_nothing_can_be_known_of_them(
 ) -> None:
     """In one episode alone, and in a game of one deal."""
     one = ["regret", "policy:uniform", "--rows", "1"]
-    assert main([*one, "--env", META, "--env-kwargs", '{"protocol": "paper", "num_episodes": 1}']) == 0
-    assert main([*one, "--env", PD, "--env-kwargs", '{"deal": "replay"}']) == 0
+    assert main([*one, "--env", META, "--game-option", "protocol=paper", "--game-option", "num_episodes=1"]) == 0
+    assert main([*one, "--env", PD, "--game-option", "deal=replay"]) == 0
     assert "nan" not in capsys.readouterr().out
 
 
@@ -143,7 +143,7 @@ def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path, conte
     folder = save_model(tmp_path / "model")
     options = {"style": "words", "context": context, "memory": "history"}
     PlaySettings(META, options, 1, 1.0, constrained=True).save(folder)
-    words = ["regret", str(folder), "--pool", "kuhn/demo", "--rows", "2"]
+    words = ["regret", str(folder), "--opponents", "pool:kuhn/demo", "--rows", "2"]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "16 meta-episodes, judged by its own probabilities" in lines[0]
@@ -179,7 +179,7 @@ def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
     records = Records(kept)
     call = records.lines[3]["calls"][0]
     call["messages"][-1]["content"] = "Another prompt."
-    with pytest.raises(ValueError, match=r"run has another outcome with this version. .*mage replay"):
+    with pytest.raises(ValueError, match=r"run has another outcome with this version. See mage verify .* --replay"):
         regret_of_run(records)
 
 
@@ -187,15 +187,18 @@ def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
     kept: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     alone = tmp_path / "sokoban"
-    common = ["--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{"num_episodes": 1}', "--rows", "1", "--no-baselines"]
+    common = ["--env", "mage/Sokoban-Meta-v0", "--game-option", "num_episodes=1", "--rows", "1", "--no-baselines"]
     assert main(["eval", "scripted:first", *common, "--out", str(alone)]) == 0
     capsys.readouterr()
     for arguments, message in (
         ([str(kept), "--panel", "kuhn-paper"], "was played on kuhn-train-128, not on kuhn-paper. Remove --panel."),
         ([str(kept), "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
         ([str(kept), "--env", "mage/TicTacToe-Meta-v0"], "was played in mage/KuhnPoker-Meta-v0, not in mage/TicTacToe"),
-        ([str(kept), "--env-kwargs", "{}"], "already fixes the options it was played with. Remove --env-kwargs."),
-        ([str(kept), "--pool", "kuhn/paper"], "which is not in this pool. Use the run's own pool."),
+        (
+            [str(kept), "--game-option", "deal=fresh"],
+            "fixes the options it was played with. Remove --game-option.",
+        ),
+        ([str(kept), "--opponents", "pool:kuhn/paper"], "which is not in this pool. Use the run's own pool."),
         ([str(alone)], "is a run of Sokoban without opponents"),
     ):
         assert main(["regret", *arguments]) == 2
@@ -217,15 +220,15 @@ def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture
         (["policy:uniform", "--env", META, "--credit", "sum"], "--credit applies only to the rest of the meta-ep"),
         (["policy:uniform", "--env", META, "--horizon", "meta", "--gt", ".5"], "--gt is the discount of --credit mage"),
         (
-            ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}', "--horizon", "meta"],
+            ["policy:uniform", "--env", META, "--game-option", "deal=replay", "--horizon", "meta"],
             "the deals of the first episode are replayed",
         ),
         (
-            ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}'],
+            ["policy:uniform", "--env", META, "--game-option", "deal=replay"],
             "Use protocol=adaptive or num_episodes=1.",
         ),
         (
-            ["policy:uniform", "--env", PD, "--env-kwargs", '{"protocol": "paper"}'],
+            ["policy:uniform", "--env", PD, "--game-option", "protocol=paper"],
             "or a success ends the meta-episode.",
         ),
         (["policy:uniform"], "Nothing to play. Use --env mage/KuhnPoker-Meta-v0"),
@@ -234,8 +237,8 @@ def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture
         (["policy:uniform", "--env", "mage/TicTacToe-Meta-v0"], "'mcts:100' has no distribution(turn)"),
         (["policy:uniform", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
         (["policy:uniform", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/KuhnPoker"),
-        (["policy:uniform", "--env", META, "--pool", "kuhn/dem"], "Did you mean 'kuhn/demo'?"),
-        (["policy:uniform", "--env", META, "--rows", "0"], "--rows and --batch must be at least 1."),
+        (["policy:uniform", "--env", META, "--opponents", "pool:kuhn/dem"], "Did you mean 'kuhn/demo'?"),
+        (["policy:uniform", "--env", META, "--rows", "0"], "Input should be greater than or equal to 1"),
         (["polcy:uniform", "--env", META], "Unknown agent 'polcy:uniform'"),
     ],
 )

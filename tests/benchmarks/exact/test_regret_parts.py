@@ -7,9 +7,10 @@ import json
 import pytest
 
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.program import main
 
-REVEALED = ["--env-kwargs", '{"reveal_opponent": true}']
+REVEALED = ["--game-option", "reveal_opponent=true"]
 ENV = ["--env", "mage/PrisonersDilemma-Meta-v0", "--opponents", "pool:pd/classic", "--memory", "history"]
 
 
@@ -27,8 +28,8 @@ def test_beliefs_are_recorded_replayed_and_scored(tmp_path, capsys):
     asked, plain = tmp_path / "asked", tmp_path / "plain"
     assert evaluated("policy:blind:pd/classic", asked, "--elicit") == 0
     assert evaluated("policy:blind:pd/classic", plain) == 0
-    assert main(["replay", str(asked), "--verify"]) == 0
-    assert main(["validate", str(asked)]) == 0
+    assert main(["verify", "--replay", str(asked)]) == 0
+    assert main(["verify", str(asked)]) == 0
     there, here = ([line["calls"] for _, line in sorted(Records(one).lines.items())] for one in (asked, plain))
     assert sum(call["kind"] == "belief" for calls in there for call in calls) == 20
 
@@ -85,7 +86,7 @@ def test_every_part_of_the_best_learner_is_0(tmp_path, capsys, game, pool, optio
     episodes = options.get("num_episodes", 3)
     agent, folder = f"policy:bayes:{pool},{episodes},{hands},sum", str(tmp_path / "run")
     command = ["eval", agent, "--env", f"mage/{game}-Meta-v0", "--opponents", f"pool:{pool}", "--memory", "history"]
-    command += ["--env-kwargs", json.dumps(options), "--rows", "1", "--no-baselines", "--out", folder, question]
+    command += [*as_flags(options), "--rows", "1", "--no-baselines", "--out", folder, question]
     assert main(command) == 0
     found = parts(folder, capsys)
     assert found["valid"] == found["answers"] > 0

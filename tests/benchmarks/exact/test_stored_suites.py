@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from mage_envs.benchmarks.commands.leaderboard import adaptation_tables
+from mage_envs.benchmarks.canonical import digest_of
+from mage_envs.benchmarks.comparison.leaderboard import adaptation_tables
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.records.canonical import digest_of
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.stored_suites import differing_options, read_stored_suite
 from mage_envs.cli.program import main
 
@@ -76,7 +76,7 @@ def play_run(folder, spec, **options):
 
 
 def refuse(folder, capsys, message):
-    assert main(["leaderboard", str(folder), "--sample", "1", "--page", str(folder.parent / "page.html")]) == 2
+    assert main(["compare", str(folder), "--sample", "1", "--page", str(folder.parent / "page.html")]) == 2
     assert message in capsys.readouterr().err
 
 

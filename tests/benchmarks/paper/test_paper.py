@@ -15,7 +15,6 @@ from dev.paper import AGENTS, PAGE, page, reference_setting, with_ours
 from mage_envs.benchmarks.commands.paper import serve_line, slurm_chain, training_words
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.run.measuring import measure
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
@@ -33,6 +32,7 @@ from mage_envs.benchmarks.paper.results import (
     reference,
 )
 from mage_envs.benchmarks.paper.stages import NAMES, PROMPTED, TRAINED, stages_of, suite_of
+from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.cli.program import main
 from mage_envs.games.alfworld.scenes import is_installed
 from mage_envs.trainer.config.hardware import hardware
@@ -330,7 +330,7 @@ def test_a_leaderboard_has_no_figure_of_the_paper(tmp_path: Path, capsys: pytest
     setting = setting_for("paper-kuhn", memory="react")
     measure(PlayOptions(out=tmp_path / "run"), make_agent("scripted:last"), setting, "scripted:last")
     capsys.readouterr()
-    assert main(["leaderboard", str(tmp_path / "run"), "--format", "csv"]) == 0
-    out = capsys.readouterr().out
+    assert main(["compare", str(tmp_path / "run"), "--page", str(tmp_path / "board.csv")]) == 0
+    out = (tmp_path / "board.csv").read_text()
     assert "scripted:last" in out
     assert not [method for method in METHODS if method in out]

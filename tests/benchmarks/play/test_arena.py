@@ -267,24 +267,36 @@ def test_no_text_is_markup() -> None:
     ("arguments", "message"),
     [
         (
-            ["--env", META],
-            "--env, --env-kwargs, --opponent, --episodes and --hands apply to --watch. Add --watch AGENT.",
+            [META],
+            "The page of --browser asks for the game and its options. Remove them, or add --watch AGENT.",
         ),
         (["--watch", "policy:kuhn/nobody"], "kuhn/nobody"),
-        (["--watch", "scripted:first", "--env", "mage/Sokoban-Meta-v0"], "has no opponent"),
+        (["--watch", "scripted:first", "mage/Sokoban-Meta-v0"], "has no opponent"),
         (["--host", "0.0.0.0"], "can be reached from other machines"),
         (["--port", "99999"], "a port must be a number from 0 to 65535"),
     ],
 )
 def test_errors_are_one_line(arguments: list[str], message: str) -> None:
-    command = [sys.executable, "-m", "mage_envs", "arena", *arguments]
+    command = [sys.executable, "-m", "mage_envs", "play", "--browser", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=200)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr
 
 
 def test_the_command_serves_until_ctrl_c() -> None:
-    command = [sys.executable, "-W", "error", "-m", "mage_envs", "arena", "--port", "0", "--watch", "scripted:first"]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "mage_envs",
+        "play",
+        "--browser",
+        "--port",
+        "0",
+        "--watch",
+        "scripted:first",
+    ]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -309,6 +321,6 @@ def test_the_command_serves_until_ctrl_c() -> None:
 
 def test_importing_the_command_loads_no_server() -> None:
     servers = "{'flask', 'werkzeug', 'waitress'}"
-    script = f"import sys, mage_envs.benchmarks.commands.arena; print({servers} & set(sys.modules))"
+    script = f"import sys, mage_envs.benchmarks.commands.play; print({servers} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"

@@ -36,7 +36,7 @@ def played(seed: int, env_id: str = META, **options) -> Sitting:
 
 
 def test_notes_the_hidden_opponent_and_the_table(open_terminal) -> None:
-    person = open_terminal("play", META, "--seed", "3", "--opponent", POOL, "--hands", "1")
+    person = open_terminal("play", META, "--seed", "3", "--opponents", POOL, "--hands", "1")
     start = person.until("> ")
     assert "--- Episode 1 of 3 -" in start
     assert "kuhn/" not in start.replace("kuhn/demo", "")
@@ -58,7 +58,7 @@ def test_notes_the_hidden_opponent_and_the_table(open_terminal) -> None:
 
 
 def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
-    person = open_terminal("play", META, "--seed", "3", "--opponent", POOL, "--episodes", "1")
+    person = open_terminal("play", META, "--seed", "3", "--opponents", POOL, "--episodes", "1")
     expected = played(3, opponent=POOL, num_episodes=1, hands_per_episode=HANDS)
     while not re.search("The opponent was", shown := person.until("> |Enter plays another")):
         person.type("1\n")

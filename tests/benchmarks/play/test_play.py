@@ -15,7 +15,7 @@ import pytest
 from mage_envs.cli.program import main
 from tests.mage_envs.cli.terminal import ROOT
 
-KUHN = ("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/aggressive", "--seed", "3")
+KUHN = ("play", "mage/KuhnPoker-v0", "--opponents", "kuhn/aggressive", "--seed", "3")
 
 
 def test_two_hands_by_number_and_by_text(open_terminal):
@@ -94,12 +94,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
             ("play", "mage/KuhnPoker-v0", "--episodes", "2"),
             "--episodes applies to meta-episodes. Play mage/KuhnPoker-Meta-v0.",
         ),
-        (("play", "mage/KuhnPoker-Meta-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
+        (("play", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
         (("play", "mage/Kuhn-v0"), "doesn't exist"),
         (("play", "CartPole-v1"), "not a text game of this package"),
-        (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
+        (("play", "mage/KuhnPoker-v0", "--opponents", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
         (("play", "mage/KuhnPoker-v0", "--hands", "0"), "'--hands': Input should be greater than or equal to 1"),
-        (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "no such folder"),
+        (("play", "mage/KuhnPoker-v0", "--opponents", "checkpoint:nowhere"), "no such folder"),
     ],
 )
 def test_errors_are_one_line_and_exit_2(arguments, message):
@@ -153,12 +153,12 @@ def test_in_tmux(tmp_path):
 
 def test_the_games_own_options(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
-    assert main(["play", "mage/OpenSpiel-v0", "--options", '{"game": "hex(board_size=3)"}', "--seed", "1"]) == 0
+    assert main(["play", "mage/OpenSpiel-v0", "--game-option", "game=hex(board_size=3)", "--seed", "1"]) == 0
     assert "Hex" in capsys.readouterr().out
     for options, message in (
-        ('{"revael": 3}', "KuhnPoker does not take these options"),
-        ("{", "--options is not JSON"),
-        ("3", "--options must be a JSON object"),
+        ("revael=3", "KuhnPoker does not take these options"),
+        ("boxes", "--game-option 'boxes' must have the form NAME=VALUE"),
+        ("=3", "--game-option '=3' must have the form NAME=VALUE"),
     ):
-        assert main(["play", "mage/KuhnPoker-v0", "--options", options]) == 2
+        assert main(["play", "mage/KuhnPoker-v0", "--game-option", options]) == 2
         assert message in capsys.readouterr().err

@@ -15,7 +15,7 @@ import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.cli.keyboard import spelt_out
-from mage_envs.games.sokoban import MOVES
+from mage_envs.games.sokoban.level import MOVES
 from tests.mage_envs.cli.terminal import ROOT
 
 SOKOBAN = ("play", "mage/Sokoban-v0", "--seed", "4")

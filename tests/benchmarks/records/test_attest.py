@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from mage_envs.benchmarks.comparison.attest import attestations_in, challenge_seed
 from mage_envs.benchmarks.records.record_store import Records
-from mage_envs.benchmarks.scale.attest import attestations_in, challenge_seed
 from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion
 from tests.opponents.llm.server import LegalModel, Server
@@ -50,15 +50,15 @@ def evaluated(agent: str, folder: Path, *options: str) -> str:
 
 def ended(*words: str) -> int:
     try:
-        return main(["attest", *words])
+        return main(["verify", "--challenge", *words])
     except SystemExit as end:
         return int(str(end.code))
 
 
 def test_a_policy_plays_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = evaluated("scripted:random", tmp_path / "own", "--rows", "2", "--num-episodes", "2")
+    own = evaluated("scripted:random", tmp_path / "own", "--rows", "2", "--episodes", "2")
     forged = evaluated(
-        "scripted:last", tmp_path / "forged", "--rows", "2", "--num-episodes", "2", "--name", "scripted:random"
+        "scripted:last", tmp_path / "forged", "--rows", "2", "--episodes", "2", "--name", "scripted:random"
     )
     capsys.readouterr()
     out = tmp_path / "attested"
@@ -70,16 +70,16 @@ def test_a_policy_plays_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert ended(own, "--sample", "3", "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["meta_episodes"] == 3
     # The records are valid and replay, but another policy gave the replies.
-    assert main(["validate", forged]) == 0
-    assert main(["replay", forged, "--verify"]) == 0
+    assert main(["verify", forged]) == 0
+    assert main(["verify", "--replay", forged]) == 0
     assert ended(forged, "--out", str(out)) == 1
     capsys.readouterr()
-    assert main(["leaderboard", own, "--attested", str(out)]) == 0
-    assert "digests, 8 replayed, ceilings, 8 executed" in capsys.readouterr().out
-    assert main(["leaderboard", forged, "--attested", str(out)]) == 2
+    assert main(["compare", own, "--attested", str(out), "--page", str(tmp_path / "page.md")]) == 0
+    assert "digests, 8 replayed, ceilings, 8 executed" in (tmp_path / "page.md").read_text()
+    assert main(["compare", forged, "--attested", str(out), "--page", str(tmp_path / "page.md")]) == 2
     assert "is contradicted by its attestation" in capsys.readouterr().err
     (out / "bad.json").write_text(json.dumps({"schema": 1, "root": "x"}))
-    assert main(["leaderboard", own, "--attested", str(out)]) == 2
+    assert main(["compare", own, "--attested", str(out), "--page", str(tmp_path / "page.md")]) == 2
     assert "bad.json is no attestation" in capsys.readouterr().err
 
 
@@ -91,7 +91,7 @@ def test_a_saved_model_plays_again_and_only_the_verifier_names_its_folder(
     for folder in models:
         told = json.loads((Path(folder) / "mage.json").read_text()) if (Path(folder) / "mage.json").exists() else {}
         (Path(folder) / "mage.json").write_text(json.dumps(told | settings | {"max_new_tokens": 1}))
-    run = evaluated(f"model:{models[0]}", tmp_path / "run", "--rows", "1", "--num-episodes", "2")
+    run = evaluated(f"model:{models[0]}", tmp_path / "run", "--rows", "1", "--episodes", "2")
     capsys.readouterr()
     assert ended(run) == 2
     assert "is a model. Name your copy with --agent" in capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_a_model_behind_an_endpoint_is_challenged(
     servers: tuple[Server, Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, another = (f"llm:tiny@{server.url},cache=off" for server in servers)
-    run = evaluated(own, tmp_path / "run", "--rows", "16", "--num-episodes", "2", "--memory", "none")
+    run = evaluated(own, tmp_path / "run", "--rows", "16", "--episodes", "2", "--memory", "none")
     recorded = {line["task"]["seed"] for line in Records(Path(run)).lines.values()}
     capsys.readouterr()
     out = tmp_path / "attested"
@@ -117,7 +117,7 @@ def test_a_model_behind_an_endpoint_is_challenged(
     assert statement.nonce is not None
     assert challenge.about["panel"]["seed"] == challenge_seed(root, statement.nonce)
     assert not recorded & {line["task"]["seed"] for line in challenge.lines.values()}
-    assert main(["replay", str(challenge.folder), "--verify"]) == 0
+    assert main(["verify", "--replay", str(challenge.folder)]) == 0
     # A server with another model under the same name earns something else.
     assert ended(run, "--agent", another, "--rows", "12") == 1
     assert "contradicts the recorded" in capsys.readouterr().out

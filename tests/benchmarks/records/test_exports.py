@@ -17,10 +17,10 @@ from mage_envs.benchmarks.commands.export import COLUMNS, rows
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.records.schema import LineRecord
 from mage_envs.cli.program import main
-from mage_envs.trainer.runs.line_schema import CallRecord, problems_of
+from mage_envs.wrappers.rollout.line_schema import CallRecord, problems_of
 
 ROOT = Path(__file__).parents[3]
-EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]
+EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--episodes", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +59,32 @@ def test_atif_is_valid_by_its_own_package(runs, tmp_path):
 
 def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys):
     pair = [str(runs / "random"), str(runs / "last")]
-    assert main(["leaderboard", *pair]) == 0
-    out = capsys.readouterr().out
+    pages = {kind: tmp_path / f"board.{kind}" for kind in ("md", "json", "csv")}
+    assert main(["compare", *pair, "--page", str(pages["md"])]) == 0
+    out = pages["md"].read_text()
     assert "digests, 12 replayed, ceilings" in out
     assert len([line for line in out.splitlines() if "| scripted:" in line]) == 2
     assert "\n| rank | agent |" in out
-    assert main(["leaderboard", *pair, "--format", "json"]) == 0
-    entries = json.loads(capsys.readouterr().out)
+    assert main(["compare", *pair, "--page", str(pages["json"])]) == 0
+    entries = json.loads(pages["json"].read_text())
     assert [one["agent"] for one in entries] == ["scripted:random", "scripted:last"]
     assert all(1 <= one["rank"][0] <= one["rank"][1] <= 2 for one in entries)
     assert entries[0]["root"] == Records(runs / "random").root()["root"]
-    assert main(["leaderboard", *pair, "--format", "csv"]) == 0
-    assert len(list(csv.reader(capsys.readouterr().out.splitlines()))) == 3
-    assert main(["leaderboard", *pair, str(runs / "none")]) == 2
+    assert main(["compare", *pair, "--page", str(pages["csv"])]) == 0
+    assert len(list(csv.reader(pages["csv"].read_text().splitlines()))) == 3
+    capsys.readouterr()
+    assert main(["compare", *pair, "--page", str(tmp_path / "board.txt")]) == 2
+    assert "must end in .html, .md, .csv or .json" in capsys.readouterr().err
+    assert main(["compare", *pair, "--wide", "--page", str(pages["csv"])]) == 2
+    assert "Remove them, or --page." in capsys.readouterr().err
+    assert main(["compare", *pair, "--sample", "3"]) == 2
+    assert "Add --page FILE." in capsys.readouterr().err
+    assert main(["compare", *pair, str(runs / "none"), "--page", str(pages["csv"])]) == 2
     assert "measure different settings and are not compared" in capsys.readouterr().err
     shutil.copytree(runs / "last", tmp_path / "edited")
     told = json.loads((tmp_path / "edited" / "root.json").read_text())
     (tmp_path / "edited" / "root.json").write_text(json.dumps(told | {"count": 11}))
-    assert main(["leaderboard", str(tmp_path / "edited")]) == 2
+    assert main(["compare", str(tmp_path / "edited"), "--page", str(pages["csv"])]) == 2
     assert "edited is not valid: root.json: count is 11, and the records give 12" in capsys.readouterr().err
 
 
@@ -96,7 +104,7 @@ def test_the_commands_of_the_document_run_as_printed(tmp_path, monkeypatch, caps
         assert words[0] == "mage"
         assert main(words[1:]) == 0, line
     assert (tmp_path / "calls.csv").exists()
-    assert "digests, 32 replayed, ceilings" in capsys.readouterr().out
+    assert "digests, 32 replayed, ceilings" in (tmp_path / "runs" / "a.md").read_text()
 
 
 @pytest.fixture
@@ -130,7 +138,7 @@ def test_the_line_on_the_card_loads_each_table_of_the_folder(runs, hub_folder, t
 
 
 def test_the_folder_contains_the_run_itself(runs, hub_folder, capsys):
-    assert main(["validate", str(hub_folder / "run")]) == 0
+    assert main(["verify", str(hub_folder / "run")]) == 0
     assert Records(hub_folder / "run").root() == Records(runs / "random").root()
     assert main(["export", str(runs / "last"), "--to", "hub-folder", "--out", str(hub_folder)]) == 0
     assert Records(hub_folder / "run").root() == Records(runs / "last").root()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.benchmarks.evaluation.run import measuring
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs import measuring
 from mage_envs.cli.program import main
 from mage_envs.files.locking import LOCK, FolderInUse, FolderLock
 from tests.processes import ROOT

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from mage_envs.benchmarks import GeneratorAgent, Setting, evaluate, make_agent, named_panel
+from mage_envs.benchmarks.canonical import canonical, root_of
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.about import about_run, setting_of
-from mage_envs.benchmarks.records.canonical import canonical, root_of
 from mage_envs.benchmarks.records.lines import chats, digest, encoded
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.records.replay import replay
@@ -26,9 +26,9 @@ from mage_envs.benchmarks.records.schema import LineRecord
 from mage_envs.benchmarks.records.validate import problems
 from mage_envs.cli.program import main
 from mage_envs.files.atomic import draft_beside, drafts_of
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.runs.line_schema import problems_of
-from mage_envs.trainer.runs.trajectory_json import plain, trajectory_from_json
+from mage_envs.wrappers.rollout.line_schema import problems_of
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.trajectory_json import plain, trajectory_from_json
 
 PANEL = "kuhn-paper-128"
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]
@@ -319,7 +319,7 @@ def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys,
     edit(folder / "episodes" / "00001.jsonl.gz", change)
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
-        main(["validate", str(folder)])
+        main(["verify", str(folder)])
     assert ended.value.code == 1
     out = capsys.readouterr().out
     assert f"{folder}: episodes/00001.jsonl.gz, line 6: " in out
@@ -328,7 +328,7 @@ def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys,
     assert main([*EVAL, "--out", str(folder), "--resume"]) == 0
     assert "episodes/00001.jsonl.gz, line 6: " in capsys.readouterr().err
     assert Records(folder).root() == root
-    assert main(["validate", str(folder)]) == 0
+    assert main(["verify", str(folder)]) == 0
     count = len(Records(folder).lines)
     valid = f"{folder}: {count} of {count} meta-episodes, root {root['root'][:12]}: valid\n"
     assert capsys.readouterr().out == valid

@@ -118,7 +118,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_anything_is_played(own,
 
 def suite_in(folder):
     """Two runs of 16 meta-episodes."""
-    return ["suite", "demo", "--rows", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s")]
+    return ["eval", str(folder / "c.yaml"), "--suite", "demo", "--quick", "--out", str(folder / "s")]
 
 
 def last_line(capsys):
@@ -136,7 +136,7 @@ def test_suites_and_reports_on_a_full_disk(own, capsys):
     shard = own / "s" / "kuhn-train" / "one" / "episodes" / "00002.jsonl.gz"
     assert last_line(capsys).startswith(f"mage: {shard}: No space left on device; free some space. 8 of 16 ")
     assert main([*suite_in(own), "--resume"]) == 0
-    assert main(["validate", str(own / "s")]) == 0
+    assert main(["verify", str(own / "s")]) == 0
     before = (own / "s" / "report.html").read_bytes()
     with full_after(0):
         assert main(["report", str(own / "s"), "--out", str(own / "s" / "report.html")]) == 2
@@ -166,7 +166,7 @@ def test_data_that_are_not_those_of_the_run(own, capsys, monkeypatch):
     assert "holds a run with other settings (fingerprint " in told
     assert 'setting.options.data null there, "f00" now' in told
     with pytest.raises(SystemExit, match="1"):
-        main(["validate", str(own / "run")])
+        main(["verify", str(own / "run")])
     out = capsys.readouterr().out
     assert 'run.json: setting.options.data is null, and this version with these data makes "f00"' in out
     assert main(["report", str(own / "run"), "--out", str(own / "a.html")]) == 0

@@ -36,12 +36,12 @@ def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
 
 
 def test_a_folder_that_is_no_run_and_a_newer_schema(tmp_path, capsys):
-    assert main(["validate", str(tmp_path)]) == 2
+    assert main(["verify", str(tmp_path)]) == 2
     assert "holds no run: run.json does not exist" in capsys.readouterr().err
     recorded(tmp_path / "run", indices=())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": VERSION + 1}))
-    for command in (["replay"], ["validate"]):
+    for command in (["verify", "--replay"], ["verify"]):
         assert main([*command, str(tmp_path / "run")]) == 2
         assert f"has schema {VERSION + 1}, and this version reads up to {VERSION}" in capsys.readouterr().err
     (tmp_path / "run" / "run.json").write_text("{")

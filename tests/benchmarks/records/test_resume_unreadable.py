@@ -136,7 +136,7 @@ def test_a_damaged_shard_is_kept_beside_the_repaired_one(run: Path, tmp_path: Pa
         assert main([*EVAL, str(run), "--resume"]) == 0
         assert (run / "episodes" / name).read_bytes() == damaged
         assert (Records(run).problems, len(Records(run).lines)) == ([], 8)
-    assert main(["validate", str(run)]) == 0
+    assert main(["verify", str(run)]) == 0
 
 
 def test_a_file_of_another_name_is_left_alone(run: Path) -> None:

@@ -13,7 +13,7 @@ from mage_envs.benchmarks.records.record_store import Writer
 from mage_envs.cli.program import main
 from mage_envs.text.generation import Completion
 
-EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]
+EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--episodes", "2"]
 RAN = "window.ran=(window.ran||0)+1"
 ATTACKS = (
     f"<script>{RAN}</script>",

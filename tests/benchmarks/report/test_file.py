@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
+from mage_envs.benchmarks.comparison.paired_runs import compare
 from mage_envs.benchmarks.evaluation.scoring.scores import Estimate
-from mage_envs.benchmarks.evaluation.tables.comparison import compare
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.blocks import pack
 from mage_envs.benchmarks.report.bubbles import measured

@@ -63,7 +63,7 @@ def page(tmp_path_factory):
         writer = Writer(folder / "runs" / f"a{number}", about_run(agent, setting), resume=False)
         evaluate(agent, setting.tasks, setting.options, on_finished=writer.add)
         writer.close()
-    assert main(["leaderboard", str(folder / "runs"), "--page", str(folder / "board.html")]) == 0
+    assert main(["compare", str(folder / "runs"), "--page", str(folder / "board.html")]) == 0
     return folder / "board.html"
 
 

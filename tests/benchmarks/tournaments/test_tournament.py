@@ -254,7 +254,7 @@ def test_the_text(kuhn):
 
 
 def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
-    assert main(["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nsh", "--out", str(tmp_path / "x")]) == 2
+    assert main(["tournament", "KuhnPoker", "--opponents", "uniform,kuhn/nsh", "--out", str(tmp_path / "x")]) == 2
     assert "Did you mean 'kuhn/nash'?" in capfd.readouterr().err
     assert not (tmp_path / "x").exists()
 
@@ -262,25 +262,25 @@ def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["Kuhnpoker", "--policies", "uniform,cfr"], "Unknown game 'Kuhnpoker'. Did you mean 'KuhnPoker'?"),
-        (["Sokoban", "--policies", "uniform,first"], "requires a two-player game, and Sokoban has one player"),
+        (["Kuhnpoker", "--opponents", "uniform,cfr"], "Unknown game 'Kuhnpoker'. Did you mean 'KuhnPoker'?"),
+        (["Sokoban", "--opponents", "uniform,first"], "requires a two-player game, and Sokoban has one player"),
         (
-            ["OpenSpiel", "--policies", "uniform,first", "--game-kwargs", '{"game": "kuhn_poker(players=3)"}'],
+            ["OpenSpiel", "--opponents", "uniform,first", "--game-option", "game=kuhn_poker(players=3)"],
             "kuhn_poker(players=3) has 3 players",
         ),
-        (["KuhnPoker", "--policies", "uniform,minimax"], "'minimax' plays TicTacToe, not KuhnPoker"),
-        (["KuhnPoker", "--policies", "uniform,uniform"], "'uniform' is named twice"),
-        (["KuhnPoker", "--policies", "uniform"], "at least two policies, got uniform"),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--games", "3"], "games=3 must be even"),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--episodes", "0"], "episodes=0 must be at least 1"),
+        (["KuhnPoker", "--opponents", "uniform,minimax"], "'minimax' plays TicTacToe, not KuhnPoker"),
+        (["KuhnPoker", "--opponents", "uniform,uniform"], "'uniform' is named twice"),
+        (["KuhnPoker", "--opponents", "uniform"], "at least two policies, got uniform"),
+        (["KuhnPoker", "--opponents", "uniform,cfr", "--games", "3"], "games=3 must be even"),
+        (["KuhnPoker", "--opponents", "uniform,cfr", "--episodes", "0"], "episodes=0 must be at least 1"),
         (
-            ["KuhnPoker", "--policies", "uniform,cfr", "--executor", "processes:0"],
+            ["KuhnPoker", "--opponents", "uniform,cfr", "--executor", "processes:0"],
             "processes=0 must be a whole number of at least 1",
         ),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--seed", "-1"], "seed=-1 must not be negative"),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "{"], "--game-kwargs is not JSON"),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "[]"], "must be a JSON object"),
-        (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", '{"cards": 5}'], "does not take these options"),
+        (["KuhnPoker", "--opponents", "uniform,cfr", "--seed", "-1"], "seed=-1 must not be negative"),
+        (["KuhnPoker", "--opponents", "uniform,cfr", "--game-option", "{"], "must have the form NAME=VALUE"),
+        (["KuhnPoker", "--opponents", "uniform,cfr", "--game-option", "1=2"], "must have the form NAME=VALUE"),
+        (["KuhnPoker", "--opponents", "uniform,cfr", "--game-option", "cards=5"], "does not take these options"),
     ],
 )
 def test_what_does_not_fit_is_one_line(arguments, message, capfd):

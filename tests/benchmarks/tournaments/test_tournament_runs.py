@@ -37,7 +37,7 @@ def test_executors_and_the_order_of_names_change_nothing():
     assert seeded["payoffs"] != alone["payoffs"]
 
 
-GATED = ["tournament", "KuhnPoker", "--policies", f"uniform,kuhn/nash,cfr,{HERE}:Gated", "--games", "20", "--out"]
+GATED = ["tournament", "KuhnPoker", "--opponents", f"uniform,kuhn/nash,cfr,{HERE}:Gated", "--games", "20", "--out"]
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +176,12 @@ def test_a_policy_that_cannot_be_interrupted_is_killed_with_its_worker():
 
 
 def test_a_deadline_is_a_number_of_seconds(capfd):
-    assert main(["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nash", "--deadline", "-1"]) == 2
+    assert main(["tournament", "KuhnPoker", "--opponents", "uniform,kuhn/nash", "--timeout", "-1"]) == 2
     assert "deadline=-1.0 must be a number of seconds, or 0 to disable it." in capfd.readouterr().err
 
 
 def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
-    arguments = ["--policies", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--executor", "local"]
+    arguments = ["--opponents", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--executor", "local"]
     assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
     out, err = capfd.readouterr()
     assert "1 kuhn/nash" in out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mage_envs.games.alfworld import ALFWorld
-from mage_envs.games.alfworld import make_game as made
+from mage_envs.games.alfworld.game import ALFWorld
+from mage_envs.games.alfworld.maker import make_game as made
 
 SIMPLE = "train/tiny/pick_and_place_simple/0"
 

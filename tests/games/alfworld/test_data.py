@@ -18,11 +18,14 @@ import pytest
 
 from dev.alfworld_data import game_folder, write_dataset
 from mage_envs.files.cache import cache_root
-from mage_envs.games.alfworld import ALFWorld, GameFileError, NoGames, make_game, shortest_plan
 from mage_envs.games.alfworld import index as index_module
-from mage_envs.games.alfworld.data import FOLDERS, GameFiles, data_root
+from mage_envs.games.alfworld.data import FOLDERS, GameFiles, NoGames, data_root
 from mage_envs.games.alfworld.engine import FastEngine
+from mage_envs.games.alfworld.errors import GameFileError
+from mage_envs.games.alfworld.game import ALFWorld
 from mage_envs.games.alfworld.index import read_index
+from mage_envs.games.alfworld.maker import make_game
+from mage_envs.games.alfworld.plan import shortest_plan
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 HERE = "ALFWORLD_DATA" in os.environ

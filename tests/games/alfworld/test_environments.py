@@ -8,7 +8,7 @@ import pytest
 
 from mage_envs import HandResult, make_game, play_match
 from mage_envs.core import is_success
-from mage_envs.games.alfworld import SETTINGS, ALFWorld
+from mage_envs.games.alfworld.game import SETTINGS, ALFWorld
 from mage_envs.opponents import make_opponent
 from tests.contract import GARBAGE
 from tests.games.alfworld.started import SIMPLE, plan

@@ -10,7 +10,8 @@ import pytest
 
 from mage_envs import make_game
 from mage_envs.core import Turn
-from mage_envs.games.alfworld import ALFWorld, NoGames
+from mage_envs.games.alfworld.data import NoGames
+from mage_envs.games.alfworld.game import ALFWorld
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
 from mage_envs.hand import Hand, open_table

@@ -14,8 +14,7 @@ import pytest
 from dev.alfworld_data import write_dataset
 from mage_envs import IllegalAction
 from mage_envs.env import TextGameEnv
-from mage_envs.games.alfworld import ALFWorld
-from mage_envs.games.alfworld.game import BANNER
+from mage_envs.games.alfworld.game import BANNER, ALFWorld
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.store import POOL
 from mage_envs.opponents import SeatedOpponents

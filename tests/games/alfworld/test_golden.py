@@ -10,7 +10,7 @@ import sys
 import gymnasium as gym
 import pytest
 
-from mage_envs.games.alfworld import make_game
+from mage_envs.games.alfworld.maker import make_game
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from tests.games.alfworld.test_maker import GOLDEN, digests
 from tests.test_golden import Scene, exchange

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from dev.alfworld_data import game_folder, trajectory
-from mage_envs.games.alfworld import make_game, task_ids
 from mage_envs.games.alfworld.engine import FastEngine
-from mage_envs.games.alfworld.maker import GAMES_PER_TASK, SIZES, SPLITS
+from mage_envs.games.alfworld.maker import GAMES_PER_TASK, SIZES, SPLITS, make_game, task_ids
 from mage_envs.games.alfworld.scenes import TASK_TYPES, UNSEEN_SCENES, affordances, scene, scenes_for
 
 GOLDEN = Path(__file__).parent / "golden"

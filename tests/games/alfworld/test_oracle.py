@@ -8,8 +8,8 @@ import pytest
 from mage_envs import make_game
 from mage_envs.benchmarks import evaluate, make_agent, panel
 from mage_envs.core import Turn
-from mage_envs.games.alfworld import ALFWorld, task_ids
-from mage_envs.games.alfworld.maker import SPLITS
+from mage_envs.games.alfworld.game import ALFWorld
+from mage_envs.games.alfworld.maker import SPLITS, task_ids
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.hand import Hand, open_table
 from mage_envs.opponents import make_opponent

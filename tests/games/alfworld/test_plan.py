@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mage_envs.games.alfworld import NoPlan, make_game, shortest_plan
 from mage_envs.games.alfworld.engine import FastEngine
+from mage_envs.games.alfworld.maker import make_game
+from mage_envs.games.alfworld.plan import NoPlan, shortest_plan
 
 GRAMMAR = """
 action GotoLocation {{ template :: "go to [{{r.name | receptacleatlocation(r:receptacle, lend:location)}}]"; }}

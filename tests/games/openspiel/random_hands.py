@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from mage_envs.games.openspiel import OpenSpiel
-from mage_envs.games.openspiel.openspiel_game import SpielState
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel, SpielState
 from mage_envs.games.openspiel.position import positions
 
 Returns = tuple[float, ...]

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from mage_envs.games.openspiel import OpenSpiel
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compared, numbers, play, won
 
 

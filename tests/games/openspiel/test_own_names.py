@@ -56,7 +56,7 @@ def test_a_training_takes_the_name_of_a_game() -> None:
     "words",
     [
         "eval policy:uniform --env matrix_pd --rows 1 --no-baselines",
-        "tournament kuhn_poker --policies uniform,first --games 2",
+        "tournament kuhn_poker --opponents uniform,first --games 2",
         "headroom tiny_hanabi --episodes 2",
         "list matrix_pd",
     ],
@@ -70,7 +70,7 @@ def test_commands_name_the_game_in_their_heading(words: str, capsys: pytest.Capt
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "matrix_rps", "matrix_pd", "tiny_hanabi", "goofspiel(num_cards=3)"])
 def test_the_ceilings_of_a_game_that_can_be_enumerated(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ceilings", name, "--no-bayes", "--json"]) == 0
+    assert main(["headroom", "--ceilings", name, "--episodes", "1", "--json"]) == 0
     [opponents] = json.loads(capsys.readouterr().out)
     assert opponents["title"].startswith(f"{name}: ")
     assert {"uniform", "first", "last", "cfr"} <= {row["opponent"] for row in opponents["rows"]}

@@ -11,7 +11,8 @@ import pytest
 
 from mage_envs import GameSettings, HandResult, aec
 from mage_envs.core import State
-from mage_envs.games.openspiel import Breakthrough, ConnectFour, LeducPoker, LiarsDice, Negotiation, OpenSpiel
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
+from mage_envs.games.openspiel.registered import Breakthrough, ConnectFour, LeducPoker, LiarsDice, Negotiation
 from mage_envs.registry import load_game, settings_of
 from tests.opponents.dealing import dealt
 

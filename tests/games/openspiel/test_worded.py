@@ -13,9 +13,9 @@ import pyspiel
 import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.games.openspiel import OpenSpiel, UnsuitableGame
 from mage_envs.games.openspiel.catalogue import CLASSES, NAME_ONLY, UNSUITABLE, WORDED, catalogue
-from mage_envs.games.openspiel.loading import load
+from mage_envs.games.openspiel.loading import UnsuitableGame, load
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
 from mage_envs.games.openspiel.worded import worded_games
 from mage_envs.games.openspiel.wrappers import EXAMPLES

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mage_envs.games.openspiel import OpenSpiel
 from mage_envs.games.openspiel.catalogue import WORDED, catalogue
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
 from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compared, numbers, play
 

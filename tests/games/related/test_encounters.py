@@ -178,10 +178,10 @@ def test_transfer(capsys) -> None:
     gains = dict(zip(GAMES, np.round(transfer(Encounters(), POOL), 9), strict=True))
     assert gains["dilemma"].tolist() == [0.05, 0.25, 0.125, 0.1, 0.0]
     # Two games in this order are worth what the command prints.
-    assert main(["transfer", "Encounters"]) == 0
+    assert main(["headroom", "--transfer", "Encounters"]) == 0
     (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("dilemma")]
     assert row[1:] == ["0.050", "0.250", "0.125", "0.100", "0.000"]
-    assert main(["transfer", "KuhnPoker"]) == 2
+    assert main(["headroom", "--transfer", "KuhnPoker"]) == 2
     assert "is no series of tasks from a table" in capsys.readouterr().err
 
 

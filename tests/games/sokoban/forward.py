@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from mage_envs.games.sokoban import Level
-from mage_envs.games.sokoban.level import Drawing
+from mage_envs.games.sokoban.level import Drawing, Level
 
 Cell = tuple[int, int]
 State = tuple[Cell, frozenset[Cell]]

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
-from mage_envs.games.sokoban import MOVES, Sokoban, boxoban, load_levels
-from mage_envs.games.sokoban.boxoban import LevelFileError, read_levels
+from mage_envs.games.sokoban import boxoban
+from mage_envs.games.sokoban.boxoban import LevelFileError, load_levels, read_levels
+from mage_envs.games.sokoban.game import Sokoban
+from mage_envs.games.sokoban.level import MOVES
 from mage_envs.opponents import make_opponent
 from tests.games.sokoban.forward import board_text
 

@@ -13,7 +13,7 @@ import pytest
 import mage_envs  # noqa: F401
 from mage_envs import HandResult, IllegalAction, make_game, play_match
 from mage_envs.core import is_success
-from mage_envs.games.sokoban import SETTINGS, Sokoban
+from mage_envs.games.sokoban.game import SETTINGS, Sokoban
 from mage_envs.games.sokoban.level import MOVES
 from mage_envs.opponents import make_opponent
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from mage_envs.games.sokoban import Sokoban
+from mage_envs.games.sokoban.game import Sokoban
 from mage_envs.games.sokoban.gym_sokoban import load_room_utils
 from mage_envs.games.sokoban.level import MOVES
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mage_envs.games.sokoban import RetrogradeRooms, Sokoban, parse_board, step
-from mage_envs.games.sokoban.level import MOVES, offsets
+from mage_envs.games.sokoban.game import Sokoban
+from mage_envs.games.sokoban.level import MOVES, offsets, parse_board, step
+from mage_envs.games.sokoban.rooms import RetrogradeRooms
 from tests.games.sokoban.forward import as_mask, board_text, distances, shortest
 
 GOLDEN = Path(__file__).parent / "golden"

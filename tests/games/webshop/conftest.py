@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mage_envs.games.webshop import import_official, open_shop
+from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.session import Session
+from mage_envs.games.webshop.shop import open_shop
 from tests.games.webshop.raw import write_official
 
 

@@ -11,7 +11,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from mage_envs.games.webshop import Shop, WebShop, open_shop
+from mage_envs.games.webshop.game import WebShop
+from mage_envs.games.webshop.shop import Shop, open_shop
 from mage_envs.hand import Hand, open_table
 from mage_envs.opponents import make_opponent
 from mage_envs.random.streams import Streams

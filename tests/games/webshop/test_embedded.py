@@ -18,11 +18,11 @@ BIG = ("medium", "large")
 def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
-    assert main(["webshop", "show", "--size", "tiny"]) == 0
+    assert main(["doctor", "webshop:tiny"]) == 0
     making, made = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
     assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", made)
-    assert main(["webshop", "show", "--size", "tiny"]) == 0
+    assert main(["doctor", "webshop:tiny"]) == 0
     assert capsys.readouterr().err == ""  # it is there now
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from mage_envs import HandResult, IllegalAction, settings_of
 from mage_envs.core import is_success
-from mage_envs.games.webshop import WebShop
-from mage_envs.games.webshop.game import EXAMPLE
+from mage_envs.games.webshop.game import EXAMPLE, WebShop
 from mage_envs.games.webshop.pages import MODES
 from mage_envs.games.webshop.session import THANKS
 from tests.contract import GARBAGE, check_id, transcript

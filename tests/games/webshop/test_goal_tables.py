@@ -10,10 +10,10 @@ import pytest
 
 from mage_envs import IllegalAction
 from mage_envs.cli.program import main
-from mage_envs.games.webshop import Shop, WebShop, open_shop
+from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.goal_tables import StoredGoals, upstream_weights
 from mage_envs.games.webshop.search.nouns import nouns
-from mage_envs.games.webshop.shop import TAGGERS
+from mage_envs.games.webshop.shop import TAGGERS, Shop, open_shop
 from mage_envs.games.webshop.store import Catalogue
 from mage_envs.games.webshop.title_check import compare_taggers
 
@@ -204,15 +204,20 @@ def test_the_shop_scores_with_its_tagger(shop, monkeypatch):
 
 def test_commands_that_describe(data, capsys, monkeypatch):
     shop = WebShop(data=data).shop
-    assert main(["webshop", "show", str(shop.catalogue.folder)]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert len(told) == 2
-    assert any(f"23 products, {len(shop)} synthetic goals (" in line and shop.fingerprint in line for line in told)
-    assert main(["webshop", "show", "--size", "tiny"]) == 0
-    assert "100 products, 200 made goals (" in capsys.readouterr().out
+    assert main(["doctor", f"webshop:{shop.catalogue.folder}", "--json"]) == 0
+    facts = {row["part"]: row["finding"] for row in json.loads(capsys.readouterr().out)}
+    assert facts["products"] == "23"
+    assert facts["synthetic goals"].startswith(f"{len(shop)} (")
+    assert facts["synthetic goals"].endswith(f"fingerprint {shop.fingerprint}")
     monkeypatch.setitem(sys.modules, "spacy", None)
-    assert main(["webshop", "titles", "--size", "tiny"]) == 2
-    assert "requires spaCy and its model" in capsys.readouterr().err
+    assert main(["doctor", "webshop:tiny", "--json"]) == 0
+    facts = {row["part"]: row["finding"] for row in json.loads(capsys.readouterr().out)}
+    assert (facts["products"], facts["made goals"][:5]) == ("100", "200 (")
+    assert "requires spaCy and its model" in facts["spaCy's tagger"]
+    none_in_common = lambda title: ("x",)  # noqa: E731
+    monkeypatch.setattr("mage_envs.games.webshop.data_check.spacy_nouns", lambda: none_in_common)
+    assert main(["doctor", "webshop:tiny"]) == 0
+    assert "of 2000 purchases score differently, with a highest score of" in capsys.readouterr().out
 
 
 # -- earlier pages ---------------------------------------------------------------------------------------------------

@@ -3,14 +3,16 @@
 import json
 import re
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
 from mage_envs import progress
 from mage_envs.cli.program import main
-from mage_envs.games.webshop import DataFileError, import_official, official, open_shop
+from mage_envs.games.webshop import official
 from mage_envs.games.webshop.cache import MANIFEST
-from mage_envs.games.webshop.official import read_array, read_object
+from mage_envs.games.webshop.official import DataFileError, import_official, read_array, read_object
+from mage_envs.games.webshop.shop import open_shop
 from tests.games.webshop.raw import ATTRIBUTES, PRODUCTS, raw, write_official
 
 
@@ -192,11 +194,16 @@ def test_synthetic_goals_without_an_entry_for_every_product(tmp_path):
     assert len(open_shop(import_official(source, cache=tmp_path), "synthetic", 0)) == 47
 
 
-def test_the_command(data, tmp_path, capsys):
-    assert main(["webshop", "import", str(data), "--cache", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert told.endswith("23 products; goals: 4 human, 47 synthetic.\n")
-    folder = told.partition(": 23")[0]
-    assert main(["webshop", "verify", folder]) == 0
-    assert main(["webshop", "import", str(tmp_path / "nowhere")]) == 2
-    assert capsys.readouterr().err.startswith("mage: The folder")
+def test_the_command(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    assert main(["doctor", f"webshop:{data}", "--json"]) == 0
+    facts = {row["part"]: row["finding"] for row in json.loads(capsys.readouterr().out)}
+    assert (facts["products"], facts["human goals"][:3], facts["synthetic goals"][:3]) == ("23", "4 (", "47 ")
+    folder = Path(facts["small data, converted"])
+    assert folder.is_relative_to(tmp_path)
+    assert main(["doctor", f"webshop:{folder}"]) == 0
+    assert re.search(r"^checksums +all files match$", capsys.readouterr().out, re.MULTILINE)
+    (folder / next(path.name for path in folder.iterdir() if path.suffix != ".json")).write_bytes(b"changed")
+    assert main(["doctor", f"webshop:{folder}"]) == 2
+    assert main(["doctor", f"webshop:{tmp_path / 'nowhere'}"]) == 2
+    assert "has no items_shuffle_1000.json and items_ins_v2_1000.json" in capsys.readouterr().err

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mage_envs.files.atomic import draft_beside
-from mage_envs.games.webshop import DamagedCache, cache, import_official
-from mage_envs.games.webshop.cache import MANIFEST, cache_root, cached, read_manifest, verify
+from mage_envs.games.webshop import cache
+from mage_envs.games.webshop.cache import MANIFEST, DamagedCache, cache_root, cached, read_manifest, verify
+from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.products import from_record
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.store import Catalogue, KeyedRecords, RecordWriter, write_catalogue

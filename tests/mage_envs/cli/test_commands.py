@@ -45,18 +45,18 @@ def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> Non
     [
         (
             ["--port", "99999"],
-            "mage webshop serve: Invalid value for '--port': a port must be a number from 0 to 65535, got '99999'",
+            "mage serve webshop: Invalid value for '--port': a port must be a number from 0 to 65535, got '99999'",
         ),
         (
             ["--port", "-1"],
-            "mage webshop serve: Invalid value for '--port': a port must be a number from 0 to 65535, got '-1'",
+            "mage serve webshop: Invalid value for '--port': a port must be a number from 0 to 65535, got '-1'",
         ),
         (["--split", "nosuch"], "mage: split='nosuch' has no made goals among the 200 of this catalogue"),
     ],
 )
 def test_a_site_that_cannot_be_served(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        status = main(["webshop", "serve", "--size", "tiny", *arguments])
+        status = main(["serve", "webshop", "--size", "tiny", *arguments])
     except SystemExit as ended:
         status = int(str(ended.code))
     assert status == 2

@@ -228,20 +228,22 @@ def test_what_cannot_be_solved_says_why() -> None:
 
 
 def test_mage_bench_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ceilings", "KuhnPoker", "--pool", "kuhn/paper", "--pool", "pool:kuhn/demo"]) == 0
+    assert main(["headroom", "--ceilings", "KuhnPoker", "--opponents", "pool:kuhn/paper"]) == 0
     lines = {line.split("  ")[0]: line.split()[-8:] for line in capsys.readouterr().out.splitlines() if line}
     assert lines["kuhn/conservative"][-6:-1] == ["0.167", "0.333", "0.250", "0.667", "0.667"]
     assert lines["kuhn/rock (= kuhn/conservative)"][-6:] == lines["kuhn/conservative"][-6:]
     assert float(lines["uniform"][-1]) == pytest.approx(nash_conv(KUHN, ["uniform", "uniform"]), abs=5e-4)
     assert lines["pool:kuhn/paper"][0:6] == ["0.125", "0.125", "0.189", "0.231", "0.236", "56"]
-    assert lines["pool:kuhn/demo"][0:6] == ["0.121", "0.117", "0.168", "0.191", "0.200", "482"]
-    assert main(["ceilings", "KuhnPoker", "--no-bayes"]) == 0
-    refused = [line for line in capsys.readouterr().out.splitlines() if line.startswith("n/a: ")]
+    assert main(["headroom", "--ceilings", "KuhnPoker", "--opponents", "pool:kuhn/demo"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    [demo] = [line.split()[1:7] for line in out if line.startswith("pool:kuhn/demo")]
+    assert demo == ["0.121", "0.117", "0.168", "0.191", "0.200", "482"]
+    refused = [line for line in out if line.startswith("n/a: ")]
     assert [line.split()[2] for line in refused] == ["'ismcts'"]
-    assert main(["ceilings", "Sokoban"]) == 2
+    assert main(["headroom", "--ceilings", "Sokoban"]) == 2
     assert capsys.readouterr().err == ("mage: Sokoban has no enumerable tree, so its exact ceilings are n/a.\n")
-    for options, message in (("{", "--game-kwargs is not JSON"), ('{"revael": 1}', "KuhnPoker does not take these")):
-        assert main(["ceilings", "KuhnPoker", "--game-kwargs", options]) == 2
+    for option, message in (("{", "must have the form NAME=VALUE"), ("revael=1", "KuhnPoker does not take these")):
+        assert main(["headroom", "--ceilings", "KuhnPoker", "--game-option", option]) == 2
         assert message in capsys.readouterr().err
-    assert main(["ceilings", "KuhnPoker", "--pool", "tictactoe/balanced"]) == 2
+    assert main(["headroom", "--ceilings", "KuhnPoker", "--opponents", "pool:tictactoe/balanced"]) == 2
     assert "not KuhnPoker" in capsys.readouterr().err

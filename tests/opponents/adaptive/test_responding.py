@@ -12,7 +12,8 @@ import pytest
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import ExactPolicy, NotEnumerable, Policy, RemembersMetaEpisode, SeesResults, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.openspiel import ConnectFour, LeducPoker, OpenSpiel
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
+from mage_envs.games.openspiel.registered import ConnectFour, LeducPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from mage_envs.opponents import list_opponents, make_opponent, opponent_info

@@ -19,14 +19,14 @@ from mage_envs.cli.program import main
 from mage_envs.opponents.llm import calls as bounds
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.trainer import MAGETrainer
-from mage_envs.trainer.runs.run_log import metric_rows
+from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.opponents.llm.hostile_modes import ANSWER, MODES, OVERFLOW, Mode
 from tests.opponents.llm.hostile_server import MIXED, HostileServer
 from tests.trainer.tiny_runs import make_config, save_model, scripted
 
 FAILURES = [mode for mode in MODES if mode.kind not in (ANSWER, OVERFLOW, *NO_TEXT)]
 OTHERS = [mode for mode in MODES if mode.kind in (ANSWER, OVERFLOW, *NO_TEXT)]
-ONE_EPISODE = ("--env", "mage/KuhnPoker-Meta-v0", "--num-episodes", "1")
+ONE_EPISODE = ("--env", "mage/KuhnPoker-Meta-v0", "--episodes", "1")
 
 HONEST = 3
 """Attempts where nothing may fail: the server ends a connection after its answer, and a request may just miss that."""
@@ -74,11 +74,11 @@ def kind_of(reason: str) -> str:
 
 def check_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything that reads the run reads it."""
-    assert main(["validate", str(folder)]) == 0
-    assert main(["replay", str(folder), "--verify"]) == 0
+    assert main(["verify", str(folder)]) == 0
+    assert main(["verify", "--replay", str(folder)]) == 0
     assert main(["report", str(folder), "--out", str(folder.parent / "report.html")]) == 0
     capsys.readouterr()
-    assert main(["leaderboard", str(folder), "--format", "csv"]) == 0
+    assert main(["compare", str(folder), "--page", str(folder.parent / "board.csv")]) == 0
 
 
 @pytest.mark.timeout(300)
@@ -129,7 +129,7 @@ def test_an_agent_that_says_nothing_or_says_it_oddly(
     lines = capsys.readouterr().out.splitlines()
     assert next(line for line in lines if line.startswith("play ")).split()[-1] == share
     check_commands(out, capsys)
-    [entry] = csv.DictReader(capsys.readouterr().out.splitlines())
+    [entry] = csv.DictReader((out.parent / "board.csv").read_text().splitlines())
     assert (entry["failed"], entry["no text"]) == ("0", share)
     page = (tmp_path / "report.html").read_text()
     assert f"<td>{count}</td>" in page

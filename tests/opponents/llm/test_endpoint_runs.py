@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from mage_envs.benchmarks import make_agent
-from mage_envs.benchmarks.evaluation.run.distributed import Playing
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.record_store import Records, read_about
+from mage_envs.benchmarks.runs.distributed import Playing
 from mage_envs.cli.program import main
 from mage_envs.opponents.llm.endpoint import EndpointGenerator
 from mage_envs.opponents.llm.failures import CallFailed, without_addresses
@@ -67,7 +67,7 @@ def test_a_run_goes_on_at_another_server_and_shows_no_host(serve: Serve, tmp_pat
     first, second = serve(), serve()
     out, whole = tmp_path / "run", tmp_path / "whole"
     words = [*KUHN, "--rows", "12", "--sampling", "temperature=0.5"]
-    assert ended(["eval", spec(first, "concurrency=2"), *words, "--out", str(out), "--max-calls", "60"]) == 3
+    assert ended(["eval", spec(first, "concurrency=2"), *words, "--out", str(out), "--budget", "calls=60"]) == 3
     kept = len(Records(out).lines)
     assert 0 < kept < 24
     assert ended(["eval", spec(second, "concurrency=5"), *words, "--out", str(out), "--resume"]) == 0
@@ -80,7 +80,7 @@ def test_a_run_goes_on_at_another_server_and_shows_no_host(serve: Serve, tmp_pat
     text = everything(out)
     assert "127.0.0.1" not in text
     assert "127.0.0.1" not in capfd.readouterr().out
-    assert main(["validate", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
 
 
 @pytest.mark.parametrize("other", ["temperature=0.5", "max_tokens=9", "thinking=off", "seed=off"])
@@ -104,7 +104,7 @@ def test_a_server_with_another_model_is_refused(serve: Serve, tmp_path: Path, ca
 
     becomes("weights-a")
     words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
-    assert ended([*words, "--max-calls", "20"]) == 3
+    assert ended([*words, "--budget", "calls=20"]) == 3
     assert read_about(out)["agent"]["served"] == {"listed": None, "replied": None} | {source: "weights-a"}
     becomes("weights-b")
     before = len(Records(out).lines)
@@ -122,16 +122,16 @@ def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path:
     """Older versions wrote the whole specification, and neither model nor served id."""
     server, out = serve(), tmp_path / "run"
     words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
-    assert ended([*words, "--max-calls", "20"]) == 3
+    assert ended([*words, "--budget", "calls=20"]) == 3
     about = read_about(out)
     del about["agent"]["model"], about["agent"]["served"]
     about["agent"]["name"] = "llm:tiny@http://10.1.2.3:8000/v1,concurrency=64"
     (out / "run.json").write_text(json.dumps(about))
     (out / "summary.json").unlink()
-    assert main(["validate", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
     assert ended([*words, "--resume"]) == 0
     assert read_about(out)["agent"]["name"] == "llm:tiny"
-    assert main(["validate", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
 
 
 def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
@@ -141,10 +141,10 @@ def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
     out, whole = tmp_path / "run", tmp_path / "whole"
 
     def played(server: Server, folder: Path, *more: str) -> int:
-        against = ["--opponents", f"{spec(server, 'temperature=0.5')};", "--rows", "6", "--num-episodes", "1"]
+        against = ["--opponents", f"{spec(server, 'temperature=0.5')};", "--rows", "6", "--episodes", "1"]
         return ended(["eval", "scripted:first", *KUHN[:2], *against, "--out", str(folder), "--batch", "1", *more])
 
-    assert played(first, out, "--max-calls", "6") == 3
+    assert played(first, out, "--budget", "calls=6") == 3
     kept = len(Records(out).lines)
     assert 0 < kept < 12
     assert played(second, out, "--resume", "--env-workers", "2") == 0
@@ -154,8 +154,8 @@ def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
     assert read_about(out)["setting"]["weights"] == {"llm:tiny,temperature=0.5": 1.0}
     assert {line["opponent"] for line in Records(out).lines.values()} == {"llm:tiny,temperature=0.5"}
     assert "127.0.0.1" not in everything(out) + capfd.readouterr().out
-    assert main(["validate", str(out)]) == 0
-    assert main(["replay", str(out), "--verify"]) == 0
+    assert main(["verify", str(out)]) == 0
+    assert main(["verify", "--replay", str(out)]) == 0
     # A worker on another machine has another environment, and is sent the servers.
     servers = known_servers()
     assert servers["tiny,temperature=0.5"] == spec(second, "temperature=0.5").removeprefix("llm:")
@@ -169,14 +169,11 @@ def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, cap
     out = tmp_path / "run"
     shutil.copytree(Path(__file__).parents[2] / "data" / "llm_opponent", out)
     assert "@http://" in str(read_about(out)["setting"]["weights"])
-    assert main(["validate", str(out)]) == 0
-    assert main(["replay", str(out), "--verify"]) == 0
+    assert main(["verify", str(out)]) == 0
+    assert main(["verify", "--replay", str(out)]) == 0
     assert "3 calls executed again, all as recorded" in capfd.readouterr().out
     against = ["--opponents", "llm:tiny@http://127.0.0.1:9/v1,max_tokens=8,cache=off;", "--rows", "1"]
-    assert (
-        ended(["eval", "scripted:first", *KUHN[:2], *against, "--num-episodes", "1", "--out", str(out), "--resume"])
-        == 2
-    )
+    assert ended(["eval", "scripted:first", *KUHN[:2], *against, "--episodes", "1", "--out", str(out), "--resume"]) == 2
     told = capfd.readouterr().err.strip()
     assert "holds a run of an older version, whose opponents have an address in their names. It can be replayed" in told
     assert "\n" not in told
@@ -247,7 +244,7 @@ def test_no_list_of_models_breaks_a_run() -> None:
 @pytest.mark.parametrize("context", ["conversation", "rebuilt"])
 def test_reasoning_is_in_the_record_and_in_no_prompt(serve: Serve, tmp_path: Path, context: str) -> None:
     server, out = serve(reasoning=THOUGHT), tmp_path / "run"
-    words = ["eval", f"{spec(server)}", *KUHN, "--rows", "2", "--context", context, "--out", str(out)]
+    words = ["eval", f"{spec(server)}", *KUHN, "--rows", "2", "--game-option", f"context={context}", "--out", str(out)]
     assert ended(words) == 0
     calls = [call for line in Records(out).lines.values() for call in line["calls"]]
     assert {call["kind"] for call in calls} == {"play", "reflect"}
@@ -255,8 +252,8 @@ def test_reasoning_is_in_the_record_and_in_no_prompt(serve: Serve, tmp_path: Pat
     assert len(server.bodies) == len(calls)
     assert THOUGHT not in json.dumps(server.bodies)
     server.stop()
-    assert main(["replay", str(out), "--verify"]) == 0
-    assert main(["validate", str(out)]) == 0
+    assert main(["verify", "--replay", str(out)]) == 0
+    assert main(["verify", str(out)]) == 0
     assert main(["export", str(out), "--to", "markdown", "--index", "0", "--out", str(tmp_path / "x.md")]) == 0
     assert (tmp_path / "x.md").read_text().count(f"Thinking:\n\n```text\n{THOUGHT}") == len(
         Records(out).lines[0]["calls"]
@@ -272,7 +269,7 @@ def test_the_reasoning_of_an_opponent_is_recorded_and_executed_again(serve: Serv
     told = [call for line in Records(Path(out)).lines.values() for call in line["opponent_calls"]]
     assert {call["reasoning"] for call in told} == {THOUGHT}
     server.stop()
-    assert main(["replay", out, "--verify"]) == 0
+    assert main(["verify", "--replay", out]) == 0
 
 
 def test_the_first_episodes_of_the_controls_come_from_the_cache(serve: Serve, tmp_path: Path) -> None:
@@ -311,7 +308,7 @@ def test_no_file_of_a_run_with_failures_and_no_report_shows_the_servers_address(
     model = spec(server, "attempts=1", "concurrency=1")
     seats = ["scripted:first", *KUHN[:2], "--opponents", f"{model};", "--no-baselines", "--batch", "1"]
     words = ["eval", model, *KUHN] if failing == "agent" else ["eval", *seats]
-    words += ["--rows", "4", "--num-episodes", "1", "--out", str(out)]
+    words += ["--rows", "4", "--episodes", "1", "--out", str(out)]
 
     # A server that fails after some answers: an error with its own address, a cut connection, a redirect.
     moved: Trouble = lambda handler, body: handler.send(307, {}, {"Location": f"{server.url}/other"})  # noqa: E731
@@ -358,7 +355,7 @@ def test_addresses_in_a_servers_message_are_hidden(text: str, hidden: str) -> No
 
 def test_a_run_whose_replies_are_cut_stops_after_its_preflight(serve: Serve, tmp_path: Path, capfd: Any) -> None:
     server, out = serve(truncated=True), tmp_path / "run"
-    words = ["eval", spec(server, "concurrency=4"), *KUHN, "--rows", "20", "--num-episodes", "1", "--out", str(out)]
+    words = ["eval", spec(server, "concurrency=4"), *KUHN, "--rows", "20", "--episodes", "1", "--out", str(out)]
     assert ended([*words, "--price", "2,30"]) == 2
     told = capfd.readouterr().err
     calls = sum(len(line["calls"]) for line in Records(out).lines.values())
@@ -376,7 +373,7 @@ def test_a_run_whose_replies_are_cut_stops_after_its_preflight(serve: Serve, tmp
 
 def test_progress_counts_what_a_limit_left_finished(serve: Serve, tmp_path: Path, capfd: Any) -> None:
     server, out = serve(), tmp_path / "run"
-    words = ["eval", spec(server, "concurrency=2"), *KUHN, "--rows", "6", "--out", str(out), "--max-calls", "30"]
+    words = ["eval", spec(server, "concurrency=2"), *KUHN, "--rows", "6", "--out", str(out), "--budget", "calls=30"]
     assert ended(words) == 3
     kept = len(Records(out).lines)
     told = capfd.readouterr().err

@@ -282,7 +282,7 @@ def test_the_regret_of_an_endpoint_is_that_of_its_sampled_answers(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     agent = f"llm:tiny-guided@{server.url},max_tokens=2,cache=off"
-    arguments = ["--env", META, "--env-kwargs", '{"num_episodes": 1}', "--pool", "kuhn/paper", "--rows", "1"]
+    arguments = ["--env", META, "--game-option", "num_episodes=1", "--opponents", "pool:kuhn/paper", "--rows", "1"]
     assert main(["regret", agent, *arguments]) == 0
     assert "6 meta-episodes, judged by what it played" in capsys.readouterr().out
     assert server.bodies

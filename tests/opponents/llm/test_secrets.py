@@ -17,7 +17,7 @@ from mage_envs.cli.program import main
 from mage_envs.opponents.llm import EndpointGenerator
 from mage_envs.secrets import MASK, add_secret, scrubbed
 from mage_envs.trainer import MAGETrainer
-from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
+from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, Trouble
 from tests.opponents.llm.test_endpoint import ask
@@ -26,7 +26,7 @@ from tests.trainer.tiny_runs import make_config, save_model, scripted
 KEY = "cheese-CANARY-7f3e9a1b2c"
 VARIABLE = "LUNCH"
 """A name that says nothing of a secret."""
-KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--num-episodes", "1")
+KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--episodes", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -159,9 +159,9 @@ def test_32_slots_take_little_longer_than_the_slowest_meta_episode() -> None:
 
 def test_a_run_against_a_server_within_a_budget_is_kept_and_gone_on_with(server: Server, tmp_path: Path, capfd) -> None:
     agent = f"llm:tiny-guided@{server.url},max_tokens=8,concurrency=4"
-    arguments = ["eval", agent, *KUHN, "--num-episodes", "2", "--batch", "4", "--out", str(tmp_path / "run")]
+    arguments = ["eval", agent, *KUHN, "--episodes", "2", "--batch", "4", "--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--max-calls", "12"])
+        main([*arguments, "--budget", "calls=12"])
     assert ended.value.code == 3
     assert "all 12 calls are spent" in capfd.readouterr().err
     kept = Records(tmp_path / "run")
@@ -170,19 +170,19 @@ def test_a_run_against_a_server_within_a_budget_is_kept_and_gone_on_with(server:
     assert all(prompt > 0 and reply > 0 for prompt, reply in (call["tokens"] for call in calls))
     assert main([*arguments, "--resume"]) == 0
     assert len(Records(tmp_path / "run").lines) == 8
-    assert main(["validate", str(tmp_path / "run")]) == 0
+    assert main(["verify", str(tmp_path / "run")]) == 0
     server.stop()
-    assert main(["replay", str(tmp_path / "run"), "--verify"]) == 0  # no model is asked
+    assert main(["verify", "--replay", str(tmp_path / "run")]) == 0  # no model is asked
 
 
 def test_webshop_against_a_server(server: Server, tmp_path: Path) -> None:
     agent = f"llm:tiny@{server.url}"
-    limits = ["--max-calls", "60", "--batch", "4", "--env-kwargs", '{"max_turns": 2}', "--num-episodes", "2"]
+    limits = ["--budget", "calls=60", "--batch", "4", "--game-option", "max_turns=2", "--episodes", "2"]
     with pytest.raises(SystemExit) as ended:
         main(["eval", agent, "--env", "mage/WebShop-Meta-v0", "--rows", "16", *limits, "--out", str(tmp_path / "run")])
     assert ended.value.code == 3
     assert len(Records(tmp_path / "run").lines) >= 8
-    assert main(["replay", str(tmp_path / "run"), "--verify", "--sample", "4"]) == 0
+    assert main(["verify", "--replay", str(tmp_path / "run"), "--sample", "4"]) == 0
 
 
 def test_a_server_that_is_down_is_told_before_anything_is_played(server: Server, tmp_path: Path, capfd) -> None:
@@ -196,7 +196,7 @@ def test_a_server_that_is_down_is_told_before_anything_is_played(server: Server,
 def test_a_server_that_dies_in_the_middle_leaves_a_run_to_go_on_with(server: Server, tmp_path: Path, capfd) -> None:
     server.troubles = [says({"content": "<action>bet</action>"})] * 4 + [hang_up] * 200
     agent = f"llm:tiny-guided@{server.url},max_tokens=8,attempts=1,cache=off"
-    arguments = ["eval", agent, *KUHN, "--num-episodes", "1", "--batch", "2", "--out", str(tmp_path / "run")]
+    arguments = ["eval", agent, *KUHN, "--episodes", "1", "--batch", "2", "--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 3
@@ -211,13 +211,13 @@ def test_a_server_that_dies_in_the_middle_leaves_a_run_to_go_on_with(server: Ser
 def test_a_served_model_with_a_memory_that_asks_it(server: Server, tmp_path: Path) -> None:
     agent = f"llm:tiny@{server.url},max_tokens=8+amem"
     folder = str(tmp_path / "run")
-    assert main(["eval", agent, *KUHN[:4], "--rows", "1", "--num-episodes", "2", "--out", folder]) == 0
+    assert main(["eval", agent, *KUHN[:4], "--rows", "1", "--episodes", "2", "--out", folder]) == 0
     records = Records(Path(folder))
     assert records.about["setting"]["options"]["memory"] == "amem"
     kinds = [{call["kind"] for call in line["calls"]} for line in records.lines.values()]
     assert kinds == [{"play", "note"}] * 2
-    assert main(["replay", folder, "--verify"]) == 0
-    assert main(["validate", folder]) == 0
+    assert main(["verify", "--replay", folder]) == 0
+    assert main(["verify", folder]) == 0
     assert (tmp_path / "run" / "report.html").exists()
 
 
@@ -230,21 +230,21 @@ def test_a_key_reaches_no_file_and_no_output(server: Server, tmp_path: Path, mon
     agent = f"llm:tiny-guided@{server.url},max_tokens=8,attempts=1,cache=off"
     folder = tmp_path / "run"
     with pytest.raises(SystemExit):
-        main(["eval", agent, *KUHN, "--batch", "2", "--out", str(folder), "--env-kwargs", '{"num_episodes": 1}'])
+        main(["eval", agent, *KUHN, "--batch", "2", "--out", str(folder), "--game-option", "num_episodes=1"])
     assert any(SECRET in header.get("Authorization", "") for header in server.headers)
     told = capfd.readouterr()
     kept = everything(folder)
     assert SECRET not in kept + told.out + told.err
     assert "***" in kept
     assert "http 401" in json.dumps([line["failure"] for line in Records(folder).lines.values()])
-    assert main(["replay", str(folder), "--verify"]) == 0
-    assert main(["validate", str(folder)]) == 0
+    assert main(["verify", "--replay", str(folder)]) == 0
+    assert main(["verify", str(folder)]) == 0
 
 
-@pytest.mark.parametrize(("name", "value"), [("max_calls", 0), ("max_tokens", -1), ("max_minutes", 0.0)])
+@pytest.mark.parametrize(("name", "value"), [("calls", 0), ("tokens", -1), ("minutes", 0.0)])
 def test_limits_are_more_than_nothing(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be more than 0"):
-        Limits(**{name: value})
+    with pytest.raises(ValueError, match=f"--budget {name} must be more than 0"):
+        Limits(**{f"max_{name}": value})
 
 
 def test_a_model_in_the_other_seat_is_executed_again_from_its_recorded_answers(
@@ -262,14 +262,14 @@ def test_a_model_in_the_other_seat_is_executed_again_from_its_recorded_answers(
         "--opponents",
         f"{opponent};",
     ]
-    assert main([*command, "--num-episodes", "2", "--env-workers", "2", "--out", *run]) == 0
+    assert main([*command, "--episodes", "2", "--env-workers", "2", "--out", *run]) == 0
     asked = len(server.bodies)
     server.stop()
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "another"))  # no answer is kept but in the records
     capfd.readouterr()
-    assert main(["replay", *run, "--verify"]) == 0
+    assert main(["verify", "--replay", *run]) == 0
     assert "all as recorded" in capfd.readouterr().out
-    assert main(["validate", *run]) == 0
+    assert main(["verify", *run]) == 0
     assert len(server.bodies) == asked > 0
     lines = list(Records(tmp_path / "run").lines.values())
     [first, *_] = [call for line in lines for call in line["opponent_calls"]]
@@ -306,12 +306,12 @@ def test_failed_meta_episodes_against_a_model_are_executed_again_up_to_their_fai
     opponent = f"llm:tiny@{server.url},max_tokens=8,attempts=1,cache=off"
     folder = tmp_path / "run"
     run = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", f"{opponent};", "--rows", "2", "--batch", "1"]
-    assert main(["eval", agent, *run, "--num-episodes", "3", "--out", str(folder)]) == 2, "all of them broke"
+    assert main(["eval", agent, *run, "--episodes", "3", "--out", str(folder)]) == 2, "all of them broke"
     server.stop()
     capfd.readouterr()
-    assert main(["replay", str(folder), "--verify"]) == 0
+    assert main(["verify", "--replay", str(folder)]) == 0
     assert "all as recorded" in capfd.readouterr().out
-    assert main(["validate", str(folder)]) == 0
+    assert main(["verify", str(folder)]) == 0
     lines = [line for line in Records(folder).lines.values() if line["failure"]]
     assert lines
     assert all(line["failure"].startswith(failure) for line in lines)

@@ -7,7 +7,8 @@ import pytest
 
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.openspiel import ConnectFour, LeducPoker, LiarsDice, Negotiation, OpenSpiel
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
+from mage_envs.games.openspiel.registered import ConnectFour, LeducPoker, LiarsDice, Negotiation
 from mage_envs.match import play_match
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of

@@ -9,7 +9,8 @@ import pytest
 
 from mage_envs import progress
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.openspiel import LeducPoker, OpenSpiel
+from mage_envs.games.openspiel.openspiel_game import OpenSpiel
+from mage_envs.games.openspiel.registered import LeducPoker
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import nash_conv, policy_value
 from mage_envs.opponents.search import average_policy
@@ -124,7 +125,7 @@ def test_a_long_solution_says_how_long_it_needs(
     """Told at once here; on stderr of a command, where the result is unchanged by it."""
     from mage_envs.cli.program import main
 
-    arguments = ["tournament", "KuhnPoker", "--policies", "cfr:7,uniform", "--games", "2", "--executor", "local"]
+    arguments = ["tournament", "KuhnPoker", "--opponents", "cfr:7,uniform", "--games", "2", "--executor", "local"]
     average_policy.average_policy.cache_clear()
     assert main(arguments) == 0
     quiet = capsys.readouterr()

@@ -17,12 +17,13 @@ from mage_envs.core import Task
 from mage_envs.random.streams import UInt64s
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.trainer.backends.cached import CachedGenerator
-from mage_envs.trainer.backends.generation import LockStepGenerator, ScriptedGenerator, stream_keys
+from mage_envs.trainer.backends.generation import LockStepGenerator, stream_keys
 from mage_envs.trainer.backends.local_model import HFGenerator, Sampling, has_answer, reply
 from mage_envs.trainer.backends.rows import RaggedCache
 from mage_envs.trainer.backends.tiny import byte_tokenizer, tiny_model
 from mage_envs.trainer.backends.tokens import ChatTokenizer
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.trainer.asking import LEGAL, WORDS, ask, word_tokens
 
 

@@ -17,8 +17,8 @@ from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.backends.play_settings import load_generator
 from mage_envs.trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_model
 from mage_envs.trainer.backends.vllm_stream import RequestSettings
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.trainer.trl.backend_registry import chat_tokenizer
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from tests.trainer.tiny_runs import make_config
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"

@@ -17,7 +17,7 @@ from mage_envs.text.generation import Completion, Prompt, StreamingGenerator
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
 from mage_envs.trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator
-from mage_envs.trainer.rollout.generation_client import generate_with_timeout
+from mage_envs.wrappers.rollout.generation_client import generate_with_timeout
 from tests.trainer.asking import ask, word_tokens
 
 

@@ -64,7 +64,7 @@ def test_shards_are_the_whole_model_and_play_as_it_does(
     assert isinstance(make_opponent(f"checkpoint:{checkpoint}", KuhnPoker()), LanguageModelPolicy)
     told = []
     for folder in (whole, checkpoint):
-        words = ["eval", f"checkpoint:{folder}", "--rows", "2", "--opponents", "kuhn/nash", "--tsv"]
+        words = ["eval", f"checkpoint:{folder}", "--rows", "2", "--opponents", "kuhn/nash", "--format", "tsv"]
         assert mage_bench(words) == 0
         told.append([row.split("\t")[:6] for row in capsys.readouterr().out.splitlines() if "seconds" not in row])
     assert told[0] == told[1] != []

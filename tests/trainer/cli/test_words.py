@@ -22,9 +22,9 @@ from mage_envs.trainer.cli.words_model import words_model
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.presets import WORDS as DEFAULTS
 from mage_envs.trainer.config.run_settings import RunSettings
-from mage_envs.trainer.runs.run_log import metric_rows
 from mage_envs.trainer.trl import setup
 from mage_envs.trainer.trl.setup import prefer_exact
+from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.programs import train as main
 from tests.trainer.tiny_runs import flags
 

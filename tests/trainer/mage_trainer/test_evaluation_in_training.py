@@ -15,13 +15,13 @@ from mage_envs.benchmarks.scale.in_training import PanelEvaluation
 from mage_envs.opponents import as_pool
 from mage_envs.text.generation import Prompt
 from mage_envs.trainer.backends.cached import CachedGenerator
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.runs.run_log import metric_rows
 from mage_envs.trainer.trl.evaluation import evaluation_sampling, sampled_as
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.trainer.tiny_runs import make_trainer, save_model
 
 NAME = "kuhn-mini"

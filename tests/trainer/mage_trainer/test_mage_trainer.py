@@ -17,11 +17,11 @@ from trl import GRPOTrainer
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer import MAGETrainer, Trajectory
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.tokens import ChatTokenizer
-from mage_envs.trainer.runs.run_log import metric_rows
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.trl_compat import check_trl
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import forked, run_ranks
 from tests.trainer import rank_worker
 from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model

@@ -10,8 +10,8 @@ import pytest
 
 from mage_envs.opponents import PrioritisedPool
 from mage_envs.trainer import MAGETrainer
-from mage_envs.trainer.method.trajectory import EpisodeResult, Trajectory
 from mage_envs.trainer.trl.population import results_of
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 from tests.programs import train as main
 from tests.trainer.tiny_runs import POOL, TINY, flags, make_config, make_env, save_model
 

@@ -22,10 +22,10 @@ from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
 from mage_envs.trainer.method.critic import ExactCritic, OwnHand
 from mage_envs.trainer.method.returns import hand_shares, scheme_of, step_returns
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.trainer.trl.setup import critic_of
 from mage_envs.wrappers.make import make_meta_env
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 
 ID, TICTACTOE = "mage/KuhnPoker-Meta-v0", "mage/TicTacToe-Meta-v0"
@@ -257,3 +257,20 @@ def test_a_run_trains_on_it_and_refuses_what_has_no_exact_probabilities(tmp_path
         critic_of(make_meta_env("TicTacToe"), make_config(tmp_path, advantage="exact", env_id=TICTACTOE), ["mcts:5"])
     with pytest.raises(ValueError, match="population=fixed or prioritised"):
         make_config(tmp_path, advantage="exact", population="league")
+
+
+def test_a_position_without_a_legal_answer_is_worth_the_mean_of_its_actions() -> None:
+    """No rollout says how often its actions are played, so all of them count equally."""
+
+    class Mute(Player):
+        def answer(self, prompt: Prompt) -> str:
+            return "no"
+
+    trajectories, critic = rollout(Mute(random_policy(5)), 3, on_invalid="forfeit")
+    for trajectory, member in zip(trajectories, critic.judge(trajectories), strict=True):
+        for step, judged in zip(trajectory.steps, member, strict=True):
+            if step.phase == "play":
+                assert judged is not None
+                hand = OwnHand(KUHN, trajectory.opponent, step.seat, lambda result: result.value)
+                row = hand.values({})[step.information_state]
+                assert judged.v == pytest.approx(5 * sum(row.values()) / len(row))

@@ -21,9 +21,9 @@ from mage_envs.settings import outcome_reward
 from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages, mask_non_finite
 from mage_envs.trainer.method.loss import policy_loss
-from mage_envs.trainer.method.metrics import RunStopped
 from mage_envs.trainer.runs.run_folder import checkpoints
 from mage_envs.trainer.trl import updating
+from mage_envs.wrappers.rollout.generation_client import RunStopped
 from tests.interruptions import forked
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
 from tests.trainer.runs.test_interruptions import run_ranks

@@ -15,7 +15,7 @@ from mage_envs.trainer.method.metrics import (
     rollout_metrics,
     update_metrics,
 )
-from mage_envs.trainer.method.trajectory import RETURN, Trajectory, masked
+from mage_envs.wrappers.rollout.trajectory import RETURN, Trajectory, masked
 from tests.trainer import meta_episodes
 
 

@@ -19,8 +19,8 @@ from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import Reply
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import general_tiny
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from tests.contract import OPTIONS
 from tests.packages import marked
 from tests.trainer.rollouts import Asked, answer, specs

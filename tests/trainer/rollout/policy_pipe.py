@@ -12,8 +12,8 @@ from mage_envs.opponents import make_opponent
 from mage_envs.opponents.llm.opponent import LanguageModelPolicy, settings_for
 from mage_envs.text.generation import Prompt
 from mage_envs.text.styles import as_style
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.rollout.exploitability import decisions_of
+from mage_envs.wrappers.rollout.exploitability import decisions_of
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 KUHN = make_game("KuhnPoker")
 STYLE = as_style("prose", KUHN.spec)

@@ -16,8 +16,8 @@ from mage_envs.core import Task
 from mage_envs.trainer import Trajectory
 from mage_envs.trainer.backends.cached import CopiedGenerator
 from mage_envs.trainer.rollout.async_rollout import AsyncRollout
-from mage_envs.trainer.rollout.rollout import RolloutClock
 from mage_envs.trainer.trl.updating import PolicyUpdates
+from mage_envs.wrappers.rollout.loop import RolloutClock
 from tests.interruptions import forked
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model

@@ -20,9 +20,9 @@ from mage_envs.step_checks import MAX_CHARACTERS, MAX_ENTRIES, BadResult, checke
 from mage_envs.text.generation import Completion
 from mage_envs.trainer import MAGETrainer, Trajectory
 from mage_envs.trainer.backends.tiny import general_tiny
-from mage_envs.trainer.rollout.env_pool import WorkerProcessEnvs
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.rollout.env_pool import WorkerProcessEnvs
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from tests.trainer.foreign import Bad, Guess, ToldGuess
 from tests.trainer.rollouts import Asked
 

@@ -18,9 +18,9 @@ from mage_envs.benchmarks import evaluate, game_of, make_agent, summarise, table
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer import MAGETrainer, Trajectory
-from mage_envs.trainer.backends.generation import ScriptedGenerator
 from mage_envs.trainer.backends.tiny import general_tiny
 from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.trainer.foreign import Guess, make_guess_meta, register
 
 ID = "foreign/Guess-Meta-v0"
@@ -74,7 +74,7 @@ def test_a_transformed_observation_reaches_the_model() -> None:
             seen.extend(prompt.messages[-1].content for prompt in prompts)
             return [Completion("<action>2</action>") for _ in prompts]
 
-    from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
+    from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 
     env = gym.wrappers.TransformObservation(make_guess_meta(), lambda text: text[::-1], None)
     collect([env], Keeps(), [RolloutSpec(Task(ID, seed=1))])

@@ -18,12 +18,12 @@ import pytest
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Prompt
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.method.trajectory import Trajectory
-from mage_envs.trainer.rollout.env_pool import WorkerProcessEnvs
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
-from mage_envs.trainer.runs.failure_log import FailureLog
 from mage_envs.wrappers.make import make_meta_env
+from mage_envs.wrappers.rollout.env_pool import WorkerProcessEnvs
+from mage_envs.wrappers.rollout.failure_log import FailureLog
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.trajectory import Trajectory
 from tests.mage_envs.test_processes import gone
 from tests.trainer.faulty import DEADLY, Faulty, injected, lines
 from tests.trainer.foreign import Guess

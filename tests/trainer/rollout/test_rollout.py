@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Prompt, StreamingGenerator
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.rollout.rollout import RolloutClock, collect
+from mage_envs.wrappers.rollout.loop import RolloutClock, collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.trainer.rollouts import Asked, Flaky, OneAtATime, answer, frozen, make, specs
 
 # -- order, refill, independence ------------------------------------------------------------------------------

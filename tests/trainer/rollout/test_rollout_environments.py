@@ -10,8 +10,8 @@ import pytest
 from mage_envs.core import Task
 from mage_envs.step_checks import BadResult
 from mage_envs.text.generation import Completion, Message, Prompt
-from mage_envs.trainer.rollout.rollout import RolloutSpec, collect
 from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from tests.trainer.foreign import Guess, ToldGuess
 from tests.trainer.rollouts import Asked, make, specs
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.method.metrics import RunStopped
-from mage_envs.trainer.rollout.rollout import collect
 from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.rollout.generation_client import RunStopped
+from mage_envs.wrappers.rollout.loop import collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.trainer.rollouts import ID, Asked, Flaky, Hanging, OneAtATime, answer, broken, frozen, make, specs
 
 # -- failures -------------------------------------------------------------------------------------------------

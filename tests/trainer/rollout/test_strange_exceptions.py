@@ -9,10 +9,10 @@ import pytest
 
 from mage_envs.exceptions import MAX_REASON, Interruption, cut, stops
 from mage_envs.processes.call_outcomes import attempt
-from mage_envs.trainer.backends.generation import ScriptedGenerator
-from mage_envs.trainer.method.trajectory import Failure
-from mage_envs.trainer.rollout.env_pool import WorkerProcessEnvs
-from mage_envs.trainer.rollout.rollout import collect
+from mage_envs.wrappers.rollout.env_pool import WorkerProcessEnvs
+from mage_envs.wrappers.rollout.loop import collect
+from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from mage_envs.wrappers.rollout.trajectory import Failure
 from tests.trainer.rollouts import answer, make, specs
 
 HUGE = 100_000_000

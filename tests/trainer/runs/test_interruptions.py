@@ -16,9 +16,9 @@ from peft import LoraConfig
 from mage_envs.files.atomic import drafts_of
 from mage_envs.opponents import League
 from mage_envs.trainer.backends.play_settings import PlaySettings
-from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
 from mage_envs.trainer.runs.run_folder import checkpoints, newest_checkpoint
-from mage_envs.trainer.runs.run_log import METRICS
+from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
+from mage_envs.wrappers.rollout.training_log import METRICS
 from tests.interruptions import KILLED, distinct, forked, killed, points, run_ranks
 from tests.trainer.sharding import shard_on_cpu
 from tests.trainer.tiny_runs import POOL, make_trainer, save_model, scripted

@@ -18,9 +18,9 @@ from transformers import TrainerCallback
 from mage_envs.benchmarks.evaluation.suites.panels import PANELS, Panel
 from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.runs.run_log import metric_rows
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.backend_registry import cached_generator, trl_generator
+from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import forked, run_ranks
 from tests.trainer.runs.test_interruptions import as_rank, weights_of
 from tests.trainer.tiny_runs import cached, make_trainer, save_model

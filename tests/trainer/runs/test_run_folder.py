@@ -24,8 +24,8 @@ from mage_envs.cli import program
 from mage_envs.files import manifest
 from mage_envs.files.atomic import drafts_of, write_atomically
 from mage_envs.files.manifest import verify_checkpoint
-from mage_envs.trainer.method.metrics import RunStopped
 from mage_envs.trainer.runs.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
+from mage_envs.wrappers.rollout.generation_client import RunStopped
 from tests.interruptions import distinct, forked, killed, points, reserved_port, run_ranks, started, status
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank

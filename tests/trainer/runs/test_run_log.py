@@ -13,9 +13,10 @@ import pytest
 
 from mage_envs.cli.program import main as report
 from mage_envs.trainer.runs.console import Console, format_duration, rollout_line
-from mage_envs.trainer.runs.resumable_jsonl import ResumableJsonl
-from mage_envs.trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
+from mage_envs.trainer.runs.run_log import RunLog
 from mage_envs.trainer.runs.summary import FIGURE, RunLength, commands, table
+from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
+from mage_envs.wrappers.rollout.training_log import METRICS, TRANSCRIPTS, metric_rows
 from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, flags, make_trainer, save_model, step, trajectory
 
@@ -116,7 +117,7 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     assert f"Figure: {Path('run') / FIGURE}" in shown.out
     assert (tmp_path / "run" / FIGURE).read_bytes().startswith(b"\x89PNG")
     assert "Evaluate it:      mage eval run" in shown.out
-    assert "Play against it:  mage play mage/KuhnPoker-v0 --opponent checkpoint:run" in shown.out
+    assert "Play against it:  mage play mage/KuhnPoker-v0 --opponents checkpoint:run" in shown.out
     assert f"mage train --preset mage-kuhn --model tiny {' '.join(TINY[2:4])}" in shown.out
     rollouts, updates = metric_rows("run", "rollout"), metric_rows("run", "update")
     assert [row["step"] for row in rollouts] == [0, 2]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mage_envs.games.webshop import import_official, open_shop
+from mage_envs.games.webshop.official import import_official
+from mage_envs.games.webshop.shop import open_shop
 from mage_envs.games.webshop.site import create_app
 from mage_envs.web.security import host_names
 from tests.games.webshop.raw import raw

@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver import ActionChains
 
 from dev.speed.chromium import opened_chromium
-from mage_envs.games.webshop import WebShop
+from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.site import Site
 from tests.browser import NO_NETWORK, Person, needs_browser, overflow
 from tests.untrusted.harmless import ATTACKS

@@ -182,13 +182,13 @@ def test_without_a_package_the_error_names_the_extra(shop, monkeypatch, package)
 
 def test_importing_the_site_loads_no_server():
     names = "{'flask', 'werkzeug', 'waitress'}"
-    script = f"import sys, mage_envs.benchmarks.commands.webshop; print({names} & set(sys.modules))"
+    script = f"import sys, mage_envs.benchmarks.commands.serve; print({names} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"
 
 
 def test_the_command(data):
-    command = [sys.executable, "-W", "error", "-m", "mage_envs", "webshop", "serve", "--port", "0", "--data", str(data)]
+    command = [sys.executable, "-W", "error", "-m", "mage_envs", "serve", "webshop", "--port", "0", "--data", str(data)]
     env = {**os.environ, "FLASK_DEBUG": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env
@@ -208,8 +208,8 @@ def test_the_command(data):
 
 
 def test_the_command_shows_an_agent(data):
-    options = ["--port", "0", "--data", str(data), "--watch-agent", "oracle", "--pace", "0.01"]
-    command = [sys.executable, "-W", "error", "-m", "mage_envs", "webshop", "serve", *options]
+    options = ["--port", "0", "--data", str(data), "--watch", "oracle", "--pace", "0.01"]
+    command = [sys.executable, "-W", "error", "-m", "mage_envs", "serve", "webshop", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as served:
         try:
             served.stdout.readline()
@@ -230,7 +230,7 @@ def test_the_command_shows_an_agent(data):
 )
 def test_the_commands_errors_are_one_line(arguments, message, data):
     given = arguments if "--data" in arguments or "--size" in arguments else [*arguments, "--data", str(data)]
-    command = [sys.executable, "-m", "mage_envs", "webshop", "serve", "--port", "0", *given]
+    command = [sys.executable, "-m", "mage_envs", "serve", "webshop", "--port", "0", *given]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("mage: ")

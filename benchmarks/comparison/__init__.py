@@ -1,0 +1,1 @@
+"""Comparisons: runs paired by task, and leaderboards of validated runs and suites."""

@@ -1,0 +1,1 @@
+"""Suites: which runs they plan, and in which folders."""

@@ -1,0 +1,181 @@
+"""The runs of a suite: every row at every setting.
+
+F/PANEL/ROW/                 a run, as `mage eval --out` stores it, at K = 3 and protocol adaptive
+F/PANEL-k10-paper/ROW/       the same at other settings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
+from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
+from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Suite
+from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
+from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.records.controls import controlled
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run to be played."""
+
+    panel: str
+    """Short name."""
+    protocol: str
+    episodes: int
+    row: SuiteRow
+    spec: str
+    """Specification of the agent."""
+    agent: Agent
+    setting: Setting
+    """Setting before the control `other`, which requires that its source run was played."""
+    note: str = ""
+    """Remark on the tasks of the run; empty if they are those of the panel."""
+
+    @property
+    def block(self) -> str:
+        """Return the name of the parent folder, which omits default settings."""
+        more = "" if self.episodes == EPISODES[0] else f"-k{self.episodes}"
+        return f"{self.panel}{more}" + ("" if self.protocol == PROTOCOLS[0] else f"-{self.protocol}")
+
+    @property
+    def folder(self) -> str:
+        return f"{self.block}/{self.row.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of suite.json. The fingerprint is None if it depends on another run."""
+        return {"folder": self.folder, "fingerprint": None if self.row.source else self.setting.fingerprint}
+
+    def played_in(self, out: Path) -> Setting:
+        """Return the setting to play. A run that it copies memories from must already be below `out`."""
+        if self.row.source is None:
+            return self.setting
+        source = str(out / self.block / self.row.source)
+        return controlled(self.setting, self.row.control or "other", source, isinstance(self.agent, PolicyAgent))
+
+
+def short_names(suite: Suite) -> dict[str, str]:
+    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite.
+
+    A first word `paper` does not count, because all panels of a suite of the paper have it. Panels with sizes of their
+    own are named by their last word.
+    """
+    if not suite.sized:
+        return {panel: panel.rpartition("-")[2] for panel in suite.panels}
+    found = {}
+    names = {panel: panel.removeprefix("paper-") for panel in suite.panels}
+    for panel, name in names.items():
+        words = name.split("-")
+        heads = ("-".join(words[:count]) for count in range(1, len(words) + 1))
+        others = [other for other in names.values() if other != name]
+        unique = (h for h in heads if not any(o == h or o.startswith(f"{h}-") for o in others))
+        # A name that begins another one, such as kuhn-cfr and kuhn-cfr-second, has no unique prefix.
+        found[panel] = next(unique, name)
+    return found
+
+
+def planned(
+    suite: Suite,
+    rows: Sequence[SuiteRow],
+    size: int | None = None,
+    protocols: Sequence[str] | None = None,
+    lengths: Sequence[int] | None = None,
+    quick: bool = False,
+) -> list[PlannedRun]:
+    """Return all runs of a suite, setting by setting. Panels whose data are absent have none.
+
+    Args:
+        suite: Suite to play.
+        rows: Rows to measure.
+        size: Meta-episodes per panel (default: those of each panel).
+        protocols: Protocols to play (default: those of the suite).
+        lengths: Numbers of episodes to play (default: those of the suite).
+        quick: True for a trial, in which generated data replace absent ones.
+
+    Raises:
+        ValueError: If a run cannot be played with its options, or if the source of a row does not play a panel.
+    """
+    found: list[PlannedRun] = []
+    shorts = short_names(suite)
+    for protocol in protocols or suite.protocols:
+        for episodes in lengths or suite.lengths:
+            for panel, note in _present(suite, quick).items():
+                short = shorts[panel]
+                for row in rows:
+                    for cell in _planned(_sized(panel, note, size), short, row, protocol, episodes, note):
+                        if row.source and f"{cell.block}/{row.source}" not in {one.folder for one in found}:
+                            raise ValueError(f"Row {row.name} copies from {row.source}, which does not play {short}.")
+                        found.append(cell)
+    return found
+
+
+def _present(suite: Suite, quick: bool) -> dict[str, str]:
+    """Return the panels that can be played here, each with the reason for a stand-in, or an empty text."""
+    absent = absent_panels(suite, quick)
+    return {panel: named_panel(panel).missing() or "" for panel in suite.panels if panel not in absent}
+
+
+def absent_panels(suite: Suite, quick: bool) -> dict[str, str]:
+    """Return the panels that cannot be played here, each with the reason: absent data, or a missing engine."""
+    reasons = {
+        panel: (not quick and named_panel(panel).missing()) or named_panel(panel).obstacle() for panel in suite.panels
+    }
+    return {panel: reason for panel, reason in reasons.items() if reason}
+
+
+def _sized(panel: str, note: str, size: int | None) -> str:
+    """Return the name of the panel to play with its size: a stand-in if there is a reason for one."""
+    played = named_panel(panel).stand_in if note else panel
+    return full_name(played) if size is None else f"{played}-{size}"
+
+
+def _planned(
+    panel: str, short: str, row: SuiteRow, protocol: str, episodes: int, reason: str = ""
+) -> Iterator[PlannedRun]:
+    """Yield the run, or nothing if the row is not measured at this panel."""
+    spec = row.agent_at(short)
+    if spec is None:
+        return
+    agent, named = make_agent(spec, row.sampling), named_panel(panel)
+    own: dict[str, Any] = {}
+    if isinstance(agent, SavedModelAgent):
+        if agent.settings.env_id != named.env_id:
+            return
+        own = named.kept_of(agent.settings.env_kwargs)
+        if cell_of(panel) is not None:
+            # The lines of a cell are those of its own game and rules, whatever the model was trained on.
+            own = {key: value for key, value in own.items() if key in DISPLAY}
+    options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+    if row.pool is not None:
+        cell = cell_of(panel)
+        # A negative control without a description has no such run.
+        if cell is not None and not has_description(cell.pool):
+            return
+        if cell is None:
+            raise ValueError(f"Row {row.name}: pool: {row.pool} requires a panel of the suite adapt.")
+        options["rules"] = cell.rules()
+    if row.memory is not None:
+        options["memory"] = row.memory
+    setting = Setting(named, panel, options)
+    if row.control is not None and row.source is None:
+        setting = controlled(setting, row.control, None, by_policy=isinstance(agent, PolicyAgent))
+    # Resolving the options raises if they are incompatible, before anything is played.
+    _ = setting.fingerprint
+    notes = [f"other options ({', '.join(sorted(row.env_kwargs))})"] if row.env_kwargs else []
+    notes += [f"generated data ({panel}), because {reason}"] if reason else []
+    yield PlannedRun(
+        panel=short,
+        protocol=protocol,
+        episodes=episodes,
+        row=row,
+        spec=spec,
+        agent=agent,
+        setting=setting,
+        note="; ".join(notes),
+    )

@@ -1,0 +1,64 @@
+"""Facts about a folder with WebShop's data, as `mage doctor webshop:DIR` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
+from mage_envs.games.webshop.catalogue_maker import SIZES as BUILT_IN
+from mage_envs.games.webshop.embedded import embedded
+from mage_envs.games.webshop.official import SIZES, WHERE, DataFileError, import_official
+from mage_envs.games.webshop.search.nouns import spacy_nouns
+from mage_envs.games.webshop.shop import open_shop
+from mage_envs.games.webshop.title_check import compare_taggers
+
+PURCHASES = 2000
+"""Number of purchases that are scored with both taggers."""
+
+
+def describe_data(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each fact about a catalogue.
+
+    Args:
+        name: Size of a built-in catalogue, a folder with the original's files, or one that a conversion made of them.
+            The original's files are converted first, which takes minutes once. A converted folder is compared with its
+            checksums.
+
+    Raises:
+        DataFileError: If a folder holds neither, or if a file is damaged.
+    """
+    folder = Path(name)
+    if name in BUILT_IN and not folder.is_dir():
+        yield from _describe(embedded(name, "train"))
+        return
+    if (folder / MANIFEST).is_file():
+        verify(folder)
+        yield "checksums", "all files match"
+        yield from _describe(folder)
+        return
+    sizes = [size for size, files in SIZES.items() if all((folder / name).is_file() for name in files)]
+    if not sizes:
+        raise DataFileError(f"{folder} has no {' and '.join(SIZES['small'])}; {WHERE}.")
+    for size in sizes:
+        built = import_official(folder, size)
+        yield f"{size} data, converted", str(built)
+        yield from _describe(built)
+
+
+def _describe(folder: Path) -> Iterator[tuple[str, str]]:
+    manifest = read_manifest(folder)
+    yield "products", f"{manifest['products']:,}"
+    try:
+        tagger = spacy_nouns()
+    except ImportError as error:
+        tagger = None
+        yield "spaCy's tagger", f"n/a ({error})"
+    for kind in (kind for kind, counts in manifest["goals"].items() if counts):
+        shop = open_shop(folder, kind, 0)
+        splits = ", ".join(f"{split} {count}" for split, count in shop.splits.items())
+        yield f"{kind} goals", f"{len(shop)} ({splits}), fingerprint {shop.fingerprint}"
+        if tagger is not None:
+            result = compare_taggers(shop, tagger, PURCHASES)
+            text = f"{result.differing} of {result.purchases} purchases score differently"
+            yield f"{kind} goals by spaCy", f"{text}, with a highest score of {result.highest:.3f}"

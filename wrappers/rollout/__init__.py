@@ -1,0 +1,1 @@
+"""The rollout loop: environments, prompts and replies of meta-episodes; trajectories as values and as JSON."""

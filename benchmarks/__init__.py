@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         SavedModelAgent,
         make_agent,
     )
-    from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
     from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
     from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
     from mage_envs.benchmarks.evaluation.scoring.scores import EpisodeScore, ScoreRow, Summary, summarise
     from mage_envs.benchmarks.evaluation.suites import Panel, Setting, list_panels, named_panel, panel
+    from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
     from mage_envs.benchmarks.evaluation.suites.paper import SUITES, Suite
     from mage_envs.benchmarks.evaluation.tables.summary_table import adaptation_figure, save, table
 
@@ -41,7 +41,7 @@ _MODULES = {
         "SavedModelAgent",
         "make_agent",
     ),
-    "mage_envs.benchmarks.evaluation.run.environments": ("game_of", "make_envs"),
+    "mage_envs.benchmarks.evaluation.suites.environments": ("game_of", "make_envs"),
     "mage_envs.benchmarks.evaluation.run.evaluate": ("evaluate",),
     "mage_envs.benchmarks.evaluation.tables.summary_table": ("adaptation_figure", "save", "table"),
     "mage_envs.benchmarks.evaluation.scoring.estimates": ("Estimate", "estimate"),

@@ -21,11 +21,11 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.run.preflight import Price
-from mage_envs.benchmarks.evaluation.run.sampling import FORM, read_sampling
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.rows import POOL, SuiteRow
+from mage_envs.benchmarks.evaluation.suites.sampling import FORM, read_sampling
 from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import Records

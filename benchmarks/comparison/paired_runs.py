@@ -9,7 +9,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.scoring.call_stats import MAX_FAILED_SHARE, as_losses
 from mage_envs.benchmarks.evaluation.scoring.paired import (
     POWER,
@@ -19,6 +18,7 @@ from mage_envs.benchmarks.evaluation.scoring.paired import (
     rank_intervals,
 )
 from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
+from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
 from mage_envs.benchmarks.records.about import COMPARED, identity_fields, setting_of

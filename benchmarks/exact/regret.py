@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, GeneratorAgent
-from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
 from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator

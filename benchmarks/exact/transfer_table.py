@@ -14,10 +14,10 @@ from mage_envs.opponents.exact.transfer import transfer
 def gains_of(game: Game, opponents: str) -> Mapping[str, Mapping[str, float]]:
     """Return for each task the gain in every task after one episode of it, against these opponents.
 
-    Raises ValueError if the game is no series of tasks from a table.
+    Raises ValueError if the game is not a series of tasks from a table.
     """
     if not isinstance(game, TableSeries):
-        raise ValueError(f"{game.title} is no series of tasks from a table. Use one such as Encounters.")
+        raise ValueError(f"{game.title} is not a series of tasks from a table. Use one such as Encounters.")
     gains = transfer(game, opponents)
     return {name: dict(zip(game.names, row, strict=True)) for name, row in zip(game.names, gains, strict=True)}
 

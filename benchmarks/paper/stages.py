@@ -8,11 +8,11 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from mage_envs.benchmarks.evaluation.run.sampling import PAPER
 from mage_envs.benchmarks.evaluation.suites.panels import QUICK, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import SUITES, Suite
 from mage_envs.benchmarks.evaluation.suites.released import SIZE
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
+from mage_envs.benchmarks.evaluation.suites.sampling import PAPER
 from mage_envs.benchmarks.paper.ablation import panels_of
 from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
 from mage_envs.loading.arguments import nearest_name

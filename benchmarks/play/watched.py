@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent
-from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.suites.panels import weights_of
 from mage_envs.benchmarks.exact.regret import check_deals
 from mage_envs.benchmarks.play.end_table import EndTable, ExactSetting, end_table

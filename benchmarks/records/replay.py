@@ -15,7 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.benchmarks.evaluation.run.environments import make_envs
+from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.identity import differences, known_part

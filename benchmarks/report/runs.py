@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.canonical import digest_of
-from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
+from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import identity_fields, setting_of

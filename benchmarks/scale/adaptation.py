@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from mage_envs.benchmarks.evaluation.suites.adapt import EPISODES, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.judged_hands import DecisionPrices, judge
 from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.adapt import cell_of
+from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.exact.judged_hands import judge
 from mage_envs.benchmarks.exact.regret import executed_run, pool_of_run
 from mage_envs.benchmarks.records.about import setting_of

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.scoring.scores import headline
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
 from mage_envs.benchmarks.records.about import identity_fields, setting_of

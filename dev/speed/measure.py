@@ -26,7 +26,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from dev.speed import tokens
 from dev.speed.ours import Work, env_steps, search
 from mage_envs.benchmarks.demo.run import DemoSettings, make_trainer
-from mage_envs.benchmarks.evaluation.run.environments import make_envs
+from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.files.atomic import write_atomically
 from mage_envs.opponents.search.mcts import MEMORY_MB, ROLLOUTS, UCT
 from mage_envs.text.generation import Prompt

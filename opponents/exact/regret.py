@@ -153,10 +153,12 @@ class Rest:
         if game.spec.series:
             # A task of a series depends on those before, so the posterior also covers their order.
             if not isinstance(game, TableSeries):
-                raise NotEnumerable(f"{game.spec.name} is no series of tasks from a table, so it has no exact regret.")
+                raise NotEnumerable(
+                    f"{game.spec.name} is not a series of tasks from a table, so it has no exact regret."
+                )
             self.game, self.pool = without_repetition(game, self.pool, episodes, hands)
         self.orders = len(self.pool) // opponents
-        """Number of orders of the tasks that the posterior distinguishes; 1 if the game is no series."""
+        """Number of orders of the tasks that the posterior distinguishes; 1 if the game is not a series."""
         self._credit, self._gt = credit, gt
         self._episodes, self._hands, self._alternate, self._limit = episodes, hands, alternate, limit
         self.lived = lived_hands(self.game, self.pool)

@@ -101,7 +101,7 @@ def ordered(game: Game, pool: OpponentPool, orders: Sequence[Sequence[int]]) -> 
         NotEnumerable: If the tasks are not from a table.
     """
     if not isinstance(game, TableSeries):
-        raise NotEnumerable(f"{game.spec.name} is no series of tasks from a table.")
+        raise NotEnumerable(f"{game.spec.name} is not a series of tasks from a table.")
     rows: list[Mapping[str, float]] = []
     firsts: list[State] = []
     for task in game.tasks:

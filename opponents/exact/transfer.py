@@ -24,7 +24,7 @@ def transfer(game: Game, pool: PoolSpec) -> list[list[float]]:
         NotExact: If the probabilities of an opponent are unknown.
     """
     if not isinstance(game, TableSeries):
-        raise NotEnumerable(f"{game.spec.name} is no series of tasks from a table, so transfer has no exact value.")
+        raise NotEnumerable(f"{game.spec.name} is not a series of tasks from a table, so transfer has no exact value.")
     tasks = range(len(game.tasks))
     return [[_second(game, pool, (one, other)) - _only(game, pool, other) for other in tasks] for one in tasks]
 

@@ -10,8 +10,8 @@ import pytest
 from mage_envs import make_game
 from mage_envs.benchmarks.evaluation.run.agents import split_memory
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceOptions
-from mage_envs.benchmarks.evaluation.run.sampling import PAPER, read_sampling
 from mage_envs.benchmarks.evaluation.suites.adapt import REFERENCES
+from mage_envs.benchmarks.evaluation.suites.sampling import PAPER, read_sampling
 from mage_envs.benchmarks.executors.naming import _BUILDERS as EXECUTORS
 from mage_envs.loading.arguments import SpecError, bind, parse
 from mage_envs.loading.imports import load_entry

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
-from mage_envs.benchmarks.evaluation.run.environments import game_of
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from mage_envs.benchmarks.evaluation.run.preflight import PREFLIGHT, Expectation, Price, expectation
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
+from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.text.generation import Completion, Generator, Prompt
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent
-from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.wrappers.belief_question import ElicitForm
 from mage_envs.wrappers.memory import ReportsBelief

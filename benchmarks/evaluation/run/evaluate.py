@@ -11,8 +11,8 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent
 from mage_envs.benchmarks.evaluation.run.budget import SPENT, Limits, guarded
-from mage_envs.benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
+from mage_envs.benchmarks.evaluation.suites.environments import check_opponents, env_maker, game_of
 from mage_envs.core import Task
 from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.processes.call_outcomes import TRACEBACK

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent
-from mage_envs.benchmarks.evaluation.run.environments import game_of, seats_of
 from mage_envs.benchmarks.evaluation.run.options import ROWS, PanelOptions
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.core import Game

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import gymnasium as gym
 
-from mage_envs.benchmarks.evaluation.run.environments import seats_of
+from mage_envs.benchmarks.evaluation.suites.environments import seats_of
 from mage_envs.benchmarks.evaluation.suites.released import RELEASED
 from mage_envs.core import Task
 from mage_envs.game_record import RECORDS

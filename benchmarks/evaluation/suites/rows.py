@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.sampling import checked, read_sampling
+from mage_envs.benchmarks.evaluation.suites.sampling import checked, read_sampling
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.wrappers.controls import CONTROLS, SOURCED

@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from mage_envs.benchmarks.canonical import canonical, digest_of
-from mage_envs.benchmarks.evaluation.run.environments import game_of, make_envs, seats_of
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.core import Game, Task
 from mage_envs.settings import reward_name

@@ -12,7 +12,7 @@ from mage_envs import settings_of
 from mage_envs.benchmarks import evaluate, make_agent, summarise
 from mage_envs.benchmarks.evaluation.run import baselines
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
-from mage_envs.benchmarks.evaluation.run.environments import game_of
+from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import load

@@ -8,8 +8,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from mage_envs.benchmarks.evaluation.run.environments import make_envs
 from mage_envs.benchmarks.evaluation.run.evaluate import depth_first
+from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect

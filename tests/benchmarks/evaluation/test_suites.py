@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.benchmarks import SUITES, Panel, Setting, named_panel, panel
-from mage_envs.benchmarks.evaluation.run.environments import game_of, seats_of
+from mage_envs.benchmarks.evaluation.suites.environments import game_of, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
 from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
 from mage_envs.cli.program import main

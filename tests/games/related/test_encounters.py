@@ -182,7 +182,7 @@ def test_transfer(capsys) -> None:
     (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("dilemma")]
     assert row[1:] == ["0.050", "0.250", "0.125", "0.100", "0.000"]
     assert main(["headroom", "--transfer", "KuhnPoker"]) == 2
-    assert "is no series of tasks from a table" in capsys.readouterr().err
+    assert "is not a series of tasks from a table" in capsys.readouterr().err
 
 
 def test_references(found) -> None:

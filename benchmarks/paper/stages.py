@@ -17,7 +17,7 @@ from mage_envs.benchmarks.paper.ablation import panels_of
 from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import explain_unavailable
-from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, ENVIRONMENTS, PRESETS
+from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS, environments
 
 MODEL = "llm:Qwen/Qwen3-4B@http://localhost:8000/v1"
 """Agent of the prompted methods: the paper's model behind a server on this machine."""
@@ -142,5 +142,5 @@ def _table_stages(panels: Sequence[str]) -> list[Stage]:
 
 def _environments(panels: Sequence[str]) -> list[str]:
     """Return the environments of the presets, in the order of the panels."""
-    names = {f"mage/{game}-Meta-v0": name for name, (game, _, _) in ENVIRONMENTS.items()}
+    names = {f"mage/{game}-Meta-v0": name for name, (game, _, _) in environments().items()}
     return list(dict.fromkeys(names[named_panel(panel).env_id] for panel in panels))

@@ -143,6 +143,8 @@ def parse_args(arguments: Sequence[str], known: set[str] | None = None) -> Parse
             flags += [f"--{name[2:].replace('-', '_')}", "true"]
         else:
             rest.append(argument)
+    # They may register the game of the preset.
+    imports.load_modules(modules)
     chosen = preset(once["--preset"]) if "--preset" in once else {}
     machine = hardware(once["--hardware"]) if "--hardware" in once else None
     if "--model" in once:

@@ -199,7 +199,6 @@ def _run(arguments: list[str]) -> int:
     from mage_envs.trainer.cli.arguments import parse_args
 
     typed = parse_args(arguments)
-    imports.load_modules(typed.modules)
     names_model = any(word.partition("=")[0] in ("--model", "--model_name_or_path") for word in arguments)
     # In a sweep, the flags come from its file.
     typed_model = names_model and imports.naming_file() is None

@@ -56,12 +56,6 @@ ALGORITHMS: Mapping[str, Fields] = {
     # divided by the sample standard deviation. The released code's takes a penalty off its own reply alone.
     "grpo": {**_ALONE, "advantage": "grpo", "advantage_norm": "mean_std"},
 }
-ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
-    name: (record.name, fields, options)
-    for record in RECORDS.values()
-    for name, (fields, options) in record.presets.items()
-}
-"""Name in presets: game, fields, options of the environment."""
 RELATED = ("controls", "encounters", "customer", "house")
 """Environments of related tasks, in which memory is worth much. The protocol `paper` would be the same there, because
 no task can be replayed."""
@@ -96,7 +90,7 @@ class Ablation:
 
     about: str
     environments: tuple[str, ...]
-    """Names in `ENVIRONMENTS`."""
+    """Names of `environments`."""
     axes: tuple[Mapping[str, Fields], ...]
     """Choices of each axis by name, the paper's own first, except that of the population."""
     suffix: str = ""
@@ -120,8 +114,18 @@ ABLATIONS: Mapping[str, Ablation] = {
 """Ablations by name. Those with a number are sections of the paper, where the paper ran them."""
 
 
+def environments() -> dict[str, tuple[str, Fields, Fields]]:
+    """Return the games' names in presets, each with the game, fields of the run and options of the environment."""
+    # Computed anew, because a module of the user's may register a record at any time.
+    return {
+        name: (record.name, fields, options)
+        for record in RECORDS.values()
+        for name, (fields, options) in record.presets.items()
+    }
+
+
 def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: Any) -> dict[str, Any]:
-    game, fields, options = ENVIRONMENTS[environment]
+    game, fields, options = environments()[environment]
     return {
         **COMMON,
         **fields,
@@ -139,7 +143,7 @@ def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: 
 
 def _table() -> dict[str, dict[str, Any]]:
     found = {}
-    for algorithm, environment, (suffix, protocol) in product(ALGORITHMS, ENVIRONMENTS, PROTOCOLS.items()):
+    for algorithm, environment, (suffix, protocol) in product(ALGORITHMS, environments(), PROTOCOLS.items()):
         name = f"{algorithm}-{environment}{suffix}"
         if not suffix or environment not in RELATED:
             found[name] = _run(name, algorithm, environment, protocol)
@@ -156,7 +160,7 @@ def _ablations(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
     for ablation_name, ablation in ABLATIONS.items():
         named[ablation_name] = {}
         axes = product(*(axis.items() for axis in ablation.axes))
-        present = [environment for environment in ablation.environments if environment in ENVIRONMENTS]
+        present = [environment for environment in ablation.environments if environment in environments()]
         for environment, chosen in product(present, axes):
             choices = "-".join(choice for choice, _ in chosen)
             changes = {key: value for _, fields in chosen for key, value in fields.items()}
@@ -225,23 +229,25 @@ def prompt_limit(game_name: str) -> int:
 
 
 def _limit(game_name: str, field: str) -> int:
-    limits = {game: fields.get(field) for game, fields, _ in ENVIRONMENTS.values()}
+    limits = {game: fields.get(field) for game, fields, _ in environments().values()}
     found: int = limits.get(game_name) or COMMON[field]
     return found
 
 
 def preset(name: str) -> dict[str, Any]:
     """Return the fields of a preset. Raises ValueError with the nearest names if the name is unknown."""
-    if name not in PRESETS:
+    # The table again, for games that were registered after it was made.
+    fields = PRESETS.get(name) or _table().get(name)
+    if fields is None:
         near = get_close_matches(name, PRESETS, n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else "mage train --help lists all presets."
         raise ValueError(f"unknown preset {name!r}. {hint}")
-    return dict(PRESETS[name])
+    return dict(fields)
 
 
 def listing() -> str:
     """Return the forms of all names of presets."""
-    repeated = [name for name in ENVIRONMENTS if name not in RELATED]
+    repeated = [name for name in environments() if name not in RELATED]
     lines = [
         f"({'|'.join(ALGORITHMS)})-({'|'.join(repeated)}), each also with -paper",
         f"({'|'.join(ALGORITHMS)})-({'|'.join(RELATED)})",

@@ -243,30 +243,42 @@ def _panel_of(game: str, fields: Mapping[str, Any]) -> Panel:
     """Return a panel of a game from the fields of its record."""
     ids = fields.get("ids")
     # Imported when the ids are needed, because the modules of some games are large.
-    later = partial(_ids_of, ids) if isinstance(ids, str) else ids
-    return Panel(**{"env_id": f"mage/{game}-Meta-v0", **fields, "ids": later})
+    later = _NamedIds(ids) if isinstance(ids, str) else ids
+    # A game with roles has its learner in one seat.
+    seat: Any = getattr(RECORDS[game].settings, "seat", None)
+    seats = {"first": {"seats": (0,)}, "second": {"seats": (1,)}}.get(seat, {}) if fields.get("opponents") else {}
+    return Panel(**{"env_id": f"mage/{game}-Meta-v0", **seats, **fields, "ids": later})
 
 
-def _ids_of(name: str, options: Mapping[str, Any], size: int) -> Sequence[str]:
-    ids: Sequence[str] = load_entry(name)(options, size)
-    return ids
+@dataclass(frozen=True)
+class _NamedIds:
+    """Function of task ids by its `module:function`. Two of one name are equal."""
+
+    name: str
+
+    def __call__(self, options: Mapping[str, Any], size: int) -> Sequence[str]:
+        ids: Sequence[str] = load_entry(self.name)(options, size)
+        return ids
 
 
-PANELS: Mapping[str, Panel] = {
-    **{name: _panel_of(record.name, fields) for record in RECORDS.values() for name, fields in record.panels.items()},
-    **{name: _panel_of(game, fields) for name, (game, fields) in RELEASED.items() if game in RECORDS},
-}
-"""Name without the size to its panel, in the order of the games. `base_panels` adds those of the games' splits."""
+def _own_panels() -> dict[str, Panel]:
+    """Return the panels of the games' records, then those of the paper, in the order of the games."""
+    # Computed anew, because a module of the user's may register a record at any time.
+    found = {
+        name: _panel_of(record.name, fields) for record in RECORDS.values() for name, fields in record.panels.items()
+    }
+    return found | {name: _panel_of(game, fields) for name, (game, fields) in RELEASED.items() if game in RECORDS}
 
 
 def base_panels() -> dict[str, Panel]:
     """Return all panels by their names without a size. This loads the opponents of every game."""
-    found = {name: panel for name, panel in PANELS.items() if panel.opponents}
+    own = _own_panels()
+    found = {name: panel for name, panel in own.items() if panel.opponents}
     for prefix, split in list_splits().items():
         found |= _split_panels(prefix, split)
     found |= {f"{prefix}-{RELATED}": _series_panel(prefix, series) for prefix, series in list_series().items()}
     # Games of one player come last in lists; the names from above keep their places.
-    return {**found, **PANELS}
+    return {**found, **own}
 
 
 def _base_panel(name: str) -> Panel | None:
@@ -277,8 +289,9 @@ def _base_panel(name: str) -> Panel | None:
     if part == RELATED:
         series = find_series(prefix)
         return None if series is None else _series_panel(prefix, series)
-    if name in PANELS or part not in ("train", "heldout"):
-        return PANELS.get(name)
+    own = _own_panels()
+    if name in own or part not in ("train", "heldout"):
+        return own.get(name)
     split = find_split(prefix)
     return None if split is None else _split_panels(prefix, split)[name]
 

@@ -241,7 +241,7 @@ def test_a_run_without_preset_needs_no_file(tmp_path: Path, capsys: pytest.Captu
 def test_help_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == run() == 0
     text = capsys.readouterr().out
-    assert "(mage|lamer|gigpo|grpo)-(tictactoe|kuhn|sokoban|webshop|alfworld),eachalsowith-paper" in "".join(
+    assert "(mage|lamer|gigpo|grpo)-(kuhn|tictactoe|sokoban|alfworld|webshop),eachalsowith-paper" in "".join(
         text.split()
     )
     assert "ablation-(tictactoe)-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)-paper" in "".join(

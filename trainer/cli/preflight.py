@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.imports import naming_file
 from mage_envs.trainer.backends.model_folder import check_model_folder, read_model_json
 from mage_envs.trainer.cli.estimate import Requirements, estimate, format_bytes, most_steps, refusal
@@ -128,8 +129,12 @@ def check_disk(found: Requirements | None, folder: str | None) -> None:
 
 
 def check_loggers(names: str | Sequence[str]) -> None:
-    """Raise ImportError if the package of a logger is not installed."""
+    """Raise ValueError if a name is not a logger's, or ImportError if the package of a logger is not installed."""
     for name in [names] if isinstance(names, str) else names:
+        if name not in (*LOGGERS, "all", "none"):
+            raise ValueError(
+                f"report_to={name!r} is unknown.{nearest_name(name, LOGGERS)} Use one of {', '.join(LOGGERS)}, none."
+            )
         packages = LOGGERS.get(name, ())
         if packages and not any(find_spec(package) is not None for package in packages):
             package = packages[0]

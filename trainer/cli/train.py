@@ -240,11 +240,11 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     if not script.dry_run:
         preflight.check_present(str(model.model_name_or_path), model.model_revision)
     found = preflight.check(config, model, typed.machine)
+    preflight.check_loggers(config.report_to)
     if script.dry_run:
         print(preflight.describe(config, model, typed.machine, found))
         return 0
     preflight.check_disk(found, config.output_dir)
-    preflight.check_loggers(config.report_to)
     if not typed.needs_trl:
         from mage_envs.trainer.config.mage_config import MAGEConfig
 

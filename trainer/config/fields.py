@@ -373,9 +373,13 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("gamma_step", "gamma_episode", "failure_threshold", "vllm_gpu_memory_utilization"), (0, 1)),
     **dict.fromkeys(("step_weight", "learning_rate", "max_grad_norm", "beta", "epsilon", "epsilon_high"), (0, inf)),
     **dict.fromkeys(("entropy_coef", "uniform_legal_coef", "uniform_legal_coef_end", "reuse_mismatch"), (0, inf)),
-    **dict.fromkeys(("seed", "max_tokens_per_generation", "dynamic_sampling"), (0, inf)),
+    **dict.fromkeys(("seed", "max_tokens_per_generation", "dynamic_sampling", "weight_decay"), (0, inf)),
+    **dict.fromkeys(("eval_temperature", "eval_top_k"), (0, inf)),
+    **dict.fromkeys(("adam_beta2", "eval_top_p"), (0, 1)),
     **dict.fromkeys(("num_episodes", "max_skipped_updates", "max_rollouts", "groups_per_rollout"), (1, inf)),
     **dict.fromkeys(("minibatch_size", "max_tokens_per_microbatch", "max_prompt_length"), (1, inf)),
-    "max_completion_length": (1, inf),
+    **dict.fromkeys(("max_completion_length", "save_total_limit", "per_device_train_batch_size"), (1, inf)),
+    # -1 is TRL's for no limit.
+    "max_steps": (-1, inf),
 }
 """Least and greatest value of each field that has bounds of its own. None is not compared."""

@@ -266,6 +266,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*DRY, "--env_kwargs", "{oops"), "env_kwargs is not JSON"),
     ((*DRY, "--env_kwargs", '{"max_turn": 6}'), "unexpected keyword argument 'max_turn'"),
     ((*DRY, "--protocol", "papr"), "choose one of: adaptive, paper"),
+    ((*DRY, "--report_to", "wandbb"), "report_to='wandbb' is unknown. Did you mean 'wandb'?"),
     ((*DRY, "--memory", "x"), "choose one of: reflection, history, both, none"),
     ((*DRY, "--prompt_style", "x"), "choose one of: plain, paper, prose, neutral, words"),
     ((*DRY, "--opponents", "kuhn/agressive"), "Did you mean 'kuhn/aggressive'?"),

@@ -116,6 +116,6 @@ def test_importing_is_light():
     modules = ", ".join(f"mage_envs.{name}" for name in names)
     script = f"import sys, {modules}; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    panels = ("mage_envs.games.alfworld", "mage_envs.games.webshop")
+    panels = ("mage_envs.games.alfworld.game", "mage_envs.games.webshop.game")
     for heavy in ("torch", "transformers", "trl", "matplotlib", "pyspiel", *panels):
         assert f"'{heavy}'" not in loaded

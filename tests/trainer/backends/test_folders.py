@@ -142,4 +142,4 @@ def test_the_doctor_prints_what_the_probe_found(tmp_path: Path, capsys: pytest.C
     assert found["replies"] == "played in batches of any lengths, with a cache"
     assert found["positions"] == "32768"
     assert main(["doctor", "tiny"]) == 2
-    assert "'tiny' must have the form hf:MODEL" in capsys.readouterr().err
+    assert "'tiny' must have one of the forms hf:MODEL" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def train(held_out: str, out: Path, rollouts: int, seed: int) -> None:
     }
     # The vocabulary is that of all five games, but no step of the training sees the fifth.
     every = MAGEConfig(**chosen)
-    start = words_model(out / "words", every, warm_steps=0)
+    start = words_model(out / "words", every)
     # The config has parsed the text of its options.
     options: Any = every.env_kwargs
     games = [game for game in GAMES if game != held_out]

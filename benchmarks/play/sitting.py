@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.benchmarks.evaluation.run.agents import REMARK
 from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt
 from mage_envs.benchmarks.play.view import PersonView
 from mage_envs.core import BY_TIMEOUT, GameSpec, Task, hand_results
@@ -17,6 +16,7 @@ from mage_envs.text.visible import visible
 from mage_envs.wrappers.env_metadata import EnvMetadata
 from mage_envs.wrappers.rollout.env_pool import ResetCall
 from mage_envs.wrappers.rollout.playing import MetaEpisodeRollout, RolloutSpec
+from mage_envs.wrappers.rollout.policy_generator import REMARK
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 HANDS = 3

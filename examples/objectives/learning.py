@@ -75,7 +75,7 @@ class Learning:
         with tempfile.TemporaryDirectory(prefix="mage-objectives-") as name:
             folder, began = Path(name), time.process_time()
             config = config_of(run, folder)
-            start = words_model(folder / "start", config, 0)
+            start = words_model(folder / "start", config)
             trainer = MAGETrainer(start, config, on_rollout_end=note)
             trainer.train()
             seconds = time.process_time() - began

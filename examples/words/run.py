@@ -191,7 +191,7 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
     game = make_game(lesson.game)
     wins = headline(game) == "success"
     curve = LessonCurve(folder / "curve.json", config.max_rollouts, wins, tell)
-    start = words_model(folder / "words", config, warm_steps=0)
+    start = words_model(folder / "words", config)
     trainer = MAGETrainer(start, config, on_rollout_end=curve)
     done = go_on(trainer, folder, tell)
     # Also if the training was stopped, so that the unfinished model can be played.

@@ -25,7 +25,7 @@ from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.weights import load_model
-from mage_envs.trainer.cli.warm_start import warm_copy
+from mage_envs.trainer.cli.imitation import RANDOM, imitating_copy
 from mage_envs.trainer.config.run_settings import RunSettings
 from tests.engines.pretrained import smollm2
 from tests.trainer.tiny_runs import flags
@@ -108,7 +108,23 @@ def test_any_folder_is_an_agent(smollm2: Path, context: str, tmp_path: Path) -> 
 
 def test_all_weights_learn_and_the_model_is_an_opponent(smollm2: Path, tmp_path: Path) -> None:
     out = tmp_path / "trained"
-    assert main(["train", "--model", str(smollm2), *ULTIMATUM, "--warm_start", "1", "--output_dir", str(out)]) == 0
+    assert (
+        main(
+            [
+                "train",
+                "--model",
+                str(smollm2),
+                *ULTIMATUM,
+                "--imitate",
+                "scripted:random",
+                "--imitate_steps",
+                "1",
+                "--output_dir",
+                str(out),
+            ]
+        )
+        == 0
+    )
     before, after = load_model(smollm2), load_model(out)
     names = [name for name, weight in after.named_parameters() if weight.ndim > 1]
     moved = [not after.get_parameter(name).equal(before.get_parameter(name).to(after.dtype)) for name in names]
@@ -141,7 +157,7 @@ def test_a_warm_start_teaches_the_form_of_the_answers(smollm2: Path, tmp_path: P
     config = RunSettings(
         env_id="mage/Ultimatum-Meta-v0", prompt_style="words", context="conversation", memory="history", num_episodes=2
     )
-    warm = Path(warm_copy(str(smollm2), tmp_path / "warm", config, 6))
+    warm = Path(imitating_copy(str(smollm2), tmp_path / "warm", config, [RANDOM], 6))
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(warm))
     offers = [f"offer {slices}" for slices in range(1, 11)]
     prompt = Prompt((Message("user", "episode 1 first"),))

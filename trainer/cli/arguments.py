@@ -38,7 +38,9 @@ class ScriptArguments:
     resume: bool = field(default=False)
     resume_if_any: bool = field(default=False)
     """True to resume if the output folder has checkpoints, and to start a new run if it has none."""
-    warm_start: int = field(default=0)
+    imitate: list[str] = field(default_factory=list)
+    """Players to imitate before the training."""
+    imitate_steps: int = field(default=300)
 
 
 class Parser(TrlParser):
@@ -101,8 +103,8 @@ class ParsedArguments:
             model.model_name_or_path = str(folder)
         if not model.model_name_or_path:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
-        if script.warm_start < 0:
-            raise UsageError(f"warm_start={script.warm_start} must be at least 0.")
+        if script.imitate_steps < 1:
+            raise UsageError(f"imitate_steps={script.imitate_steps} must be at least 1.")
         if (message := next(_unread_of_model(model), None)) is not None:
             raise UsageError(message)
         return script, config, model

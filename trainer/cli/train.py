@@ -46,10 +46,12 @@ OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
         "Folder or name on the hub; smollm2 is downloaded, tiny is a random byte-level model, words a small learner",
     ),
     "import": ("MODULE", imports.HELP),
-    "warm_start": (
-        "N",
-        "Steps of language modelling on random legal play first, of all weights (default: 0)",
+    "imitate": (
+        "PLAYER",
+        "Players to imitate first, in the run's own prompts: policy:NAME, of which the replies are learned, or "
+        "scripted:random, whose chats teach the form of the texts",
     ),
+    "imitate_steps": ("N", "Steps of imitation (default: 300)"),
     "sweep": ("SETTINGS", "YAML file of several trainings, whose fields replace all flags but the next three"),
     "seeds": ("N", "With --sweep: number of seeds, one training per setting and seed (default: 3)"),
     "executor": ("NAME", "With --sweep: local (default), local:N, ray or slurm, which trains several at once"),
@@ -64,7 +66,7 @@ USUAL = (
     *("env_id", "opponents", "num_episodes", "memory", "prompt_style", "env_kwargs", "output_dir", "seed"),
     *("max_rollouts", "groups_per_rollout", "num_generations", "learning_rate", "beta", "advantage", "credit"),
     *("reward", "returns", "temperature", "max_completion_length", "constrained", "eval_panel", "eval_every"),
-    *("save_steps", "report_to", "use_vllm"),
+    *("save_steps", "report_to"),
 )
 """Fields that users set most often, which the help lists. All others are options, too."""
 
@@ -293,7 +295,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     from mage_envs.trainer.backends.model_folder import quieten
     from mage_envs.trainer.backends.tiny import general_tiny
     from mage_envs.trainer.backends.weights import base_of, load_adapter, load_tokenizer
-    from mage_envs.trainer.cli.warm_start import warm_copy
+    from mage_envs.trainer.cli.imitation import imitating_copy
     from mage_envs.trainer.cli.words_model import words_model
     from mage_envs.trainer.config.model_shapes import folder_of
     from mage_envs.trainer.trl.checkpoints import on_first_rank
@@ -306,9 +308,10 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     if name == "tiny":
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
     elif name == "words":
-        name = on_first_rank(lambda: words_model(out / "words", config, script.warm_start))
-    if script.warm_start and model.model_name_or_path != "words":
-        name = on_first_rank(lambda: warm_copy(name, out / "warm", config, script.warm_start, last is not None))
+        name = on_first_rank(lambda: words_model(out / "words", config, script.imitate, script.imitate_steps))
+    if script.imitate and model.model_name_or_path != "words":
+        options = (script.imitate, script.imitate_steps, last is not None)
+        name = on_first_rank(lambda: imitating_copy(name, out / "warm", config, *options))
     # Other weights than safetensors are pickles.
     config.model_init_kwargs = {"use_safetensors": True, **(config.model_init_kwargs or _init_kwargs(model))}
     adapters: dict[str, Any] = {

@@ -1,7 +1,8 @@
-"""The model `words`: a small transformer over a game's own words, with a warm start on random play."""
+"""The model `words`: a small transformer over a game's own words, which may imitate players first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ from mage_envs.core import Game
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-from mage_envs.trainer.cli.warm_start import warm_start
+from mage_envs.trainer.cli.imitation import imitate
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.trl.setup import env_maker
 
@@ -19,17 +20,17 @@ NAME = "words"
 SAMPLED = 200
 """Episodes of random play that give the words of another project's environment."""
 LEARNING_RATE, BATCH = 3e-3, 32
-"""Learning rate of the warm start from random weights, and meta-episodes per step."""
+"""Learning rate of imitation from random weights, and rows per step."""
 
 
-def words_model(folder: Path, config: RunSettings, warm_steps: int) -> str:
+def words_model(folder: Path, config: RunSettings, players: Sequence[str] = (), steps: int = 0) -> str:
     """Save a model with random weights for the run's game, of some 90,000 parameters; return the folder.
 
     Args:
         folder: Folder to write.
         config: Settings of the run.
-        warm_steps: Steps of language modelling on transcripts of random legal play against the run's opponents (0:
-            none).
+        players: Players to imitate.
+        steps: Steps of imitation.
 
     Raises:
         ValueError: If the run's prompts are not of the style `words`, or if an environment of another project does not
@@ -45,8 +46,8 @@ def words_model(folder: Path, config: RunSettings, warm_steps: int) -> str:
         words = vocabulary(game)
     tokenizer = tiny_tokenizer(words)
     model = tiny_model(len(tokenizer), max_positions=8192, seed=config.seed)
-    if warm_steps:
-        warm_start(model, tokenizer, config, warm_steps, LEARNING_RATE, BATCH)
+    if players:
+        imitate(model, tokenizer, config, players, steps, LEARNING_RATE, BATCH)
     return save_tiny(folder, model, tokenizer)
 
 

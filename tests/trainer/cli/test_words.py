@@ -17,7 +17,7 @@ from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import byte_tokenizer, general_tiny
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.weights import load_model
-from mage_envs.trainer.cli.warm_start import warm_copy
+from mage_envs.trainer.cli.imitation import RANDOM, imitating_copy
 from mage_envs.trainer.cli.words_model import words_model
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.presets import WORDS as DEFAULTS
@@ -39,7 +39,7 @@ def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.Ca
     out = tmp_path / "run"
     common = ["--model", "words", "--env_id", "mage/Ultimatum-Meta-v0", "--output_dir", str(out), "--gamma_step", "1"]
     common += ["--horizon", "hand"]
-    assert main([*common, *SHORT, "--warm_start", "1", "--learning_rate", "0.01"]) == 0
+    assert main([*common, *SHORT, "--imitate", RANDOM, "--imitate_steps", "1", "--learning_rate", "0.01"]) == 0
     told = capsys.readouterr()
     assert "Finished after 1 updates" in told.out
     line = next(line for line in told.err.splitlines() if line.startswith("mage: --model words sets"))
@@ -82,10 +82,9 @@ def test_a_game_of_more_positions_is_learned_without_the_critic(
 def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:
     """Two steps of language modelling move the weights, equally in two runs."""
     chosen = config("mage/KuhnPoker-Meta-v0", tmp_path)
-    weights = [
-        AutoModelForCausalLM.from_pretrained(words_model(tmp_path / str(number), chosen, steps)).lm_head.weight
-        for number, steps in enumerate((0, 2, 2))
-    ]
+    players: tuple[list[str], ...] = ([], [RANDOM], [RANDOM])
+    folders = [words_model(tmp_path / str(number), chosen, some, 2) for number, some in enumerate(players)]
+    weights = [AutoModelForCausalLM.from_pretrained(folder).lm_head.weight for folder in folders]
     assert not weights[0].equal(weights[1])
     assert weights[1].equal(weights[2])
 
@@ -96,7 +95,7 @@ def test_a_saved_model_learns_the_form_of_legal_answers(style: str, tmp_path: Pa
     out = tmp_path / "run"
     common = flags(env_id="mage/KuhnPoker-Meta-v0", prompt_style=style, memory="history", context="conversation")
     common += flags(num_episodes=1, seat="first", max_completion_length=2, use_cpu="true", output_dir=out)
-    assert main(["--model", "tiny", *common, *SHORT, "--warm_start", "4"]) == 0
+    assert main(["--model", "tiny", *common, *SHORT, "--imitate", RANDOM, "--imitate_steps", "4"]) == 0
     tokens, sampling = ChatTokenizer(byte_tokenizer()), Sampling(30)
     generators = [HFGenerator(load_model(out / place), tokens, sampling) for place in ("tiny", "warm")]
     env = gym.make("mage/KuhnPoker-Meta-v0", style=style, num_episodes=1, seat="first")
@@ -114,7 +113,7 @@ def test_a_model_in_bfloat16_learns_as_in_float32(tmp_path: Path) -> None:
     for kind in (torch.float32, torch.bfloat16):
         start = tmp_path / str(kind)
         load_model(Path(general_tiny(start))).to(kind).save_pretrained(start)
-        warm = Path(warm_copy(str(start), tmp_path / f"warm-{kind}", chosen, 12))
+        warm = Path(imitating_copy(str(start), tmp_path / f"warm-{kind}", chosen, [RANDOM], 12))
         cold, after = (
             HFGenerator(load_model(f).float(), tokens, Sampling(30)).score([prompt], [["bet"]]) for f in (start, warm)
         )
@@ -129,7 +128,7 @@ def test_a_resumed_run_keeps_its_warm_start(tmp_path: Path) -> None:
     start, folder = general_tiny(tmp_path / "tiny"), tmp_path / "warm"
 
     def weights(resumes: bool) -> bytes:
-        assert warm_copy(start, folder, chosen, 1, resumes=resumes) == str(folder)
+        assert imitating_copy(start, folder, chosen, [RANDOM], 1, resumes=resumes) == str(folder)
         return (folder / "model.safetensors").read_bytes()
 
     first = weights(resumes=True)
@@ -145,7 +144,7 @@ def test_a_resumed_run_keeps_its_warm_start(tmp_path: Path) -> None:
     [
         (("--model", "words", "--prompt_style", "prose"), "reads prompts of prompt_style=words, not 'prose'"),
         (("--model", "words", "--env_id", "mage/Sokoban-Meta-v0"), "style='words' needs a fixed set of actions"),
-        (("--model", "words", "--warm_start", "-1"), "warm_start=-1 must be at least 0"),
+        (("--model", "words", "--imitate", RANDOM, "--imitate_steps", "0"), "imitate_steps=0 must be at least 1"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
 from mage_envs.benchmarks.evaluation.tables.summary_table import delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
 from mage_envs.benchmarks.records.hub_folder import write_folder
+from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
@@ -121,10 +123,27 @@ def atif_of(line: Line, about: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _sft(records: Records, path: Path) -> None:
+    """Write every valid reply with its prompt as a line for TRL's SFTTrainer, which learns the completion only."""
+    # A policy writes no reflections; what stands in their place teaches nothing.
+    plays_only = records.about["agent"]["name"].partition(":")[0] in NO_MODEL
+    lines = []
+    for _, line in sorted(records.lines.items()):
+        if line["failure"] is not None:
+            continue
+        for call, chat in zip(line["calls"], chats(line["calls"]), strict=True):
+            if call["invalid_reason"] is None and (call["kind"] == "play" or not plays_only):
+                prompt = [{"role": message.role, "content": message.content} for message in chat]
+                reply = [{"role": "assistant", "content": call["reply"]}]
+                lines.append(json.dumps({"prompt": prompt, "completion": reply}) + "\n")
+    write_atomically(path, "".join(lines))
+
+
 FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
     "csv": ("calls.csv", _csv),
     "parquet": ("calls.parquet", _parquet),
     "atif": ("trajectories.atif.jsonl", _atif),
+    "sft": ("sft.jsonl", _sft),
     HUB_FOLDER: ("dataset", _hub_folder),
 }
 """Format to its default file name and the function that writes it."""
@@ -138,16 +157,19 @@ def command(
         typer.Argument(metavar="RUN", help="Folder of a run, from mage eval --out; for markdown also from mage train"),
     ],
     to: Annotated[
-        Literal["csv", "parquet", "atif", "markdown", "hub-folder"],
-        typer.Option(help="Format; atif has one trajectory per line, hub-folder is a Hugging Face data set (required)"),
+        Literal["csv", "parquet", "atif", "sft", "markdown", "hub-folder"],
+        typer.Option(
+            help="Format (required): atif has one trajectory per line, sft one reply with its prompt for TRL's "
+            "SFTTrainer, hub-folder is a Hugging Face data set"
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             parser=output_path,
             metavar="FILE",
-            help="File to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl; markdown is printed); "
-            "for hub-folder the folder (default: dataset)",
+            help="File to write (default: calls.csv, calls.parquet, trajectories.atif.jsonl, sft.jsonl; markdown is "
+            "printed); for hub-folder the folder (default: dataset)",
         ),
     ] = None,
     index: Annotated[

@@ -57,6 +57,24 @@ def test_atif_is_valid_by_its_own_package(runs, tmp_path):
         assert made.steps[1].message == record["calls"][0]["reply"]
 
 
+def test_valid_replies_are_examples_for_trl(runs, tmp_path):
+    """TRL reads them as conversational prompts with completions, of which it learns the completion alone."""
+    from datasets import Dataset
+    from trl import is_conversational
+
+    words = ["eval", "scripted:random", *EVAL, "--memory", "reflection", "--out", str(tmp_path / "run")]
+    assert main(words) == 0
+    assert main(["export", str(tmp_path / "run"), "--to", "sft", "--out", str(tmp_path / "sft.jsonl")]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text().splitlines()]
+    calls = [call for line in Records(tmp_path / "run").lines.values() for call in line["calls"]]
+    played = [call for call in calls if call["kind"] == "play"]
+    assert 0 < len(played) < len(calls)
+    assert sorted(line["completion"][0]["content"] for line in lines) == sorted(call["reply"] for call in played)
+    assert is_conversational(Dataset.from_list(lines)[0])
+    assert {message["role"] for line in lines for message in line["prompt"]} == {"user"}
+    assert "No remark." not in {line["completion"][0]["content"] for line in lines}
+
+
 def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys):
     pair = [str(runs / "random"), str(runs / "last")]
     pages = {kind: tmp_path / f"board.{kind}" for kind in ("md", "json", "csv")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from mage_envs.files.bounded import parse_json, read_named
+from mage_envs.loading.imports import check_path
 from mage_envs.opponents.registry import make_opponent
 from mage_envs.progress import Progress
 from mage_envs.random.streams import SEED_BITS, Stream, fold
@@ -94,8 +96,9 @@ def imitate(
         model: Model to train, on any device.
         tokenizer: Its tokenizer.
         config: Settings of the run, whose opponents, memory and prompts are played.
-        players: `scripted:random`, whose whole chats are learned, so that a model learns the form of the texts, or
-            `policy:NAME` of any registered opponent, of which only the replies are learned.
+        players: `scripted:random`, whose whole chats are learned, so that a model learns the form of the texts;
+            `policy:NAME` of any registered opponent, of which only the replies are learned; or `@FILE` with replies of
+            runs, as `mage export --to sft` writes them.
         steps: Number of optimiser steps.
         learning_rate: Learning rate, constant.
         batch_size: Rows per step: a chat that continues, or one prompt with its reply.
@@ -141,8 +144,10 @@ def _examples(player: str, config: RunSettings, tokens: ChatTokenizer, count: in
         played = min(RANDOM_EPISODES, count)
         chats = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(played)]
         return [Example(chat, tuple(range(1, len(chat)))) for chat in chats]
+    if player.startswith("@"):
+        return list(_stored(Path(player[1:]).expanduser(), tokens))
     if not player.startswith(POLICY):
-        raise ValueError(f"imitate={player!r} must be {RANDOM}, or {POLICY}NAME of a registered opponent.")
+        raise ValueError(f"imitate={player!r} must be {RANDOM}, {POLICY}NAME of a registered opponent, or @FILE.")
     make = env_maker(config)
     first = make()
     if not first.has_wrapper_attr("game"):
@@ -159,6 +164,29 @@ def _examples(player: str, config: RunSettings, tokens: ChatTokenizer, count: in
         raise ValueError(f"imitate={player} played nothing: {trajectories[0].failure}.")
     learned = [tuple(int(place) for place in row.targets[row.advantages > 0]) for row in rows]
     return [Example(tuple(map(int, row.ids)), places) for row, places in zip(rows, learned, strict=True) if places]
+
+
+def _stored(path: Path, tokens: ChatTokenizer) -> Iterator[Example]:
+    """Yield the replies of a file with a JSON object per line: `prompt` and `completion`, lists of messages.
+
+    Raises ValueError with the number of the line if one has another form, or if there is none.
+    """
+    check_path(path, "imitate")
+    number = 0
+    for number, line in enumerate(read_named(path).splitlines(), start=1):
+        try:
+            value = parse_json(line)
+            chat = tuple(Message(str(message["role"]), str(message["content"])) for message in value["prompt"])
+            [reply] = (str(message["content"]) for message in value["completion"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"{path}, line {number}, is not a prompt with one completion ({error}). Write such a file with mage "
+                "export RUN --to sft."
+            ) from error
+        prompt, learned = tokens.encode(Prompt(chat)), tokens.encode_reply(reply)
+        yield Example(prompt + learned, tuple(range(len(prompt), len(prompt) + len(learned))))
+    if not number:
+        raise ValueError(f"{path} is empty. Write such a file with mage export RUN --to sft.")
 
 
 class _Tokenised:

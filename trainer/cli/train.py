@@ -48,8 +48,8 @@ OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
     "import": ("MODULE", imports.HELP),
     "imitate": (
         "PLAYER",
-        "Players to imitate first, in the run's own prompts: policy:NAME, of which the replies are learned, or "
-        "scripted:random, whose chats teach the form of the texts",
+        "Players to imitate first, in the run's own prompts: policy:NAME, of which the replies are learned; "
+        "scripted:random, whose chats teach the form of the texts; or @FILE of mage export --to sft",
     ),
     "imitate_steps": ("N", "Steps of imitation (default: 300)"),
     "sweep": ("SETTINGS", "YAML file of several trainings, whose fields replace all flags but the next three"),

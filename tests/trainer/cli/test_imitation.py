@@ -72,10 +72,33 @@ def test_the_player_is_learned_and_is_a_function_of_the_seed(player: str, move: 
         assert scores[move] > -0.2
 
 
+def test_replies_of_a_run_are_the_same_examples(tmp_path: Path) -> None:
+    """The records of a policy's run hold the replies that it would be imitated by."""
+    words = ["eval", "policy:kuhn/maniac", "--env", KUHN, "--opponents", "kuhn/rock", "--rows", "3"]
+    words += ["--game-option", "style=words", "--memory", "history", "--no-baselines", "--out", str(tmp_path / "run")]
+    assert main(words) == 0
+    assert main(["export", str(tmp_path / "run"), "--to", "sft", "--out", str(tmp_path / "sft.jsonl")]) == 0
+    tokenizer = byte_tokenizer()
+    examples = _examples(f"@{tmp_path / 'sft.jsonl'}", settings(), ChatTokenizer(tokenizer), 1)
+    replies = {tokenizer.decode([example.ids[place] for place in example.targets]) for example in examples}
+    assert len(examples) >= 18
+    assert {reply.partition("<")[0].strip() for reply in replies} <= {"bet", "call"}
+    assert all(example.targets[-1] == len(example.ids) - 1 for example in examples)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"prompt": [], "completion": []}', "{", '{"prompt": 3}'])
+def test_a_file_of_another_form_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "sft.jsonl").write_text(text)
+    with pytest.raises(ValueError, match="mage export RUN --to sft") as error:
+        _examples(f"@{tmp_path / 'sft.jsonl'}", settings(), ChatTokenizer(byte_tokenizer()), 1)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("player", "says"),
     [
-        ("kuhn/nash", "must be scripted:random, or policy:NAME of a registered opponent"),
+        ("kuhn/nash", "must be scripted:random, policy:NAME of a registered opponent, or @FILE"),
+        ("@nowhere.jsonl", "nowhere.jsonl: No such file or directory; check the path."),
         ("policy:kuhn/nsh", "Did you mean 'kuhn/nash'?"),
         ("policy:tictactoe/pattern-1", "plays TicTacToe, not KuhnPoker"),
     ],

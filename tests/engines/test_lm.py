@@ -100,7 +100,10 @@ def test_any_folder_is_an_agent(smollm2: Path, context: str, tmp_path: Path) -> 
     assert main(["eval", agent, *DILEMMA, "--game-option", f"context={context}", "--out", str(out)]) == 0
     about = json.loads((out / "run.json").read_text())
     assert about["agent"]["name"] == agent
-    assert about["agent"]["request"] == {"max_tokens": 12, "max_prompt_tokens": 4096, "temperature": 1.0}
+    request = about["agent"]["request"]
+    # What a probe found about its replies is part of the request, too.
+    assert request.pop("reply_format")["end_ids"] == [2]
+    assert request == {"max_tokens": 12, "max_prompt_tokens": 4096, "temperature": 1.0}
     assert len(about["agent"]["content"]) == 16
     assert main(["verify", str(out)]) == 0
     assert main(["verify", "--replay", str(out)]) == 0

@@ -54,7 +54,7 @@ def command(
     executor: ExecutorOption = "local",
     as_json: JsonOption = False,
 ) -> None:
-    """Check your environment, game or opponent: contract, garbage, copies, processes, hangs, NaN, memory.
+    """Check your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory.
 
     The exit status is 1 if a check finds a failure.
 

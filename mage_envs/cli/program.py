@@ -46,7 +46,7 @@ COMMANDS = {
     "check": Subcommand(
         f"{FOLDER}.check",
         "Play",
-        "check your environment, game or opponent: contract, garbage, copies, processes, hangs, NaN, memory",
+        "check your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
     ),
     "serve": Subcommand(
         f"{FOLDER}.serve", "Play", "serve environments to clients of other frameworks (OpenEnv), or WebShop's site"

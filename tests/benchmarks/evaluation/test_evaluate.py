@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mage_envs.benchmarks import GeneratorAgent, PolicyAgent, evaluate, game_of, make_agent, panel, summarise, table
-from mage_envs.benchmarks.evaluation.run.agents import FORMS, REMARK, SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.agents import FORMS, SavedModelAgent
 from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
@@ -24,6 +24,7 @@ from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from mage_envs.wrappers import MetaEpisode
+from mage_envs.wrappers.rollout.policy_generator import REMARK
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 KUHN = "mage/KuhnPoker-Meta-v0"

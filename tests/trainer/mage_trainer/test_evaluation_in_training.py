@@ -10,7 +10,8 @@ import pytest
 
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.suites.panels import PANELS, Panel
+from mage_envs.benchmarks.evaluation.suites import panels
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.benchmarks.scale.in_training import PanelEvaluation
 from mage_envs.opponents import as_pool
 from mage_envs.text.generation import Prompt
@@ -41,7 +42,8 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(PANELS, NAME, PANEL)  # type: ignore[arg-type]
+    own = panels._own_panels()
+    monkeypatch.setattr(panels, "_own_panels", lambda: own | {NAME: PANEL})
     return save_model(tmp_path / "model")
 
 
@@ -92,7 +94,8 @@ def test_evaluations_are_sampled_as_the_protocol_says(model: str, tmp_path: Path
 def test_an_evaluation_states_the_level_of_mage_eval(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = as_pool("pool:kuhn/paper")
     panel = replace(PANEL, opponents=dict(zip(map(str, pool.entries), pool.weights, strict=True)), rows_per_cell=2)
-    monkeypatch.setitem(PANELS, NAME, panel)  # type: ignore[arg-type]
+    own = panels._own_panels()
+    monkeypatch.setattr(panels, "_own_panels", lambda: own | {NAME: panel})
     played = PanelEvaluation(NAME, {"protocol": "adaptive", "num_episodes": 3, "memory": "history"})
     agent = make_agent("policy:bayes:kuhn/paper,3,1,sum")
     scored = played.scored(evaluate(agent, played.tasks, played.options), step=3)

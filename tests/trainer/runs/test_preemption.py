@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from transformers import TrainerCallback
 
-from mage_envs.benchmarks.evaluation.suites.panels import PANELS, Panel
+from mage_envs.benchmarks.evaluation.suites import panels
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.runs.run_folder import checkpoints
 from mage_envs.trainer.trl import trl_compat
@@ -103,7 +104,8 @@ def test_an_evaluation_under_way_is_given_up_and_made_again(
     ends the run. It draws from torch's generators, as what is sampled after it does."""
     settings = EVALUATED | {"early_stop": early_stop, "max_rollouts": 2 + early_stop}
     panel = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
-    monkeypatch.setitem(PANELS, "kuhn-mini", panel)  # type: ignore[arg-type]
+    own = panels._own_panels()
+    monkeypatch.setattr(panels, "_own_panels", lambda: own | {"kuhn-mini": panel})
     whole, folder = tmp_path / "whole", tmp_path / "stopped"
     assert forked(partial(train, model_path, whole, **settings)) == 0
     for steps in (1, 2):
@@ -185,7 +187,8 @@ def test_all_ranks_throw_it_away_where_one_is_asked_to(
 ) -> None:
     """Where they generate together, the one that is asked waits for the end of a call; so it does among the updates."""
     panel = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
-    monkeypatch.setitem(PANELS, "kuhn-mini", panel)  # type: ignore[arg-type]
+    own = panels._own_panels()
+    monkeypatch.setattr(panels, "_own_panels", lambda: own | {"kuhn-mini": panel})
     whole, folder = tmp_path / "whole", tmp_path / "stopped"
     chosen = {**EVALUATED, "groups_per_rollout": 3, "updates_per_rollout": 2, "together": together}
     assert run_ranks(partial(rank, model_path, whole, **chosen)) == [0, 0]

@@ -131,6 +131,26 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
     ("arguments", "message"),
     [
         (["eval", "policy:cfr"], "Nothing to play. Use --env"),
+        (["eval", "policy:cfr", *KUHN, "--quick"], "--size and --quick apply to --suite"),
+        (["eval", "policy:cfr", *KUHN, "--size", "128"], "--size and --quick apply to --suite"),
+        (["eval", "policy:cfr", *KUHN, "--format", "latex"], "--format latex applies to --suite"),
+        (["eval", "policy:cfr", *KUHN, "--fill", "bank.json"], "--fill needs one agent, --panel and --memory"),
+        (["eval", "a.yaml", "--suite", "demo", "--memory", "both"], "--memory does not apply to --suite"),
+        (["eval", "a.yaml", "--suite", "demo", "--panel", "kuhn-train"], "--panel does not apply to --suite"),
+        (["eval", "a.yaml", "b.yaml", "--suite", "demo"], "--suite reads one YAML file of rows"),
+        (["eval", "a.yaml", "--suite", "demo", "--game-option", "reveal=always"], "takes only --game-option protocol="),
+        (["eval", "a.yaml", "--suite", "demo", "--episodes", "4"], "--episodes 4 must be 3 or 10 in a suite"),
+        (["verify", "docs", "--replay", "--challenge"], "--replay and --challenge are two checks"),
+        (["verify", "docs", "--agent", "policy:cfr"], "--agent, --out and --rows apply to --challenge"),
+        (["verify", "docs", "--sample", "3"], "--sample applies to --replay and --challenge"),
+        (["headroom", "KuhnPoker", "--ceilings", "--transfer"], "print different tables. Choose one"),
+        (["headroom", "KuhnPoker", "--transfer"], "is not a series of tasks from a table"),
+        (["doctor", "tiny"], "must have one of the forms hf:MODEL, webshop:DIR"),
+        (["play", "KuhnPoker", "--port", "0"], "apply to the browser. Add --browser"),
+        (["play", "--browser", "--watch", "policy:cfr", "--seed", "1"], "--seed applies to the terminal"),
+        (["paper", "4.4.3"], "Name the folder of the trainings with --out"),
+        (["paper", "4.4.3", "--stage", "1"], "apply to a table, and 4.4.3 is an ablation"),
+        (["paper", "table1", "--seeds", "2"], "--model, --seeds and --rollouts apply to an ablation"),
         (["eval", "polcy:cfr", *KUHN], "Unknown agent 'polcy:cfr'"),
         (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is not a meta-episode"),
         (["eval", "policy:cfr", "--env", "mage/Kuhn-Meta-v0"], "Unknown environment"),
@@ -247,3 +267,19 @@ def test_ctrl_c_is_clean():
     assert (run.returncode, out) == (130, "")
     assert err.strip().splitlines()[-1] == "Interrupted."
     assert "Traceback" not in err
+
+
+def test_a_dry_run_says_what_to_expect_and_asks_no_model(capsys):
+    agents = ["llm:m@http://127.0.0.1:9/v1,max_tokens=50", "scripted:first"]
+    assert main(["eval", *agents, "--panel", "kuhn-paper-16", "--dry-run", "--price", "0,1000000"]) == 0
+    note, _, model, scripted = capsys.readouterr().out.splitlines()
+    assert note.startswith("Estimates from random play of the first 16 tasks of each panel")
+    assert model.startswith("llm:m,max_tokens=50: 18 meta-episodes, with 95% intervals: ")
+    calls, tokens, price = (
+        float(re.search(pattern, model)[1].replace(",", ""))
+        for pattern in (r"([\d,]+) \[[^\]]*\] calls", r"([\d,]+) \[[^\]]*\] reply", r"price ([\d,.]+)")
+    )
+    # At least three answers and two reflections of a meta-episode, of 50 tokens each.
+    assert calls >= 18 * 5
+    assert (tokens, price) == pytest.approx((50 * calls, tokens), rel=0.01)
+    assert scripted == "scripted:first: 18 meta-episodes, no model"

@@ -78,7 +78,7 @@ def copy_without(folder: Path, patterns: Sequence[str]) -> None:
             shutil.copy(source, folder)
             continue
         ignored = shutil.ignore_patterns("__pycache__", "results")
-        shutil.copytree(source, folder / name, symlinks=True, ignore=ignored, copy_function=os.link)
+        shutil.copytree(source, folder / name, symlinks=True, ignore=ignored)
     for pattern in patterns:
         paths = list(folder.glob(pattern))
         assert paths or pattern.split("/")[0] not in PACKAGES, pattern

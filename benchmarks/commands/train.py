@@ -11,7 +11,7 @@ import typer
 from mage_envs.benchmarks.executors import ExecutorOption
 from mage_envs.cli.commands import JsonOption, add_command
 from mage_envs.files.atomic import output_path
-from mage_envs.trainer.cli.train import build_app, main
+from mage_envs.trainer.cli import train as training
 
 SWEEP = "--sweep"
 
@@ -44,11 +44,11 @@ def sweep_trainings(
 def _run(arguments: Sequence[str]) -> int:
     """Train, and return the exit status."""
     if not any(word.partition("=")[0] == SWEEP for word in arguments):
-        return main(arguments)
+        return training.main(arguments)
     sweeps = typer.Typer(add_completion=False)
     add_command(sweeps, "train", sweep_trainings)
     status = typer.main.get_command(sweeps).main(list(arguments), prog_name="mage train", standalone_mode=False)
     return cast(int, status or 0)
 
 
-app = build_app({}, run=_run)
+app = training.build_app({}, run=_run)

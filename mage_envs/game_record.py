@@ -46,7 +46,7 @@ class GameRecord:
     sites: Mapping[str, str] = field(default_factory=dict)
     """Name of a subcommand of `mage serve`, to its `module:function`."""
     page: str = ""
-    """File of its page in the folder of the docs; it belongs to the game, too, unless it is of several."""
+    """File of the game's page in the folder of the docs. It is deleted with the game, unless other games share it."""
     belongings: tuple[str, ...] = ()
     """Paths in the repository, as glob patterns, that can be deleted with the game: rules, opponents, tests."""
 

@@ -29,8 +29,8 @@ from mage_envs.benchmarks.sweeps.sweep import sweep
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.files.atomic import output_path
+from mage_envs.trainer.cli import train as training
 from mage_envs.trainer.cli.estimate import format_bytes
-from mage_envs.trainer.cli.train import main as train
 from mage_envs.trainer.config.hardware import Hardware, hardware, hardware_names
 from mage_envs.trainer.config.presets import ABLATIONS, COMMON, PRESETS
 
@@ -146,7 +146,7 @@ def run_stage(table: str, stage: Stage, out: Path, options: PlayOptions, machine
     """
     if not stage.panel:
         words = training_words(stage, out, machine)
-        if status := train(words) if machine is None else subprocess.run(words, check=False).returncode:
+        if status := training.main(words) if machine is None else subprocess.run(words, check=False).returncode:
             raise RuntimeError(f"Training {stage.preset} ended with status {status}: {shlex.join(words)}")
         return
     run = stage.run(suite_of(table), out, agent, quick=machine is None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dev.adapt_errors import level_moments
-from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.scale.adapt_table import mean_over_families
-from mage_envs.benchmarks.scale.adaptation import CellValues, run_of_cell
+from mage_envs.benchmarks.scale.adaptation import CellValues, ScaledRun, run_of_cell
 from mage_envs.benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights
 from mage_envs.benchmarks.scale.stored_suites import cell_scale
 from mage_envs.cli.tables import Block, TextTable, as_text
@@ -70,37 +70,61 @@ def repeated(name: str, spec: str, panels: int, slip: float = 0.0) -> list[Scale
         panels: Number of panels.
         slip: Probability of a random legal action in place of the agent's own.
     """
+    return levels_on(name, spec, panels_of(name, panels), slip)
+
+
+def panels_of(name: str, panels: int) -> list[Sequence[Task]]:
+    """Return the tasks of panels of a cell that differ in their seeds."""
     panel = cell_panel(CELLS[name], META_EPISODES)
     size = len(panel.tasks())
     # A panel that is `panels` times as long consists of that many panels, because no seed occurs twice.
     tasks = replace(panel, size=size * panels).tasks()
-    return levels_on(name, spec, [tasks[start : start + size] for start in range(0, len(tasks), size)], slip)
+    return [tasks[start : start + size] for start in range(0, len(tasks), size)]
 
 
 def levels_on(name: str, spec: str, panels: Sequence[Sequence[Task]], slip: float = 0.0) -> list[ScaleScore]:
     """Return the level of an agent on each panel of a cell. Further arguments as in `repeated`."""
+    return [_known(run.level()) for run in runs_on(name, spec, panels, slip)]
+
+
+def runs_on(
+    name: str, spec: str, panels: Sequence[Sequence[Task]], slip: float = 0.0, memory: str = "history", role: int = 0
+) -> Iterator[ScaledRun]:
+    """Yield the run of an agent on each panel of a cell.
+
+    Args:
+        name: Name of the cell.
+        spec: Specification of the agent.
+        panels: Tasks of each panel.
+        slip: Probability of a random legal action in place of the agent's own.
+        memory: Memory of the environment. Under `none/history` a new policy plays each episode.
+        role: Number that distinguishes the slips of several runs of the same tasks.
+    """
     cell, scale = CELLS[name], cell_scale(name)
     panel = cell_panel(cell, META_EPISODES)
-    options = {**panel.env_kwargs, "memory": "history"}
+    options = {**panel.env_kwargs, "memory": memory}
     values = CellValues(panel.env_id, options, panel.weights())
     agent, game = make_agent(spec), make_game(cell.game, **cell.options)
-    levels = []
     for part in panels:
-        watched = WatchedGenerator(SlippingGenerator(agent.generator(game), slip))
+        players = agent.generator(game, memory) if isinstance(agent, PolicyAgent) else agent.generator(game)
+        watched = WatchedGenerator(SlippingGenerator(players, slip, role))
         played = evaluate(GeneratorAgent(watched, agent.name), part, options, batch=len(part))
         judged = {slot: values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)}
-        level = run_of_cell(cell, scale, part, judged).level()
-        if level is None:
-            raise ValueError(f"{name} has no scale.")
-        levels.append(level)
-    return levels
+        yield run_of_cell(cell, scale, part, judged)
+
+
+def _known(score: ScaleScore | None) -> ScaleScore:
+    """Return the score. Raise ValueError if the cell has none."""
+    if score is None:
+        raise ValueError("The cell has no scale.")
+    return score
 
 
 class SlippingGenerator:
     """A generator that plays a random legal action with some probability. A policy does not learn of its slips."""
 
-    def __init__(self, generator: Generator, slip: float) -> None:
-        self._generator, self._slip = generator, slip
+    def __init__(self, generator: Generator, slip: float, role: int = 0) -> None:
+        self._generator, self._slip, self._role = generator, slip, SLIPS + role
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         replies = self._generator.generate(prompts)
@@ -109,7 +133,7 @@ class SlippingGenerator:
     def _replaced(self, prompt: Prompt, reply: Completion) -> Completion:
         if prompt.phase != "play":
             return reply
-        rng = Streams(*prompt.seed[:2]).at(SLIPS, prompt.seed[2]).generator()
+        rng = Streams(*prompt.seed[:2]).at(self._role, prompt.seed[2]).generator()
         if rng.random() >= self._slip:
             return reply
         legal, tag = prompt.legal_actions, prompt.info.get("answer_tag")
@@ -153,14 +177,26 @@ def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Cov
     return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half, luck=sum(luck.values()))
 
 
-def slip_coverage(name: str, slip: float, panels: int) -> Coverage:
-    """Return the coverage in one cell of the best learner with slips, whose level is estimated from all panels."""
-    levels = repeated(name, _spec(name, "bayes"), panels, slip)
-    truth = float(np.mean([level.mean for level in levels]))
-    count, half = covered(levels, truth)
-    return Coverage(
-        reference=f"bayes, {slip:.0%} slips, {name}", truth=truth, covered=count, seeds=panels, half=half, luck=1
-    )
+def slip_coverage(name: str, slip: float, panels: int) -> tuple[Coverage, Coverage]:
+    """Return the coverage in one cell of the best learner with slips: of its level, and of its own memory's value.
+
+    The exact values are estimated from all panels.
+    """
+    spec, tasks = _spec(name, "bayes"), panels_of(name, panels)
+    main = list(runs_on(name, spec, tasks, slip))
+    # The agent without memory slips at other moments.
+    empty = runs_on(name, spec, tasks, slip, memory="none/history", role=1)
+    levels = [_known(run.level()) for run in main]
+    adaptations = [_known(run.difference(none, by_regrets=True)) for run, none in zip(main, empty, strict=True)]
+    text = f"bayes, {slip:.0%} slips, {name}"
+    return _in_one_cell(text, levels), _in_one_cell(f"{text}, own memory", adaptations)
+
+
+def _in_one_cell(text: str, scores: Sequence[ScaleScore]) -> Coverage:
+    """Return the coverage of scores whose exact value is estimated by their mean."""
+    truth = float(np.mean([score.mean for score in scores]))
+    count, half = covered(scores, truth)
+    return Coverage(reference=text, truth=truth, covered=count, seeds=len(scores), half=half, luck=1)
 
 
 def _spec(name: str, reference: str) -> str:
@@ -184,6 +220,7 @@ def table_of(rows: Sequence[Coverage]) -> list[Block]:
         TextTable(["agent", "level", "covered", "error", "cells"], shown),
         "",
         "level: the exact one; with slips, the mean over all panels. covered: intervals that contain it.",
+        "own memory: the same for the adaptation by the own memory, in place of the level.",
         "error: mean half width of the intervals. cells: those in which the level has luck, by its exact standard",
         "error. One panel serves all seeds elsewhere. Rows with slips are of one cell, which the name ends with.",
     ]
@@ -193,7 +230,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slips", action="store_true", help="only the rows with slips")
     chosen = parser.parse_args()
-    slips = [slip_coverage(name, slip, SLIP_PANELS) for name in SLIP_CELLS for slip in (0.02, 0.1)]
+    slips = [row for name in SLIP_CELLS for slip in (0.02, 0.1) for row in slip_coverage(name, slip, SLIP_PANELS)]
     exact = [] if chosen.slips else [coverage(name, seeds) for name, seeds in SEEDS.items()]
     blocks = table_of([*exact, *slips])
     if not chosen.slips:

@@ -53,7 +53,7 @@ class Frozen(Control):
         return records[0]
 
 
-class Blank(Control):
+class Empty(Control):
     """Control that shows no memory. A policy, which reads no text, is replaced by a new one before each episode."""
 
     def allows(self, after: bool, episode: int) -> bool:
@@ -156,7 +156,7 @@ class Given(Control):
 
 
 CONTROLS: Mapping[str, Callable[..., Control]] = {
-    "blank": Blank,
+    "none": Empty,
     "frozen": Frozen,
     "shuffled": Shuffled,
     "other": Other,

@@ -61,8 +61,6 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
     memory = setting.resolved["memory"]
     if type(split_control(memory)[0]) is not Control:
         raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
-    if control == "none":
-        control = "blank"
     if control in SOURCED:
         if source is None:
             raise ValueError(

@@ -244,7 +244,8 @@ class ScaledRun:
             for index, value in self.played.items()
             if index in other.played
         }
-        return self._score(values, -scale.widest_difference, scale.widest_difference, {})
+        slips = {index: max(self.played[index].slip, other.played[index].slip) / scale.length for index in values}
+        return self._score(values, -scale.widest_difference, scale.widest_difference, slips, paired=True)
 
     @property
     def unusable(self) -> int:
@@ -266,7 +267,14 @@ class ScaledRun:
         score = self._score({index: value_of(value) for index, value in self.played.items()}, -np.inf, np.inf, {})
         return Estimate(score.mean, score.low, score.high, len(self.played))
 
-    def _score(self, values: Mapping[int, float], least: float, most: float, slips: Mapping[int, float]) -> ScaleScore:
+    def _score(
+        self,
+        values: Mapping[int, float],
+        least: float,
+        most: float,
+        slips: Mapping[int, float],
+        paired: bool = False,
+    ) -> ScaleScore:
         """Return the score of one value per meta-episode. Tasks without a value are missing."""
         groups: dict[tuple[str, int | None], list[int]] = {}
         for index, task in enumerate(self.tasks):
@@ -294,7 +302,7 @@ class ScaledRun:
                 [task.opponent or "" for task in tasks],
                 self.weights,
             ).half
-        return score_strata(strata, least, most, half)
+        return score_strata(strata, least, most, half, paired)
 
 
 def level_of(scale: Scale, value: PlayedValue) -> float:

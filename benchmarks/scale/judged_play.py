@@ -185,7 +185,7 @@ def control_folder(folder: Path, name: str) -> Path:
 def _check_control(name: str, main: Records, control: Records) -> None:
     """Raise ValueError if a stored run has another agent, other tasks or other options than the main run."""
     memory = re.escape(main.about["setting"]["options"]["memory"])
-    forms = {"none": rf"none|blank/{memory}", "other": rf"other@[0-9a-f]{{32}}/{memory}"}
+    forms = {"none": rf"none(/{memory})?", "other": rf"other@[0-9a-f]{{32}}/{memory}"}
     ours, theirs = ((run.about["agent"], identity_fields(run.about)) for run in (main, control))
     if ours != theirs or not re.fullmatch(forms[name], control.about["setting"]["options"]["memory"]):
         raise ValueError(f"{control.folder} is not the control {name!r} of this run. Remove it.")

@@ -185,7 +185,9 @@ class ScaleScore:
         }
 
 
-def score_strata(strata: Sequence[Stratum], least: float, most: float, half: float | None = None) -> ScaleScore:
+def score_strata(
+    strata: Sequence[Stratum], least: float, most: float, half: float | None = None, paired: bool = False
+) -> ScaleScore:
     """Return the score of strata.
 
     The interval is that of `stratified_error`. A stratum without variance may have losses that are too rare to be seen:
@@ -197,6 +199,8 @@ def score_strata(strata: Sequence[Stratum], least: float, most: float, half: flo
         least: Least possible value of a meta-episode.
         most: Greatest possible value of a meta-episode.
         half: Half the width of the interval, if the meta-episodes are not independent (default: from the strata).
+        paired: True if the values are differences of two runs. A slip of the second one raises them, so the upper end
+            allows for it, too.
 
     Raises:
         ValueError: If there is no stratum.
@@ -224,8 +228,8 @@ def score_strata(strata: Sequence[Stratum], least: float, most: float, half: flo
     if half is None:
         error, freedom = stratified_error([(stratum.weight, stratum.values) for stratum in strata])
         half = quantile(freedom) * error
-    low = mean - float(np.hypot(half, unseen_loss(strata)))
-    return ScaleScore(**{**vars(score), "low": low, "high": min(mean + half, most)})
+    wide = float(np.hypot(half, unseen_loss(strata)))
+    return ScaleScore(**{**vars(score), "low": mean - wide, "high": min(mean + (wide if paired else half), most)})
 
 
 def unseen_loss(strata: Sequence[Stratum]) -> float:

@@ -183,8 +183,6 @@ def differing_options(setting: Setting, panel: str, cell: AdaptCell, condition: 
         yield f"{key}={options[key]!r}, expected no such option"
     memory = str(recorded["options"]["memory"])
     control = memory.partition("/")[0].partition("@")[0] if "/" in memory else memory
-    # Without memory, a policy is also a new one in each episode.
-    control = NONE if control == "blank" else control
     if condition in (NONE, OTHER) and control != condition:
         yield f"memory={memory!r}, expected the control {condition}"
     if condition not in (NONE, OTHER, "same") and control in (NONE, OTHER, "same"):

@@ -17,7 +17,7 @@ from mage_envs.wrappers.memory import BELIEF, GUESS, ReportsBelief
 
 REMARK = "No remark."
 """Reply of a policy to a request for a reflection."""
-BLANK, OTHER = "blank", "other"
+NONE, OTHER = "none", "other"
 """Controls of a policy's memory."""
 AGENT = 2
 """Role of an agent's own random streams, next to the environment's `GAME`, `POOL` and `SEATS`."""
@@ -105,7 +105,7 @@ class PolicyGenerator:
 
         Args:
             make_policy: Function that makes a policy.
-            control: Control of its memory: `blank`, `other`, or None.
+            control: Control of its memory: `none`, `other`, or None.
         """
         self._make_policy, self._control = make_policy, control
         self._spare = [make_policy()]

@@ -23,7 +23,7 @@ from mage_envs.loading.arguments import nearest_name, parse
 from mage_envs.opponents import list_opponents, make_opponent
 from mage_envs.opponents.registry import portable_spec
 from mage_envs.text.generation import Generator
-from mage_envs.wrappers.rollout.policy_generator import BLANK, OTHER, PolicyGenerator
+from mage_envs.wrappers.rollout.policy_generator import NONE, OTHER, PolicyGenerator
 
 if TYPE_CHECKING:
     from mage_envs.opponents.llm import AnswerStream, EndpointGenerator
@@ -217,11 +217,11 @@ class PolicyAgent:
 
         Args:
             game: Game that is played.
-            memory: Memory of the environment. Under the control `blank` a new policy plays each episode. Under the
+            memory: Memory of the environment. Under the control `none` a new policy plays each episode. Under the
                 control `other` a new policy first relives the earlier episodes of the source that the environment
                 names. Other memories have no effect, because a policy reads no text.
         """
-        control = re.match(f"(?:({BLANK})|({OTHER})@[^/]*)/", memory) if isinstance(memory, str) else None
+        control = re.match(f"(?:({NONE})|({OTHER})@[^/]*)/", memory) if isinstance(memory, str) else None
         name = None if control is None else control[1] or control[2]
         return PolicyGenerator(partial(self._make_policy, game), name)
 

@@ -20,7 +20,7 @@ from mage_envs.processes import CALL_TIMEOUT_S
 
 ROWS = 64
 """Default number of meta-episodes per opponent and first seat, unless a named panel fixes it."""
-ControlName = Literal["none", "blank", "frozen", "shuffled", "other", "same", "given"]
+ControlName = Literal["none", "frozen", "shuffled", "other", "same", "given"]
 """Names of the controls: `none`, and those of `mage_envs.wrappers.controls`."""
 FormatOption = Annotated[
     Literal["text", "tsv"], typer.Option("--format", help="Aligned columns, or tabs between the fields (default: text)")

@@ -196,7 +196,7 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
     }.items():
         assert main([*run, *more, "--out", str(tmp_path / name)]) == 0
     memories = {name: Records(tmp_path / name).about["setting"]["options"]["memory"] for name in ("other", "none")}
-    assert memories["none"] == "blank/reflexion"
+    assert memories["none"] == "none/reflexion"
     assert memories["other"].startswith("other@")
     assert memories["other"].endswith("/reflexion")
     assert main(["verify", "--replay", str(tmp_path / "other")]) == 0
@@ -260,4 +260,4 @@ def test_the_same_opponent_with_other_deals(tmp_path):
 def test_a_specification_without_a_control_stands():
     assert split_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
     assert split_control("my.module:Mine")[1] == "my.module:Mine"
-    assert sorted(CONTROLS) == ["blank", "frozen", "given", "other", "same", "shuffled"]
+    assert sorted(CONTROLS) == ["frozen", "given", "none", "other", "same", "shuffled"]

@@ -115,7 +115,7 @@ def test_each_row_is_a_run(played, capsys):
     runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
     assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 16)
     memories = [runs[name].about["setting"]["options"]["memory"] for name in PLAYED]
-    assert memories[:3] == ["react", "reflexion", "blank/reflection"]
+    assert memories[:3] == ["react", "reflexion", "none/reflection"]
     assert memories[3].startswith("other@")
     assert memories[3].endswith("/reflexion")
     rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))

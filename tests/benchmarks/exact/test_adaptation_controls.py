@@ -219,7 +219,7 @@ def test_a_policy_without_memory_is_new_in_each_episode(monkeypatch):
     evaluate(agent, tasks, {"memory": "history", "num_episodes": 3, "hands_per_episode": 2})
     assert {(episode, hands) for episode, hands in Counter.log} == {(k, 2 * k + j) for k in range(3) for j in range(2)}
     Counter.log.clear()
-    evaluate(agent, tasks, {"memory": "blank/history", "num_episodes": 3, "hands_per_episode": 2})
+    evaluate(agent, tasks, {"memory": "none/history", "num_episodes": 3, "hands_per_episode": 2})
     assert {(episode, hands) for episode, hands in Counter.log} == {(k, j) for k in range(3) for j in range(2)}
 
 
@@ -231,7 +231,7 @@ def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp
     setting = setting_of(Records(tmp_path / "own").about)
     changed = controlled(setting, "other", str(tmp_path / "own"), by_policy=True)
     misled = evaluate(make_agent(spec), changed.tasks, changed.options)
-    forgets = play(spec, "blank/history")
+    forgets = play(spec, "none/history")
     for mine, other, none in zip(own, misled, forgets, strict=True):
         # No memory exists yet in the first episode.
         first = [

@@ -243,5 +243,5 @@ def test_the_intervals_cover_the_exact_score_over_many_seeds(reference):
 @pytest.mark.parametrize("name", ["dilemma", "noisy", "soft", "kuhn"])
 @pytest.mark.parametrize("slip", [0.02, 0.1])
 def test_the_intervals_cover_agents_that_slip(name, slip):
-    found = slip_coverage(name, slip, 60)
-    assert found.covered >= 0.93 * found.seeds
+    for found in slip_coverage(name, slip, 60):
+        assert found.covered >= 0.9 * found.seeds

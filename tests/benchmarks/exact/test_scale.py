@@ -148,6 +148,9 @@ def test_a_stratum_without_variance_allows_for_slips_that_were_not_seen():
     found = score_strata(strata((1.0,) * 10, (1.0,) * 10, slip=2.0), -10.0, 1.0)
     assert found.low == pytest.approx(1 - 2 * 3 / 20)
     assert found.high == 1.0
+    # The second run of a difference may slip, too, which raises the difference.
+    paired = score_strata(strata((1.0,) * 10, (1.0,) * 10, slip=2.0), -10.0, 10.0, paired=True)
+    assert (paired.low, paired.high) == pytest.approx((1 - 2 * 3 / 20, 1 + 2 * 3 / 20))
     # With variance everywhere, nothing is added.
     seen = score_strata(strata((1.0, 0.0), (1.0, 0.5), slip=2.0), -10.0, 1.0)
     assert seen.low == pytest.approx(score_strata(strata((1.0, 0.0), (1.0, 0.5)), -10.0, 1.0).low)
@@ -213,6 +216,18 @@ def test_both_estimates_of_adaptation_agree_where_nothing_is_luck(tmp_path):
     assert max(abs(one - other) for one, other in zip(paid, lost, strict=True)) > 0.1
     assert own.difference(none, by_regrets=True).mean == pytest.approx(own.difference(none).mean, abs=1e-9)
     assert own.difference(none).mean > 0.5
+    # Each opponent is met with one difference. The worst slip of the 56 pairs costs 3/56 of the largest open price.
+    prices = [
+        max(
+            run.played[index].slip
+            for run in (own, none)
+            for index, task in enumerate(own.tasks)
+            if task.opponent == name
+        )
+        for name in own.weights
+    ]
+    hidden = np.mean(prices) / own.scale.length * 3 / len(own.tasks)
+    assert own.difference(none, by_regrets=True).half == pytest.approx(hidden)
     # The best learner has no regret, so its adaptation is the regret of the same player without memory.
     assert all(abs(regret) < 1e-9 for value in own.played.values() for regret in value.regrets)
     assert judged.difference("none").mean == pytest.approx(own.difference(none).mean, abs=1e-9)

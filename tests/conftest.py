@@ -40,8 +40,8 @@ DELETED = tuple(name for name in ("webshop", "alfworld", "sokoban", "openspiel")
 THEIRS = {
     "openspiel": ("leduc", "liars", "negotiation", "connectfour", "breakthrough", "kuhn_poker"),
     "sokoban": ("controls", "boxoban"),
-    "alfworld": ("house/",),
-    "webshop": ("customer/",),
+    "alfworld": ("house",),
+    "webshop": ("customer",),
 }
 """Large game to words by which an error may name one of its games or opponents."""
 

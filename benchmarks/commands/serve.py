@@ -62,6 +62,8 @@ def openenv(
 
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve environments to other frameworks, or a site.")
+# A program with a callback keeps its subcommands' names even if there is one only, because no game has a site.
+app.callback()(lambda: None)
 add_command(app, "openenv", openenv)
 for _record in RECORDS.values():
     for _name, _site in _record.sites.items():

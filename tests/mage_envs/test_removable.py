@@ -34,7 +34,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("play", "KuhnPoker"),
     ("train", "--preset", "mage-kuhn", "--model", "words", "--dry-run"),
     ("paper", "ablation-4.4.3"),
-    *((name, "--help") for name in ("check", "serve", "exploit", "demo", "play")),
+    ("serve", "openenv", "--help"),
+    *((name, "--help") for name in ("check", "exploit", "demo", "play")),
 )
 """A short call of each command, in an order in which runs exist when they are read."""
 RUN = """

@@ -38,7 +38,7 @@ def train(held_out: str, out: Path, rollouts: int, seed: int) -> None:
     from mage_envs.trainer.cli.words_model import words_model
     from mage_envs.trainer.config.mage_config import MAGEConfig
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
-    from mage_envs.trainer.trl.setup import prefer_exact
+    from mage_envs.trainer.trl.setup import exact_critic_settings
 
     chosen: dict[str, Any] = {
         **WORDS,
@@ -57,7 +57,7 @@ def train(held_out: str, out: Path, rollouts: int, seed: int) -> None:
     options: Any = every.env_kwargs
     games = [game for game in GAMES if game != held_out]
     config = MAGEConfig(**{**chosen, "env_kwargs": {**options, "games": games}})
-    prefer_exact(config)
+    vars(config).update(exact_critic_settings(config))
     trainer = MAGETrainer(start, config)
     trainer.train()
     trainer.write_model(out)

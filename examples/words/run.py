@@ -146,7 +146,7 @@ def described(lesson: Lesson) -> dict[str, Any]:
 def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
     """Return the settings that `mage train` derives from the lesson's flags, with checkpoints added."""
     from mage_envs.trainer.config.mage_config import MAGEConfig
-    from mage_envs.trainer.trl.setup import prefer_exact
+    from mage_envs.trainer.trl.setup import exact_critic_settings
 
     chosen = {**WORDS, **lesson.settings}
     chosen |= {
@@ -163,7 +163,7 @@ def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
     }
     config = MAGEConfig(**chosen)
     # As the command does: the exact critic if the game is small and its opponents are exact.
-    prefer_exact(config)
+    vars(config).update(exact_critic_settings(config))
     return config
 
 

@@ -10,7 +10,7 @@ from examples.words.run import LESSONS, RESULTS, Lesson, config_of, learn, main
 from examples.words.table import Learned, table
 from mage_envs.trainer.cli.arguments import parse_args
 from mage_envs.trainer.config.mage_config import MAGEConfig
-from mage_envs.trainer.trl.setup import prefer_exact
+from mage_envs.trainer.trl.setup import exact_critic_settings
 
 SHORT = Lesson(game="Ultimatum", settings={"max_rollouts": 2, "groups_per_rollout": 2}, rows=1)
 
@@ -65,7 +65,8 @@ def test_a_lesson_has_the_settings_of_the_command(tmp_path: Path):
     lesson = LESSONS[1]
     ours = config_of(lesson, tmp_path)
     _, typed, _ = parse_args([*lesson.flags, "--output_dir", str(tmp_path)]).parsed(MAGEConfig)
-    assert prefer_exact(typed)
+    vars(typed).update(exact_critic_settings(typed))
+    assert typed.advantage == "exact"
     differ = {name for name, value in vars(typed).items() if str(vars(ours)[name]) != str(value)}
     assert differ <= {"save_strategy", "save_steps", "save_total_limit", "logging_strategy", "disable_tqdm"}
     assert (ours.opponents, ours.advantage) == ("pool:leduc/four", "exact")

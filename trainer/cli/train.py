@@ -216,7 +216,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     from mage_envs.trainer.cli import preflight
     from mage_envs.trainer.cli.arguments import ScriptArguments, parse_args
     from mage_envs.trainer.config.run_settings import RunSettings
-    from mage_envs.trainer.trl.setup import is_own
+    from mage_envs.trainer.trl.setup import exact_critic_settings, is_own
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
@@ -233,10 +233,13 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     if typed.model_defaults and not is_own(config.env_id):
         typed.is_foreign = True
         script, config, model = typed.parsed(type(config))
+    critic: dict[str, str] = {}
     if typed.model_defaults:
-        _say_suited(
-            {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}, config
-        )
+        chosen = {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}
+        critic = exact_critic_settings(config) if "advantage" in chosen else {}
+        fields_text = " ".join(f"{name}={value}" for name, value in {**chosen, **critic}.items())
+        print(f"mage: --model words sets {fields_text}", file=sys.stderr)
+        vars(config).update(critic)
     if script.resume or script.resume_if_any:
         _check_kept_imports(config.output_dir)
     if not script.dry_run:
@@ -250,10 +253,8 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     if not typed.needs_trl:
         from mage_envs.trainer.config.mage_config import MAGEConfig
 
-        # `_say_suited` may have changed these two fields of the first config; parsing again would lose them.
-        light = config
         script, config, model = typed.parsed(MAGEConfig)
-        config.advantage, config.statistics = light.advantage, light.statistics
+        vars(config).update(critic)
     preflight.check_hub(config)
     from accelerate import PartialState
 
@@ -277,16 +278,6 @@ def _check_kept_imports(folder: str | None) -> None:
     kept = [place for place in checkpoints(Path(folder or ".")) if (place / SETTINGS).exists()]
     if kept:
         PlaySettings.load(kept[0])
-
-
-def _say_suited(chosen: dict[str, Any], config: Any) -> None:
-    """Print the fields that `--model words` sets, and select the advantage by the game and its opponents."""
-    from mage_envs.trainer.trl.setup import prefer_exact
-
-    if "advantage" in chosen and prefer_exact(config):
-        chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics")}
-    told = " ".join(f"{name}={value}" for name, value in chosen.items())
-    print(f"mage: --model words sets {told}", file=sys.stderr)
 
 
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:

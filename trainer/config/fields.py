@@ -186,7 +186,7 @@ class CreditFields:
     )
     statistics: str = option(
         CreditConfig.statistics,
-        "Samples of the means and deviations: agent (per group and opponent) or pooled (the rollout) (default: agent).",
+        "Samples of means and deviations: opponent (one group and opponent) or pooled (a rollout) (default: opponent).",
     )
     grouping: str = option(
         "stationary",

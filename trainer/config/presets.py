@@ -69,7 +69,7 @@ _POPULATIONS: Mapping[str, Fields] = {
     "balanced": {"opponents": "pool:tictactoe/balanced"},
     "skewed": {"opponents": "pool:tictactoe/skewed"},
 }
-_STATISTICS: Mapping[str, Fields] = {"agent": {"statistics": "agent"}, "pooled": {"statistics": "pooled"}}
+_STATISTICS: Mapping[str, Fields] = {"opponent": {"statistics": "opponent"}, "pooled": {"statistics": "pooled"}}
 _GROUPING: Mapping[str, Fields] = {
     "stationary": {"grouping": "stationary"},
     "non-stationary": {"grouping": "non_stationary"},
@@ -177,7 +177,7 @@ def _ablations(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
 def _identity(fields: Fields) -> str:
     """Return a key that is equal for presets of the same run."""
     # The first two choices are the defaults of a run. With a single opponent, the grouping changes nothing.
-    whole = {"statistics": "agent", "grouping": "stationary", **fields}
+    whole = {"statistics": "opponent", "grouping": "stationary", **fields}
     if "opponents" in whole and not whole["opponents"].startswith("pool:"):
         whole["grouping"] = "stationary"
     return json.dumps({key: value for key, value in whole.items() if key != "output_dir"}, sort_keys=True)

@@ -14,7 +14,7 @@ from math import isfinite
 import numpy as np
 
 from mage_envs.loading.options import check_choice
-from mage_envs.trainer.method.components import ADVANTAGES, RETURNS
+from mage_envs.trainer.method.components import ADVANTAGES, RETURNS, divided_by_opponent, is_divided_by_opponent
 from mage_envs.trainer.method.critic import ExactCritic
 from mage_envs.trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
 from mage_envs.wrappers import ADAPTIVE, Protocol
@@ -48,8 +48,8 @@ class CreditConfig:
     """Normalisation: `mean`, or `mean_std`, which also divides by the sample standard deviation (n - 1)."""
     step_weight: float = 1.0
     """Weight w in A = A_E + w * A_S."""
-    statistics: str = "agent"
-    """Samples of the statistics: `agent` (per group and opponent) or `pooled` (over the whole rollout)."""
+    statistics: str = "opponent"
+    """Samples of the statistics: `opponent` (per group and opponent) or `pooled` (over the whole rollout)."""
     penalty_in_return: bool = ADAPTIVE.penalty_in_return
     episode_baseline: str = ADAPTIVE.episode_baseline
     reflection_anchor: str = ADAPTIVE.reflection_anchor
@@ -111,7 +111,7 @@ def _scale(value: float, deviation: float, config: CreditConfig) -> float:
 def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], config: CreditConfig) -> Hashable:
     """Return the cluster of a step, with which A_S compares its return; `index` is (member, step)."""
     # Members of a non-stationary group meet different opponents, so the opponent splits clusters. `pooled` mixes all.
-    opponent = trajectory.opponent if config.statistics == "agent" else ""
+    opponent = trajectory.opponent if config.statistics == "opponent" else ""
     if step.phase == "reflect":
         # `shared` compares all reflections, `episode` those before the same episode. `alone` makes each a singleton,
         # whose A_S is 0.
@@ -253,6 +253,7 @@ def _returns(trajectory: Trajectory, config: CreditConfig, penalised: bool) -> l
     return step_returns(trajectory, config.returns, config.credit, config.gamma_step, config.gamma_episode, penalised)
 
 
+@divided_by_opponent
 def member_mean(group: Group, config: CreditConfig) -> Weights:
     """Return G less the members' mean at the same hand."""
     return _less_mean_at_hand(group, [_returns(t, config, config.penalty_in_return) for t in group])
@@ -274,6 +275,7 @@ def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
     ]
 
 
+@divided_by_opponent
 def exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic) -> Weights:
     """Return Q - V of a play step and 0 of a reflection, less the step's own penalty.
 
@@ -318,7 +320,7 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
 def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
     """Divide by the sample standard deviation over all samples of the opponent (under `pooled`, of the rollout)."""
     # All groups of an opponent share one deviation (docs/method.md section 4).
-    keys = [t.opponent if config.statistics == "agent" else "" for t in trajectories]
+    keys = [t.opponent if config.statistics == "opponent" else "" for t in trajectories]
     flat = [key for key, member in zip(keys, weights, strict=True) for _ in member]
     spread = _mean_by_key(flat, [value for member in weights for value in member])
     return [
@@ -331,7 +333,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "horizon": ("hand", "meta"),
     "anchor": ("global", "local"),
     "advantage_norm": ("mean", "mean_std"),
-    "statistics": ("agent", "pooled"),
+    "statistics": ("opponent", "pooled"),
     "episode_baseline": ("episode", "group"),
     "reflection_anchor": REFLECTION_ANCHORS,
 }
@@ -426,7 +428,7 @@ def compute_advantages(
             parts = [kept] if kept else []
         for held in parts:
             fill(held, compute([trajectories[index] for index in held], config))
-    if config.advantage in ("member_mean", "exact") and config.advantage_norm == "mean_std":
+    if is_divided_by_opponent(compute) and config.advantage_norm == "mean_std":
         fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
     # A difference or a quotient of finite returns can overflow. Zeros remove that trajectory from the gradient, and
     # the metric shows it.

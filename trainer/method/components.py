@@ -117,13 +117,39 @@ KL_ESTIMATORS = Registry(
 )
 
 
-def register_advantage(name: str) -> Callable[[F], F]:
+def register_advantage(name: str, *, per_opponent: bool = False) -> Callable[[F], F]:
     """Register an advantage estimator.
 
     The function receives a group, a list of M `Trajectory`, and the `CreditConfig`. It returns one number per step,
     [M][T_m]. Failed trajectories are not in the group.
+
+    Args:
+        name: Name for `--advantage`.
+        per_opponent: True if `advantage_norm="mean_std"` divides its numbers by their standard deviation over all
+            groups of the opponent, after the function returned. Otherwise the function normalises by itself.
     """
-    return ADVANTAGES.decorator(name)
+
+    def add(function: F) -> F:
+        # A wrapper, because the same function may be registered under a second name with another value.
+        @wraps(function)
+        def estimator(group: Sequence[Any], config: Any) -> Any:
+            return function(group, config)
+
+        ADVANTAGES.register(name, divided_by_opponent(estimator) if per_opponent else estimator)
+        return function
+
+    return add
+
+
+def divided_by_opponent(function: F) -> F:
+    """Mark an estimator whose numbers `advantage_norm="mean_std"` divides by their deviation per opponent."""
+    function.__dict__["divided_by_opponent"] = True
+    return function
+
+
+def is_divided_by_opponent(function: Callable[..., Any]) -> bool:
+    """Return True if the estimator has this mark."""
+    return bool(function.__dict__.get("divided_by_opponent"))
 
 
 def register_returns(name: str, *, crosses_episodes: bool = True) -> Callable[[F], F]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import partial
 from typing import Any, cast
 
@@ -112,22 +113,20 @@ def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[s
     return critic
 
 
-def prefer_exact(config: RunSettings) -> bool:
-    """Choose the exact critic for a small game against exact opponents; return True if it was chosen."""
+def exact_critic_settings(config: RunSettings) -> dict[str, str]:
+    """Return the fields that select the exact critic, or nothing if the game is large or an opponent not exact."""
     env = env_maker(config)()
     if not env.has_wrapper_attr("game"):
-        return False
-    before = config.advantage, config.statistics
+        return {}
+    chosen = {"advantage": "exact", "statistics": "pooled"}
+    exact = copy(config)
+    vars(exact).update(chosen)
     try:
         small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
-        config.advantage, config.statistics = "exact", "pooled"
-        if small and critic_of(env, config, pool_weights(config) or ()) is not None:
-            return True
-        config.advantage, config.statistics = before
+        return chosen if small and critic_of(env, exact, pool_weights(config) or ()) is not None else {}
     except (NotEnumerable, ValueError):
         # A large game, an opponent without exact probabilities, or a reward that is not a sum over the hands.
-        config.advantage, config.statistics = before
-    return False
+        return {}
 
 
 def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:

@@ -48,7 +48,7 @@ COMMON = {
     "anchor": "global",
     "advantage_norm": "mean",
     "step_weight": 1.0,
-    "statistics": "agent",
+    "statistics": "opponent",
     "grouping": "stationary",
     "protocol": "adaptive",
     "context": "rebuilt",
@@ -244,9 +244,8 @@ def test_help_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(mage|lamer|gigpo|grpo)-(kuhn|tictactoe|sokoban|alfworld|webshop),eachalsowith-paper" in "".join(
         text.split()
     )
-    assert "ablation-(tictactoe)-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)-paper" in "".join(
-        text.split()
-    )
+    joined = "".join(text.split())
+    assert "-(fixed|balanced|skewed)-(opponent|pooled)-(stationary|non-stationary)-paper" in joined
 
 
 DRY = ("--preset", "mage-kuhn", "--dry-run")

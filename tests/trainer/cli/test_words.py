@@ -23,7 +23,7 @@ from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.presets import WORDS as DEFAULTS
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.trl import setup
-from mage_envs.trainer.trl.setup import prefer_exact
+from mage_envs.trainer.trl.setup import exact_critic_settings
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.programs import train as main
 from tests.trainer.tiny_runs import flags
@@ -66,8 +66,10 @@ def test_the_critic_is_asked_in_small_games_against_exact_opponents(
     env_id: str, opponents: str | None, exact: bool, tmp_path: Path
 ) -> None:
     chosen = config(env_id, tmp_path, opponents=opponents)
-    assert prefer_exact(chosen) == exact
-    assert (chosen.advantage == "exact") == exact
+    before = dict(vars(chosen))
+    expected = {"advantage": "exact", "statistics": "pooled"} if exact else {}
+    assert exact_critic_settings(chosen) == expected
+    assert vars(chosen) == before
 
 
 @pytest.mark.parametrize(("most", "exact"), [(54, True), (53, False)])
@@ -76,7 +78,7 @@ def test_a_game_of_more_positions_is_learned_without_the_critic(
 ) -> None:
     """Kuhn Poker has 54."""
     monkeypatch.setattr(setup, "CRITIC", most)
-    assert prefer_exact(config("mage/KuhnPoker-Meta-v0", tmp_path)) == exact
+    assert bool(exact_critic_settings(config("mage/KuhnPoker-Meta-v0", tmp_path))) == exact
 
 
 def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:

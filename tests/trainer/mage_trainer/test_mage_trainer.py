@@ -306,7 +306,7 @@ def test_non_stationary_groups_need_a_pool(model_path: str, tmp_path: Path) -> N
         model_path,
         tmp_path,
         grouping="non_stationary",
-        statistics="agent",
+        statistics="opponent",
         max_rollouts=1,
         on_rollout_end=lambda _, played: seen.extend(played),
     )

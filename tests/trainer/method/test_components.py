@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,7 +23,7 @@ from mage_envs.trainer import (
     register_returns,
 )
 from mage_envs.trainer.backends.play_settings import PlaySettings
-from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
+from mage_envs.trainer.method.advantages import EPSILON, CreditConfig, compute_advantages
 from mage_envs.trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS, Registry
 from mage_envs.trainer.method.loss import LossTerms
 from mage_envs.trainer.method.returns import step_returns
@@ -55,6 +57,10 @@ def own_loss(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor,
     return -logps * advantages
 
 
+def own_returns_as_advantage(group: Sequence[Trajectory], config: CreditConfig) -> list[list[float]]:
+    return [[member.episodes[0].reward for _ in member.steps] for member in group]
+
+
 def own_kl(gap: torch.Tensor) -> torch.Tensor:
     return gap.abs()
 
@@ -72,6 +78,27 @@ def test_a_registered_advantage_and_returns() -> None:
     assert step_returns(played[0], returns="double", gamma_step=1.0, gamma_episode=0.5) == [2.0, 6.0]
     assert step_returns(played[0], returns=f"{MODULE}:own_returns", gamma_step=1.0, gamma_episode=0.5) == [5.0, 6.0]
     assert step_returns(played[0], returns="cumulative", gamma_step=1.0, gamma_episode=0.5) == [2.5, 3.0]
+
+
+def test_a_registered_advantage_can_be_divided_by_the_deviation_of_its_opponent() -> None:
+    """Two groups of an opponent share one deviation, as with `member_mean`; without the mark nothing is divided."""
+    register_advantage("raw")(own_returns_as_advantage)
+    register_advantage("per-opponent", per_opponent=True)(own_returns_as_advantage)
+    rewards = {"a": (1.0, 3.0), "b": (10.0, 40.0)}
+    played = [
+        replace(trajectory([reward], turns=1, reflections=False), opponent=name, group=2 * (name == "b") + number)
+        for name, pair in rewards.items()
+        for number, reward in enumerate(pair)
+    ]
+    raw, divided = (
+        compute_advantages(played, CreditConfig(advantage=name, advantage_norm="mean_std"))[0]
+        for name in ("raw", "per-opponent")
+    )
+    assert [member[0] for member in raw] == [1.0, 3.0, 10.0, 40.0]
+    deviations = {name: np.std(pair, ddof=1) + EPSILON for name, pair in rewards.items()}
+    assert [member[0] for member in divided] == pytest.approx(
+        [reward / deviations[name] for name, pair in rewards.items() for reward in pair]
+    )
 
 
 @pytest.mark.parametrize("option", REGISTRIES)

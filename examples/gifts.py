@@ -27,7 +27,7 @@ from mage_envs import (
     register_pool,
     register_record,
 )
-from mage_envs.wrappers import MemoryView
+from mage_envs.wrappers import Memory, MemoryView
 
 GIFTS = ("book", "ball")
 
@@ -108,25 +108,11 @@ class Likes:
 register_pool("gifts/hidden", {"gifts/likes:book": 0.5, "gifts/likes:ball": 0.5})
 
 
-class Liked:
+class Liked(Memory):
     """A memory of the gifts that were kept."""
-
-    carries_transcript = False
-
-    def begin(self) -> None:
-        """Start a meta-episode with nothing to forget."""
-
-    def before_episode(self, episode: int, view: MemoryView) -> None:
-        """Ask the model nothing before an episode."""
-
-    def after_episode(self, view: MemoryView) -> None:
-        """Ask the model nothing after an episode."""
 
     def render(self, view: MemoryView) -> str:
         return "\n".join(record.outcome for record in view.records if "keep" in record.outcome)
-
-    def shorten(self) -> bool:
-        return False
 
 
 def kept_gifts(hands: Sequence[HandResult], planned: int) -> float:

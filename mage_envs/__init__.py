@@ -48,7 +48,7 @@ __version__ = "0.1.0"
 _ABOVE = {
     "Answer": "mage_envs.wrappers",
     "EpisodicMemory": "mage_envs.wrappers",
-    "MemoryStrategy": "mage_envs.wrappers",
+    "Memory": "mage_envs.wrappers",
     "MemoryView": "mage_envs.wrappers",
     "MetaEpisode": "mage_envs.wrappers",
     "OpponentPool": "mage_envs.opponents",
@@ -94,7 +94,7 @@ __all__ = [
     "HandResult",
     "IllegalAction",
     "MatchResult",
-    "MemoryStrategy",
+    "Memory",
     "MemoryView",
     "Message",
     "MetaEpisode",

@@ -15,7 +15,7 @@ from mage_envs.wrappers.memories import (
     refuse_instance,
     register_memory,
 )
-from mage_envs.wrappers.memory import Answer, EpisodicMemory, MemoryStrategy, MemoryView, Request
+from mage_envs.wrappers.memory import Answer, EpisodicMemory, Memory, MemoryView, Request
 from mage_envs.wrappers.meta_episode import CONTEXTS, MetaEpisode
 from mage_envs.wrappers.protocol import ADAPTIVE, PAPER, PROTOCOLS, Protocol, as_protocol
 
@@ -26,8 +26,8 @@ __all__ = [
     "PROTOCOLS",
     "Answer",
     "EpisodicMemory",
+    "Memory",
     "MemorySpec",
-    "MemoryStrategy",
     "MemoryView",
     "MetaEpisode",
     "Protocol",

@@ -15,11 +15,11 @@ from mage_envs.files.bounded import read_named
 from mage_envs.loading.arguments import Spec, bind, call, nearest_name, parse
 from mage_envs.loading.imports import check_path, import_path, load_class, load_entry
 from mage_envs.loading.plugins import load_announced
-from mage_envs.wrappers.memory import EpisodicMemory, MemoryStrategy
+from mage_envs.wrappers.memory import REQUIRED_HOOKS, EpisodicMemory, Memory, complete, is_memory
 
-Builder = Callable[..., MemoryStrategy]
+Builder = Callable[..., Any]
 B = TypeVar("B", bound=Builder)
-MemorySpec = str | Callable[[], MemoryStrategy] | MemoryStrategy
+MemorySpec = str | Callable[[], Any] | Memory
 """Type of `memory=`: a specification, or a strategy itself."""
 
 _REGISTRY: dict[str, Builder | str] = {
@@ -30,8 +30,6 @@ _REGISTRY: dict[str, Builder | str] = {
 }
 _METHOD = tuple(_REGISTRY)
 """Names of the method's modes, which have no options."""
-_HOOKS = ("begin", "before_episode", "render")
-"""Methods that every memory class must define."""
 
 
 @overload
@@ -73,7 +71,7 @@ def list_memories() -> tuple[str, ...]:
     return (*_METHOD, *sorted(_REGISTRY.keys() - set(_METHOD)))
 
 
-def as_memory(memory: MemorySpec) -> MemoryStrategy:
+def as_memory(memory: MemorySpec) -> Memory:
     """Return the strategy for a specification. A strategy is returned unchanged, anything else creates a new one.
 
     Raises `ValueError` if a name or option is unknown, and `TypeError` if the result is not a strategy.
@@ -81,15 +79,14 @@ def as_memory(memory: MemorySpec) -> MemoryStrategy:
     label = f"memory={memory!r}"
     if isinstance(memory, str):
         made: object = call(label, *_parsed(memory, label))
-    # A class has the methods of the protocol too, so isinstance() alone would pass it as a strategy.
-    elif isinstance(memory, type) or not isinstance(memory, MemoryStrategy):
+    elif is_memory(memory):
+        made = memory
+    else:
         made = memory() if callable(memory) else memory
         label = f"memory={memory.__name__}" if isinstance(memory, type) else label
-    else:
-        made = memory
-    if not isinstance(made, MemoryStrategy):
-        raise TypeError(f"{label}: expected a mage_envs.MemoryStrategy, got {type(made).__name__}.")
-    return made
+    if not is_memory(made):
+        raise TypeError(f"{label}: expected a mage_envs.Memory, got {type(made).__name__}.")
+    return complete(made)
 
 
 def memory_settings(spec: str) -> dict[str, Any]:
@@ -112,7 +109,7 @@ def memory_settings(spec: str) -> dict[str, Any]:
 
 def refuse_instance(memory: MemorySpec) -> None:
     """Raise ValueError if `memory` is a strategy, because several environments would share it."""
-    if isinstance(memory, MemoryStrategy) and not isinstance(memory, str | type):
+    if is_memory(memory):
         name = type(memory).__name__
         raise ValueError(
             f"memory={name}(...) is one object, but each environment needs its own. Pass a function that creates one "
@@ -131,10 +128,8 @@ def _parsed(text: str, label: str) -> tuple[Spec, Builder]:
         return spec, load_entry(found) if isinstance(found, str) else found
     if ":" not in spec.name:
         hint = nearest_name(spec.name, list_memories())
-        raise ValueError(
-            f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or pass a MemoryStrategy."
-        )
-    return spec, load_class(spec.name, "a memory", _HOOKS)
+        raise ValueError(f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or pass a Memory.")
+    return spec, load_class(spec.name, "a memory", REQUIRED_HOOKS)
 
 
 # By entry point, so that importing `wrappers` does not import the baselines.

@@ -1,10 +1,10 @@
-"""Memory of a learner across episodes: the protocols of a strategy, and the four modes of the method."""
+"""Memory of a learner across episodes: the base class with its hooks, and the four modes of the method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from mage_envs.core import Turn
 from mage_envs.text.parser import REMARK_LIMIT
@@ -117,49 +117,44 @@ Asked = Request | str | None
 """Return value of a hook: `None`, a `Request`, or a string (shorthand for `Request("reflect", text)`)."""
 
 
-@runtime_checkable
-class MemoryStrategy(Protocol):
-    """Interface of a memory: hooks before and after each episode.
+class Memory:
+    """Base class of a memory: hooks that do nothing. A memory overrides those that it needs.
 
-    If a hook returns a request, the model receives it in a separate call. A strategy with requests must implement
-    `on_answer` (`TakesAnswers`) or `on_reflection` (`TakesReflections`). The other protocols below are optional. A
-    strategy implements one of them if it has its methods; inheritance is not needed.
+    A class without this base is a memory, too, if it has `begin` and `render`: `complete` adds what it lacks.
     """
 
-    carries_transcript: bool
+    carries_transcript: bool = False
     """True if the chat continues across episodes in the context `conversation`."""
+    heading: str = ""
+    """Heading above the memory's text in play prompts. If empty, the style's own."""
+    no_conversation: str = ""
+    """Reason why the context `conversation` is not supported, as a clause that follows `because`; empty if it is."""
+    instruction: str = ""
+    """Instruction in play prompts on how to find an answer."""
+    max_thoughts: int = 0
+    """Maximum number of replies in a row that contain only a thought and use no turn."""
 
     def begin(self) -> None:
         """Clear the memory at the start of a meta-episode."""
 
     def before_episode(self, episode: int, view: MemoryView) -> Asked:
         """Return a request or None. Called after the deal of each episode, including episode 0."""
-        ...
+        return None
 
-    @property
-    def after_episode(self) -> Callable[..., Asked]:
-        """Return a hook with one of two signatures, which returns a request or None.
+    def before_turn(self, view: MemoryView) -> Asked:
+        """Return a request or None. Called before each play prompt of a new turn."""
+        return None
 
-        `after_episode(view, last)` is called after each episode. `last` is True if no other episode follows.
-        `after_episode(view)` is called after each episode except the last.
-        """
-        ...
+    def after_turn(self, view: MemoryView) -> Asked:
+        """Return a request or None. Called after each turn, `view.turns[-1]`."""
+        return None
 
-    def render(self, view: MemoryView) -> str:
-        """Return the memory section of a play prompt. If it is empty, the prompt omits the section."""
-        ...
-
-    def shorten(self) -> bool:
-        """Drop the oldest rendered item. Return False if no item is left."""
-        ...
-
-
-@runtime_checkable
-class TakesAnswers(Protocol):
-    """Strategy that receives every answer, valid or not."""
+    def after_episode(self, view: MemoryView, last: bool) -> Asked:
+        """Return a request or None. Called after each episode; `last` is True if no other episode follows."""
+        return None
 
     def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Asked:
-        """Store an answer, even if it is invalid, cut or empty.
+        """Store an answer, even if it is invalid, cut or empty. By default, `on_reflection` receives valid ones.
 
         Args:
             request: The request that the model answered.
@@ -169,75 +164,60 @@ class TakesAnswers(Protocol):
         Returns:
             The next request, or None.
         """
-        ...
-
-
-@runtime_checkable
-class TakesReflections(Protocol):
-    """Strategy that receives only valid answers. If it also has `on_answer`, only `on_answer` is called."""
+        if answer.reason is None:
+            self.on_reflection(answer.text, view)
+        return None
 
     def on_reflection(self, text: str, view: MemoryView) -> None:
-        """Store a valid reflection."""
+        """Store a valid answer."""
 
+    def render(self, view: MemoryView) -> str:
+        """Return the memory section of a play prompt. If it is empty, the prompt omits the section."""
+        return ""
 
-@runtime_checkable
-class WatchesTurns(Protocol):
-    """Strategy with hooks inside the episodes."""
+    def shorten(self) -> bool:
+        """Drop the oldest rendered item. Return False if no item is left."""
+        return False
 
-    def before_turn(self, view: MemoryView) -> Asked:
-        """Return a request or None. Called before each play prompt of a new turn."""
-        ...
-
-    def after_turn(self, view: MemoryView) -> Asked:
-        """Return a request or None. Called after each turn, `view.turns[-1]`."""
-        ...
-
-
-@runtime_checkable
-class ReportsEvents(Protocol):
-    """Strategy that records events: retrieved items, answers that it could not parse, items that it dropped."""
+    def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
+        """Return one text per turn: the shown part of its thought, or an empty string; empty if none is ever shown."""
+        return ()
 
     def events(self) -> Sequence[Mapping[str, Any]]:
         """Return the events since the last call, as JSON objects with a key `event`."""
-        ...
+        return ()
+
+    def max_requests(self, episodes: int) -> int | None:
+        """Return the maximum number of requests in a meta-episode, or None if only `max_calls` limits them."""
+        return None
+
+    def bank_text(self) -> str:
+        """Return the contents of the bank's file. Raises TypeError if the memory has no bank."""
+        raise TypeError(f"{type(self).__name__} has the option scope, but no bank_text().")
 
 
-@runtime_checkable
-class ShowsThoughts(Protocol):
-    """Strategy that shows the learner its earlier thoughts of the same episode."""
-
-    instruction: str
-    """Instruction in play prompts on how to find an answer."""
-    max_thoughts: int
-    """Maximum number of replies in a row that contain only a thought and use no turn."""
-
-    def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
-        """Return one text per turn: the shown part of its thought, or an empty string if it is not shown."""
-        ...
+REQUIRED_HOOKS = ("begin", "render")
+"""Methods that every memory defines."""
 
 
-@runtime_checkable
-class LimitsRequests(Protocol):
-    """Strategy that knows how many requests it makes. Without it, `max_calls` limits them."""
-
-    def max_requests(self, episodes: int) -> int:
-        """Return the maximum number of requests in a meta-episode of this many episodes."""
-        ...
+def is_memory(value: object) -> bool:
+    """Return True if a value is a memory itself, and no class or function that creates one."""
+    return not isinstance(value, str | type) and all(callable(getattr(value, hook, None)) for hook in REQUIRED_HOOKS)
 
 
-@runtime_checkable
-class HasHeading(Protocol):
-    """Strategy with its own heading above its text in play prompts."""
+def complete(memory: Any) -> Memory:
+    """Return a memory whose class has every hook. What a class without the base lacks is added to it once."""
+    kind = type(memory)
+    if not isinstance(memory, Memory):
+        for name, default in vars(Memory).items():
+            if not name.startswith("_") and not hasattr(kind, name):
+                setattr(kind, name, default)
+    return cast(Memory, memory)
 
-    heading: str
 
-
-@runtime_checkable
-class NeedsFreshPrompts(Protocol):
-    """Strategy that does not support the context `conversation`."""
-
-    no_conversation: str
-    """Reason, as a clause that follows `because` in an error message."""
+def overrides(memory: Memory, *hooks: str) -> bool:
+    """Return True if a memory has a hook of its own."""
+    return any(getattr(type(memory), hook) is not getattr(Memory, hook) for hook in hooks)
 
 
 @runtime_checkable
@@ -249,7 +229,7 @@ class ReportsBelief(Protocol):
         ...
 
 
-class EpisodicMemory:
+class EpisodicMemory(Memory):
     """Memory of the method: all earlier reflections, whole episodes, both, or nothing.
 
     If reflections are on, the model reflects on the previous episode before each episode except the first.
@@ -268,9 +248,6 @@ class EpisodicMemory:
 
     def before_episode(self, episode: int, view: MemoryView) -> str | None:
         return view.reflect_prompt() if self.reflects and episode > 0 else None
-
-    def after_episode(self, view: MemoryView) -> str | None:
-        return None
 
     def max_requests(self, episodes: int) -> int:
         return episodes - 1 if self.reflects else 0

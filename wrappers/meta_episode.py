@@ -368,7 +368,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             answer=episode.answers_in_hand + 1,
             previous=self._unseen_end() if last is None else None,
             thinking=episode.thinking,
-            instruction=self._calls.instruction,
+            instruction=self._calls.memory.instruction,
         )
         self._send_prompt(self.style.continue_play(view))
 
@@ -388,10 +388,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             last=last,
             hand=self._hand,
             answer=episode.answers_in_hand + 1,
-            heading=self._calls.heading,
+            heading=self._calls.memory.heading,
             thoughts=self._calls.thoughts(turns),
             thinking=episode.thinking,
-            instruction=self._calls.instruction,
+            instruction=self._calls.memory.instruction,
         )
 
     def _unseen_end(self) -> EpisodeRecord | None:

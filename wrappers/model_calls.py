@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -14,24 +13,7 @@ import gymnasium as gym
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, Renames, Renaming, TurnRecord
-from mage_envs.wrappers.memory import (
-    BELIEF,
-    GUESS,
-    REMARK,
-    Answer,
-    Asked,
-    HasHeading,
-    LimitsRequests,
-    MemoryStrategy,
-    MemoryView,
-    NeedsFreshPrompts,
-    ReportsEvents,
-    Request,
-    ShowsThoughts,
-    TakesAnswers,
-    TakesReflections,
-    WatchesTurns,
-)
+from mage_envs.wrappers.memory import BELIEF, GUESS, REMARK, Answer, Asked, Memory, MemoryView, Request, overrides
 
 if TYPE_CHECKING:
     from mage_envs.wrappers.belief_question import BeliefQuestion
@@ -230,7 +212,7 @@ class MemoryCalls:
 
     def __init__(
         self,
-        memory: MemoryStrategy,
+        memory: Memory,
         max_calls: int,
         converses: bool,
         control: Control,
@@ -248,7 +230,7 @@ class MemoryCalls:
         Raises:
             ValueError: If the strategy does not support the context `conversation`.
         """
-        if converses and isinstance(memory, NeedsFreshPrompts):
+        if converses and memory.no_conversation:
             raise ValueError(
                 f"Memory {type(memory).__name__} does not support context='conversation', because "
                 f"{memory.no_conversation}. Use context='rebuilt'."
@@ -265,16 +247,9 @@ class MemoryCalls:
         self._made = 0
         self._rendered = self._told_length = 0
         """Number of characters of the memory section in the last play prompt, and the number in the last event."""
-        # Inspected once here, because the hooks run at every step.
-        self._sees_the_end = "last" in inspect.signature(memory.after_episode).parameters
-        self._watching = memory if isinstance(memory, WatchesTurns) else None
-        self._telling = memory if isinstance(memory, ReportsEvents) else None
-        self._thinking = memory if isinstance(memory, ShowsThoughts) else None
-        self._answering = memory if isinstance(memory, TakesAnswers) else None
-        self._reflecting = memory if isinstance(memory, TakesReflections) else None
-        self.instruction = "" if self._thinking is None else self._thinking.instruction
-        """Instruction in play prompts on how to find an answer, or an empty string."""
-        self.heading = memory.heading if isinstance(memory, HasHeading) else ""
+        # Compared once here, because most memories watch no turns, and a view costs time at every step.
+        self._watches_turns = overrides(memory, "before_turn", "after_turn")
+        self._reads_answers = overrides(memory, "on_answer", "on_reflection")
 
     def max_requests(self, episodes: int, turns: int) -> int:
         """Return the maximum number of replies of a meta-episode that are no turns: requests, thoughts and beliefs.
@@ -283,12 +258,11 @@ class MemoryCalls:
             episodes: Number of episodes.
             turns: Maximum number of turns of all episodes together.
         """
-        thoughts = 0 if self._thinking is None else turns * self._thinking.max_thoughts
-        thoughts += 0 if self.question is None else episodes - 1
-        if isinstance(self.memory, LimitsRequests):
-            return thoughts + self.memory.max_requests(episodes)
+        thoughts = turns * self.memory.max_thoughts + (0 if self.question is None else episodes - 1)
+        if (limit := self.memory.max_requests(episodes)) is not None:
+            return thoughts + limit
         # Requests may precede each episode and follow the last one, and any turn if the memory watches turns.
-        places = episodes + 1 if self._watching is None else turns + 1
+        places = turns + 1 if self._watches_turns else episodes + 1
         return thoughts + self._max_calls * places
 
     def begin(self, seed: int, options: Mapping[str, Any]) -> None:
@@ -332,19 +306,17 @@ class MemoryCalls:
         Returns:
             The hook's request, or None.
         """
-        memory, watching = self.memory, self._watching
+        memory = self.memory
         asked: Asked = None
         if self._controlled and not self.control.allows(hook in (AFTER_TURN, AFTER_EPISODE), view().episode):
             return None
         if hook == BEFORE_EPISODE:
             seen = view()
             asked = memory.before_episode(seen.episode, seen)
-        elif hook == AFTER_EPISODE and self._sees_the_end:
+        elif hook == AFTER_EPISODE:
             asked = memory.after_episode(view(), last=last)
-        elif hook == AFTER_EPISODE and not last:
-            asked = memory.after_episode(view())
-        elif watching is not None and hook in (BEFORE_TURN, AFTER_TURN):
-            asked = watching.before_turn(view()) if hook == BEFORE_TURN else watching.after_turn(view())
+        elif self._watches_turns:
+            asked = memory.before_turn(view()) if hook == BEFORE_TURN else memory.after_turn(view())
         return self._ask(asked)
 
     def ask_belief(self, view: MemoryView, previous: EpisodeRecord | None) -> Request | None:
@@ -359,7 +331,7 @@ class MemoryCalls:
         # `render` may log events and store what it showed. A copy renders, so that the play prompt finds no trace.
         memory = self.control.text(view, deepcopy(self.memory).render)
         # The strategy does not receive the answer, so its limit of requests does not count this one.
-        self.pending = self.question.request(view, memory, self.heading, previous)
+        self.pending = self.question.request(view, memory, self.memory.heading, previous)
         return self.pending
 
     def settle(self, chat: Chat, episode: int) -> None:
@@ -387,21 +359,16 @@ class MemoryCalls:
             event = self.question.read(answer.text if answer.reason is None else "")
             self._beliefs.append(event)
             return replace(answer, reason=answer.reason or (INVALID if None in event.values() else None))
-        asked: Asked = None
-        if self._answering is not None:
-            asked = self._answering.on_answer(request, answer, view)
-        elif self._reflecting is not None and answer.reason is None:
-            self._reflecting.on_reflection(answer.text, view)
-        self._ask(asked)
+        self._ask(self.memory.on_answer(request, answer, view))
         return answer
 
     def may_think(self, thought: str, before: Sequence[str]) -> bool:
         """Return True if a reply without an action counts as one more thought, after those in `before`."""
-        return bool(thought) and self._thinking is not None and len(before) < self._thinking.max_thoughts
+        return bool(thought) and len(before) < self.memory.max_thoughts
 
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
         """Return the shown part of each turn's thought, for a play prompt."""
-        return () if self._thinking is None else self._thinking.thoughts(turns)
+        return self.memory.thoughts(turns)
 
     def render(self, view: MemoryView) -> str:
         """Return the memory section of a play prompt, and store its length for `to_info`."""
@@ -414,7 +381,7 @@ class MemoryCalls:
 
         If the length of the memory section has changed, an event `rendered` states it.
         """
-        events = [dict(event) for event in self._telling.events()] if self._telling is not None else []
+        events = [dict(event) for event in self.memory.events()]
         if self._beliefs:
             events += self._beliefs
             self._beliefs = []
@@ -433,7 +400,7 @@ class MemoryCalls:
                     f"Memory {name} made {self._made} requests between two turns; the maximum is "
                     f"max_calls={self._max_calls}."
                 )
-            if self._answering is None and self._reflecting is None:
+            if not self._reads_answers:
                 raise TypeError(f"Memory {name} returned a request, but has neither on_answer nor on_reflection.")
         return self.pending
 

@@ -7,22 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from mage_envs.benchmarks.evaluation.suites import named_panel
 from mage_envs.files.atomic import write_atomically
 from mage_envs.wrappers.memories import as_memory, memory_settings
-
-
-@runtime_checkable
-class KeepsBank(Protocol):
-    """A memory whose contents can be saved as a bank."""
-
-    def bank_text(self) -> str:
-        """Return the contents of the bank's file."""
-        ...
+from mage_envs.wrappers.memory import overrides
 
 
 def fill_bank(
@@ -46,7 +38,7 @@ def fill_bank(
         raise FileExistsError(f"{out} already exists. Use another file name, or remove the file.")
     played = named_panel(panel)
     kept = as_memory(filling(memory))
-    if not isinstance(kept, KeepsBank):
+    if not overrides(kept, "bank_text"):
         raise TypeError(f"memory={memory!r} has the option scope, but no bank_text().")
     tasks = played.tasks()[:rows]
     # Every meta-episode must share this instance. A factory that returns it passes the check that refuses shared

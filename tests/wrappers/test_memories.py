@@ -83,9 +83,9 @@ def test_a_mistake_is_one_line_with_the_nearest_name(spec, says):
 
 
 def test_what_is_no_strategy_is_refused():
-    with pytest.raises(TypeError, match="expected a mage_envs.MemoryStrategy, got int"):
+    with pytest.raises(TypeError, match="expected a mage_envs.Memory, got int"):
         as_memory(lambda: 3)
-    with pytest.raises(TypeError, match="expected a mage_envs.MemoryStrategy, got dict"):
+    with pytest.raises(TypeError, match="expected a mage_envs.Memory, got dict"):
         as_memory({"memory": "amem"})
 
 

@@ -13,7 +13,7 @@ from mage_envs.text.parser import Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages
 from mage_envs.trainer.method.returns import step_returns
-from mage_envs.wrappers import Request, as_memory
+from mage_envs.wrappers import Memory, Request, as_memory
 from mage_envs.wrappers.model_calls import TooManyCalls
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
@@ -195,6 +195,41 @@ def test_a_strategy_that_asks_must_take_answers():
         make(memory=Deaf).reset(seed=0)
 
 
+class Shortest:
+    """The least that is a memory: no base class, and two methods."""
+
+    def begin(self):
+        self.begun = True
+
+    def render(self, view):
+        return f"{len(view.records)} episodes"
+
+
+class Derived(Memory):
+    begin, render = Shortest.begin, Shortest.render
+
+
+def test_a_plain_class_of_two_methods_plays_as_one_with_the_base():
+    """What it lacks is added to its class once, so it can be copied and pickled like any other."""
+    envs = [make(memory=kind, num_episodes=2, opponent="kuhn/nash") for kind in (Shortest, Derived)]
+    assert play(envs[0], seed=3) == play(envs[1], seed=3)
+    plain = envs[0].get_wrapper_attr("_calls").memory
+    assert type(plain) is Shortest
+    assert plain.max_requests(3) is None
+    envs[0].reset(seed=4)
+    revived = pickle.loads(pickle.dumps(envs[0]))
+    assert play(revived, seed=5) == play(envs[1], seed=5)
+
+
+def test_a_memory_without_begin_or_render_is_refused():
+    class Half:
+        def render(self, view):
+            return ""
+
+    with pytest.raises(TypeError, match="memory=Half: expected a mage_envs.Memory, got Half"):
+        make(memory=Half)
+
+
 def test_a_request_that_is_too_long_does_not_end_the_episode():
     env = make(memory="reflexion", num_episodes=2)
     _, info = env.reset(seed=1)
@@ -282,7 +317,9 @@ def test_old_strategies_run_unchanged():
         def before_episode(self, episode, view):
             return f"Plan {episode}?"
 
-        def after_episode(self, view):
+        def after_episode(self, view, last):
+            if last:
+                return None
             self.ends += 1
             return "What was that?"
 

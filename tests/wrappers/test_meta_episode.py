@@ -233,7 +233,9 @@ class Notes:
         self.log.append(("before", episode, len(view.records)))
         return f"Make a plan for episode {episode}."
 
-    def after_episode(self, view):
+    def after_episode(self, view, last):
+        if last:
+            return None
         self.log.append(("after", len(view.records)))
         return "What was that?"
 

@@ -10,7 +10,6 @@ import pytest
 from mage_envs import load_game
 from mage_envs.wrappers import as_memory, list_memories
 from mage_envs.wrappers.baselines.memento import MementoQ
-from mage_envs.wrappers.memory import NeedsFreshPrompts
 from tests.contract import OPTIONS
 
 GAMES = tuple(
@@ -73,7 +72,7 @@ def test_every_prompt_states_its_frame_its_place_and_the_end(game, memory, tmp_p
     for context in ("rebuilt", "conversation"):
         ends, first_state = [], ""
         spec = spec_of(memory, tmp_path)
-        if context == "conversation" and isinstance(as_memory(spec), NeedsFreshPrompts):
+        if context == "conversation" and as_memory(spec).no_conversation:
             continue
         for chat, info, answered, state in seen_prompts(game, memory=spec, context=context):
             text = "\n".join(chat)

@@ -146,9 +146,6 @@ class AMem(Baseline):
         text = _QUERY.format(state=state(view, view.first_observation))
         return Request("query", _with_setting(view, text), tag=None)
 
-    def before_turn(self, view: MemoryView) -> None:
-        return None
-
     def after_turn(self, view: MemoryView) -> Request | None:
         # After the last turn of the last episode, no prompt would show the note, except when a bank is filled.
         follows = view.turn is not None or view.episode + 1 < view.num_episodes or self._bank.scope == "fill"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mage_envs.loading.options import check_positive
-from mage_envs.wrappers.memory import Answer, Request
+from mage_envs.wrappers.memory import Answer, Memory, Request
 
 CHARACTERS_PER_TOKEN = 4
 """Assumed length of a token, because no tokenizer is available here."""
@@ -17,10 +17,8 @@ def tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-class Baseline:
+class Baseline(Memory):
     """Base class with the events of a strategy and the number of items that its text shows."""
-
-    carries_transcript = False
 
     def __init__(self, max_tokens: int) -> None:
         """Set the maximum length of the memory's text in a play prompt, in tokens of four characters."""

@@ -35,12 +35,6 @@ class ReAct(Baseline):
     def before_episode(self, episode: int, view: MemoryView) -> None:
         self._dropped = self._shown = 0
 
-    def after_episode(self, view: MemoryView) -> None:
-        return None
-
-    def render(self, view: MemoryView) -> str:
-        return ""
-
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
         written = [index for index, record in enumerate(turns) if record.thought]
         # Newest first, because `_kept` counts from the start of its list.

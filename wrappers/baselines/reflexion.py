@@ -54,9 +54,6 @@ class Reflexion(Baseline):
         """Return True if the episode counts as a failure."""
         return not record.success if self._below is None else record.value < self._below
 
-    def before_episode(self, episode: int, view: MemoryView) -> None:
-        return None
-
     def after_episode(self, view: MemoryView, last: bool) -> Request | None:
         record = view.records[-1]
         if last or not (self._always or self.failed(record)):

@@ -31,8 +31,8 @@ class Completion:
     """Reason if a server's answer has no text: `refusal`, `tool_calls` or `empty`."""
     error: str | None = None
     """Short, typed reason if the call failed. Nothing was generated."""
-    legal_ids: tuple[int, ...] = ()
-    """First-token ids of the legal answers, if answers are single tokens."""
+    legal_ids: tuple[tuple[int, ...], ...] = ()
+    """Ids that the reply's first tokens were drawn among, one set per token; empty if the reply is free."""
     tokens: tuple[int, int] | None = None
     """Tokens of the prompt and of the reply as a server counted them. If None, the ids are counted."""
     reasoning: str | None = None

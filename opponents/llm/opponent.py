@@ -214,7 +214,8 @@ class LanguageModelPolicy:
                 answer=1 + (sum(record.legal for record in records) if learner else failed),
             )
         )
-        return Prompt((Message("user", self._renaming.shown(text)),), slot, seed, turn.legal_actions)
+        chat = (Message("user", self._renaming.shown(text)),)
+        return Prompt(chat, slot, seed, turn.legal_actions, info={"answer_tag": self.style.action_tag})
 
     def read(self, completion: Completion) -> str | None:
         """Return the action's text in an answer, or None if it contains no action."""

@@ -57,7 +57,7 @@ class SameReplies:
             prompt_ids=self.tokens.encode(prompt),
             ids=ids,
             logprobs=tuple(call.logprobs),
-            legal_ids=self.tokens.single_ids(prompt.legal_actions),
+            legal_ids=tuple(filter(None, [self.tokens.single_ids(prompt.legal_actions)])),
         )
 
 
@@ -94,7 +94,7 @@ def test_it_collects_what_the_package_collects(
         for call, step in zip(played.calls, trajectory.steps, strict=True):
             assert tuple(played.ids[: call.start]) == step.prompt_ids
             assert (call.episode, call.phase, call.anchor) == (step.episode, step.phase, step.anchor)
-            assert (call.legal, call.penalty) == (step.legal_ids, step.penalty)
+            assert (tuple(filter(None, [call.legal])), call.penalty) == (step.legal_ids, step.penalty)
     phases = [call.phase for played in rollout for call in played.calls]
     assert phases.count("reflect") == 2 * len(rollout)
     assert any(call.penalty for played in rollout for call in played.calls), "no remark was empty"

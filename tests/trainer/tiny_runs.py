@@ -119,7 +119,7 @@ def step(
     *,
     truncated: bool = False,
     logprobs: tuple[float, ...] | None = None,
-    legal: tuple[int, ...] = (),
+    legal: tuple[tuple[int, ...], ...] = (),
 ) -> Step:
     return Step(
         episode=0,

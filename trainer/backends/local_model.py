@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 from mage_envs.random.streams import uniforms
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.parser import parse_reply
+from mage_envs.trainer.backends.action_trie import ActionTrie
 from mage_envs.trainer.backends.batching import check_full_attention as check_full_attention
 from mage_envs.trainer.backends.batching import probe_batching
 from mage_envs.trainer.backends.generation import fits, stream_keys
@@ -45,7 +46,7 @@ class Sampling:
     top_k: int = 0
     """Number of most likely tokens to sample from; 0 keeps all."""
     constrained: bool = False
-    """True to reply with exactly one legal action, without an end token, if every legal action is one token."""
+    """True to reply with exactly one legal action. It has an end token only if it begins another action."""
     seed: int = 0
     """Seed that is part of the key of every stream, with `Prompt.seed`."""
     stops_at_answer: bool = False
@@ -136,10 +137,7 @@ def reply(
     Returns:
         One completion per prompt.
     """
-    legal = [tokens.single_ids(prompt.legal_actions) for prompt in prompts]
-    # A longer free reply is not the bare action word, so its first token is not among the legal ids.
-    if not sampling.constrained and sampling.max_new_tokens > 1:
-        legal = [()] * len(prompts)
+    tries = [action_trie(prompt, tokens, sampling) for prompt in prompts]
     keys = stream_keys([prompt.seed for prompt in prompts], sampling.seed) if sampling.temperature else None
     ids: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
@@ -147,19 +145,21 @@ def reply(
     answered: set[int] = set()
     logits = cache.append(new)
     for step in range(sampling.max_new_tokens):
-        # Only the first token is constrained, because a constrained reply is a single token.
-        allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
+        # A finished row is in the batch until the others have ended, and what is drawn for it is dropped.
+        legal = [() if trie is None else trie.allowed(ids[row]) for row, trie in enumerate(tries)]
+        allowed = allowed_ids(legal, logits)
         # The number of step t depends on the row's key and t only, so finished rows do not shift other streams.
         numbers = None if keys is None else uniforms(keys, step)
         chances = distribution(logits, sampling, allowed)
-        if allowed is not None and on_constrained is not None:
-            on_constrained(legal, chances)
+        if allowed is not None and on_constrained is not None and step == 0:
+            # Only a reply of one token has the probability of its first one.
+            on_constrained([ids if is_flat(trie) else () for trie, ids in zip(tries, legal, strict=True)], chances)
         drawn, known = draw(chances, numbers)
         for row in live:
             ids[row].append(int(drawn[row]))
             logprobs[row].append(float(known[row]))
         stopped = tokens.end_ids
-        live = [row for row in live if ids[row][-1] not in stopped and not (sampling.constrained and legal[row])]
+        live = [row for row in live if not _has_ended(ids[row], tries[row], stopped)]
         if sampling.stops_at_answer:
             answered |= {row for row in live if has_answer(tokens, ids[row], prompts[row])}
             live = [row for row in live if row not in answered]
@@ -177,10 +177,36 @@ def reply(
             tuple(logprobs[row]),
             # A reply that stopped at its answer was not cut, even if the answer ends at the limit.
             sampling.max_new_tokens + (row in answered),
-            legal[row],
+            tries[row],
         )
         for row, prompt in enumerate(prompts)
     ]
+
+
+def action_trie(prompt: Prompt, tokens: ChatTokenizer, sampling: Sampling) -> ActionTrie | None:
+    """Return the trie of the replies to a prompt, or None if its reply is free.
+
+    Raises ValueError if a legal action is longer than the reply limit.
+    """
+    if not (sampling.constrained and prompt.legal_actions and prompt.phase == "play"):
+        return None
+    trie = tokens.action_trie(prompt.legal_actions, prompt.info.get("answer_tag"))
+    if trie.depth > sampling.max_new_tokens:
+        raise ValueError(
+            f"constrained=True needs replies of {trie.depth} tokens for the actions of this prompt, and the limit is "
+            f"{sampling.max_new_tokens}: use --max_completion_length {trie.depth} or more."
+        )
+    return trie
+
+
+def is_flat(trie: ActionTrie | None) -> bool:
+    """Return True if every reply of a trie is one token."""
+    return trie is not None and trie.depth == 1
+
+
+def _has_ended(ids: Sequence[int], trie: ActionTrie | None, end_ids: frozenset[int]) -> bool:
+    """Return True if a reply is whole."""
+    return ids[-1] in end_ids if trie is None else not trie.allowed(ids)
 
 
 def has_answer(tokens: ChatTokenizer, ids: Sequence[int], prompt: Prompt) -> bool:
@@ -217,7 +243,8 @@ class HFGenerator:
     def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the log-probability of each reply as a whole answer, per prompt, at temperature 1.
 
-        The end token is included, unless the reply limit is one token.
+        A constrained reply is scored among the legal actions, token by token. The end token of a free one is included,
+        unless the reply limit is one token.
         """
         pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
         known: list[float] = []
@@ -230,9 +257,8 @@ class HFGenerator:
 
     def _score(self, pairs: Sequence[tuple[Prompt, str]]) -> list[float]:
         """Return the log-probability of one batch of replies, (B,)."""
-        whole = self.sampling.max_new_tokens == 1
-        ends = [self.tokens.encode_reply(reply) for _, reply in pairs]
-        ends = [ids[:1] if whole else ids for ids in ends]
+        tries = [action_trie(prompt, self.tokens, self.sampling) for prompt, _ in pairs]
+        ends = [self._reply_ids(reply, trie) for (_, reply), trie in zip(pairs, tries, strict=True)]
         rows = [(*self.tokens.encode(prompt), *ids) for (prompt, _), ids in zip(pairs, ends, strict=True)]
         width, most = max(map(len, rows)), max(map(len, ends))
         ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.model.device)
@@ -246,8 +272,21 @@ class HFGenerator:
         logits = self.model(
             input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=columns, use_cache=False
         ).logits
-        logps = logits.float().log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
+        scores = logits.float()
+        for row, (trie, end) in enumerate(zip(tries, ends, strict=True)):
+            for index, legal in enumerate(() if trie is None else trie.legal_ids(end), start=most - len(end)):
+                blocked = torch.ones_like(scores[row, index], dtype=torch.bool)
+                blocked[list(legal)] = False
+                scores[row, index] = scores[row, index].masked_fill(blocked, -torch.inf)
+        logps = scores.log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
         return [float(logps[row, most - len(end) :].sum()) for row, end in enumerate(ends)]
+
+    def _reply_ids(self, reply: str, trie: ActionTrie | None) -> Ids:
+        """Return the ids of a reply whose probability is its own."""
+        if trie is not None and (known := trie.ids(reply)):
+            return known
+        ids = self.tokens.encode_reply(reply)
+        return ids[:1] if self.sampling.max_new_tokens == 1 else ids
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]

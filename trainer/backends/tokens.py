@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.thoughts import END, MARKERS, START
+from mage_envs.trainer.backends.action_trie import ActionTrie
 from mage_envs.trainer.backends.chat_template import ChatTemplate, ControlTokens
 from mage_envs.trainer.backends.reply_format import control_texts, probe_reply_format
 
@@ -89,9 +90,10 @@ class ChatTokenizer:
         self.single_ids: Callable[[tuple[str, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_actions)
         """Function from actions to one id per action, or to an empty tuple if an action is not exactly one token.
 
-        The ids of legal actions describe a reply only if it is the bare action word (one-token answers, constrained
-        decoding).
+        The ids of legal actions describe a reply only if it is the bare action word (one-token answers).
         """
+        self.action_trie: Callable[[tuple[str, ...], str | None], ActionTrie] = lru_cache(CACHED_TEXTS)(self._make_trie)
+        """Function from legal actions, and the tag around an answer or None, to the trie of the replies."""
         self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
         self.turn_end_id = self.reply_format.turn_end_id
         """The added token that the template puts right after an assistant's content, or None."""
@@ -182,6 +184,10 @@ class ChatTokenizer:
         encoded = [self._encode_text(action) for action in actions]
         return tuple(ids[0] for ids in encoded) if all(len(ids) == 1 for ids in encoded) else ()
 
+    def _make_trie(self, actions: tuple[str, ...], tag: str | None) -> ActionTrie:
+        replies = [action if tag is None else f"<{tag}>{action}</{tag}>" for action in actions]
+        return ActionTrie({reply: self._encode_text(reply) for reply in replies}, self.reply_format.reply_end_id)
+
     def _encode_text(self, text: str) -> Ids:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
@@ -223,7 +229,7 @@ def make_completion(
     ids: Ids,
     logprobs: tuple[float, ...] | None,
     max_new_tokens: int,
-    legal: Ids | None = None,
+    trie: ActionTrie | None = None,
 ) -> Completion:
     """Return the completion of `ids`, cut after its first end id.
 
@@ -234,14 +240,19 @@ def make_completion(
         ids: Sampled ids.
         logprobs: Log-probabilities of `ids`, if known.
         max_new_tokens: Limit of a reply in tokens.
-        legal: Ids of the legal answers. None looks them up if replies are limited to one token.
+        trie: Trie that the reply was drawn from, or None if it is free. The legal ids of a free reply of one token are
+            those of the legal actions.
     """
     length = next((number for number, one in enumerate(ids, start=1) if one in tokens.end_ids), len(ids))
     ids, logprobs = ids[:length], None if logprobs is None else logprobs[:length]
-    if legal is None:
-        legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()
+    if trie is not None:
+        # The trie knows the action, also if the tokenizer writes its text in another way.
+        text = trie.reply(ids) or tokens.decode(ids)
+        return Completion(text, prompt_ids, ids, logprobs, legal_ids=trie.legal_ids(ids))
+    legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()
     # One-token answers are never cut at the limit.
     truncated = max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in tokens.end_ids
     # A bare action word has no thought.
     text = tokens.decode(ids) if legal or max_new_tokens == 1 else tokens.read_reply(ids)
-    return Completion(text, prompt_ids, ids, logprobs, truncated=truncated, legal_ids=legal)
+    drawn_among = (legal,) if legal else ()
+    return Completion(text, prompt_ids, ids, logprobs, truncated=truncated, legal_ids=drawn_among)

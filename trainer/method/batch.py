@@ -37,7 +37,7 @@ class Row:
     sampling: Floats | None
     """(N,): log-probabilities under the sampler, NaN if unknown; None if the sampler returned none at all."""
     legal: tuple[tuple[int, tuple[int, ...]], ...]
-    """(index into `targets`, ids of the legal answers) of each one-token answer."""
+    """(index into `targets`, ids that it was drawn among) of each token of a reply that is not free."""
     lengths: tuple[int, ...]
     """(S,): trained tokens of each trained model call; they sum to N."""
     old: Floats | None = None
@@ -77,8 +77,7 @@ class _OpenRow:
         # An untrained reply still extends the row, because later prompts contain it.
         if not trained:
             return
-        if step.legal_ids:
-            self.legal.append((len(self.targets), step.legal_ids))
+        self.legal += [(len(self.targets) + index, ids) for index, ids in enumerate(step.legal_ids)]
         # One advantage per step: every token of the reply gets A.
         self.targets.extend(range(start, start + count))
         self.advantages.extend([advantage] * count)

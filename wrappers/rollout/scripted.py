@@ -25,4 +25,5 @@ class ScriptedGenerator:
         if self.tokens is None:
             return Completion(text)
         legal = self.tokens.single_ids(prompt.legal_actions) if text in prompt.legal_actions else ()
-        return Completion(text, self.tokens.encode(prompt), self.tokens.encode_reply(text), legal_ids=legal)
+        drawn_among = (legal,) if legal else ()
+        return Completion(text, self.tokens.encode(prompt), self.tokens.encode_reply(text), legal_ids=drawn_among)

@@ -67,8 +67,8 @@ class Step(NamedTuple):
     logprobs: tuple[float, ...] | None = None
     """Sampling log-probabilities of `completion_ids`, if the backend returns them."""
     truncated: bool = False
-    legal_ids: tuple[int, ...] = ()
-    """First-token ids of the legal answers, if answers are single tokens."""
+    legal_ids: tuple[tuple[int, ...], ...] = ()
+    """Ids that the reply's first tokens were drawn among, one set per token; empty if the reply is free."""
     hand_end: bool = False
     """True if this step ended a hand."""
     kind: str = ""

@@ -63,7 +63,7 @@ def test_scripted_generator(tokens: ChatTokenizer) -> None:
     real = ScriptedGenerator(lambda prompt: "check", tokens)
     [first] = real.generate([ask("w1 w2")])
     assert tokens.tokenizer.decode(first.prompt_ids + first.ids) == "<bos> w1 w2 check"
-    assert tokens.decode(first.legal_ids) == "bet check"
+    assert [tokens.decode(ids) for ids in first.legal_ids] == ["bet check"]
     [second] = real.generate([go_on(ask("w1 w2"), first, "w3", 1)])
     assert second.prompt_ids[: len(first.prompt_ids) + 1] == first.prompt_ids + first.ids
 
@@ -102,7 +102,7 @@ def test_lock_step_collective_sends_a_filler(tokens: ChatTokenizer) -> None:
     assert backend.generate([]) == []
     assert backend.generate([ask("w1 w2 w3")])[0].overflow
     [answer] = backend.generate([ask("w1")])
-    assert (answer.logprobs, answer.truncated, len(answer.legal_ids)) == (None, False, 2)
+    assert (answer.logprobs, answer.truncated, len(answer.legal_ids[0])) == (None, False, 2)
     assert sent == [1, 1, 1]
     with pytest.raises(ValueError, match="2 replies for 1 prompts"):
         LockStepGenerator(tokens, lambda prompts, keys: ([[1], [2]], None)).generate([ask("w1")])
@@ -111,10 +111,11 @@ def test_lock_step_collective_sends_a_filler(tokens: ChatTokenizer) -> None:
 def reference_logprobs(model: Any, tokens: ChatTokenizer, answer: Completion, sampling: Sampling) -> list[float]:
     with torch.no_grad():
         logits = model(torch.tensor([answer.prompt_ids + answer.ids])).logits[0].double() / sampling.temperature
-    if sampling.constrained and answer.legal_ids:
-        illegal = [i for i in range(logits.shape[1]) if i not in answer.legal_ids]
-        logits[:, illegal] = -torch.inf
-    known, start = logits.log_softmax(1), len(answer.prompt_ids) - 1
+    start = len(answer.prompt_ids) - 1
+    for index, legal in enumerate(answer.legal_ids if sampling.constrained else ()):
+        illegal = [i for i in range(logits.shape[1]) if i not in legal]
+        logits[start + index, illegal] = -torch.inf
+    known = logits.log_softmax(1)
     return [float(known[start + index, i]) for index, i in enumerate(answer.ids)]
 
 

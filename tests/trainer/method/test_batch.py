@@ -26,9 +26,9 @@ def make_rows(lengths: list[int]) -> list[Row]:
 
 def test_steps_that_extend_each_other_become_one_row() -> None:
     steps = [
-        step([1, 2], [3], logprobs=(-0.5,), legal=(3, 4)),
+        step([1, 2], [3], logprobs=(-0.5,), legal=((3, 4),)),
         step([1, 2, 3, 5], [6, 7], logprobs=(-1.0, -2.0)),
-        step([9], [8], logprobs=(-3.0,), legal=(8,)),
+        step([9], [8], logprobs=(-3.0,), legal=((8,),)),
     ]
     first, second = build_rows([trajectory(steps)], [[1.0, -2.0, 0.5]])
     assert first.ids.tolist() == [1, 2, 3, 5, 6, 7]
@@ -116,7 +116,7 @@ def test_mini_batches_are_seeded_and_hold_every_row_once() -> None:
 
 
 def test_collation_aligns_to_the_right() -> None:
-    steps = [step([1, 2, 3], [4], legal=(4, 5), logprobs=(-1.0,))]
+    steps = [step([1, 2, 3], [4], legal=((4, 5),), logprobs=(-1.0,))]
     rows = [*build_rows([trajectory(steps)], [[0.5]]), *build_rows([trajectory([step([6], [7])])], [[2.0]])]
     batch = collate([*rows, dummy_row(0)], pad_id=9)
     assert batch.ids.tolist() == [[1, 2, 3, 4], [9, 9, 6, 7], [9, 9, 0, 0]]

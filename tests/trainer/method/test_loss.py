@@ -49,7 +49,7 @@ def random_rows(seed: int = 0, count: int = 8, merge: bool = True, uneven: bool 
             ids = ids + rng.integers(4, 40, int(rng.integers(1, 6)) if uneven else 5).tolist()
             reply = rng.integers(4, 40, int(rng.integers(1, 4)) if uneven else 3).tolist()
             known = tuple(float(p) for p in -rng.random(len(reply)) * 4)
-            steps.append(step(ids, reply, logprobs=known, legal=(4, 5, 6) if len(reply) == 1 else ()))
+            steps.append(step(ids, reply, logprobs=known, legal=((4, 5, 6),) if len(reply) == 1 else ()))
             ids = ids + reply
         played.append(trajectory(steps))
         weights.append(rng.normal(size=len(steps)).tolist())
@@ -364,7 +364,11 @@ def test_masked_rows_contribute_exactly_nothing(trainer: MAGETrainer) -> None:
 
 
 def test_constrained_scores_are_those_of_the_legal_words() -> None:
-    steps = [step([1, 2], [4], legal=(4, 6)), step([1, 2, 4, 7], [3, 5]), step([1, 2, 4, 7, 3, 5, 8], [5], legal=(5,))]
+    steps = [
+        step([1, 2], [4], legal=((4, 6),)),
+        step([1, 2, 4, 7], [3, 5]),
+        step([1, 2, 4, 7, 3, 5, 8], [5], legal=((5,),)),
+    ]
     batch = collate(build_rows([trajectory(steps)], [[1.0] * 3]), 0)
     logits = torch.randn(4, 9, generator=torch.Generator().manual_seed(0), requires_grad=True)
     scores = score_logits(logits, batch, 0.5, constrained=True)

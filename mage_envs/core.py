@@ -58,6 +58,8 @@ class GameSpec:
     """All action texts in a fixed order, or None if the action set is not fixed (free text)."""
     words: WordsOfState = field(default=split_at_blanks, compare=False, repr=False)
     """Module-level function from an information state to its words, for the prompt style `words`."""
+    words_of_observations: bool = False
+    """True if `words` reads observations, and the style `words` shows each whole. Then any action may be written."""
     shows_legal_actions: bool = True
     """True if the player sees the legal actions. If not, only `info["private"]` has them."""
     legal_note: str = ""

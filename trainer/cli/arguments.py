@@ -21,6 +21,7 @@ from mage_envs.trainer.config.file_fields import check_file_fields
 from mage_envs.trainer.config.hardware import Hardware, hardware
 from mage_envs.trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
 from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.config.words_size import is_words
 
 SWITCHES = ("--dry-run", "--resume", "--resume-if-any")
 _VALUED = ("--preset", "--config", "--model", "--hardware", imports.OPTION)
@@ -75,7 +76,7 @@ class ParsedArguments:
     @property
     def model_defaults(self) -> Mapping[str, Any]:
         """Return the fields that `--model words` sets; an empty mapping for any other model."""
-        if ("--model_name_or_path", "words") not in pairwise(self.words):
+        if not any(name == "--model_name_or_path" and is_words(value) for name, value in pairwise(self.words)):
             return {}
         return {name: value for name, value in WORDS.items() if not (self.is_foreign and name in WORDS_OF_GAMES)}
 

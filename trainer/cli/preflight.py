@@ -161,7 +161,7 @@ def check_present(model: str, revision: str = "main") -> None:
 
     If the hub has the model, the files that `check` reads are fetched into the hub's cache.
     """
-    if model in MADE_HERE:
+    if model.partition(":")[0] in MADE_HERE:
         return
     from huggingface_hub import constants, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

@@ -216,7 +216,8 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     from mage_envs.trainer.cli import preflight
     from mage_envs.trainer.cli.arguments import ScriptArguments, parse_args
     from mage_envs.trainer.config.run_settings import RunSettings
-    from mage_envs.trainer.trl.setup import exact_critic_settings, is_own
+    from mage_envs.trainer.config.words_size import words_size
+    from mage_envs.trainer.trl.setup import exact_critic_settings, is_own, words_limit
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
@@ -233,13 +234,15 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     if typed.model_defaults and not is_own(config.env_id):
         typed.is_foreign = True
         script, config, model = typed.parsed(type(config))
-    critic: dict[str, str] = {}
+    by_game: dict[str, Any] = {}
     if typed.model_defaults:
         chosen = {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}
-        critic = exact_critic_settings(config) if "advantage" in chosen else {}
-        fields_text = " ".join(f"{name}={value}" for name, value in {**chosen, **critic}.items())
+        by_game.update(exact_critic_settings(config) if "advantage" in chosen else {})
+        by_game.update(words_limit(config) if "max_completion_length" in chosen else {})
+        words_size(str(model.model_name_or_path))
+        fields_text = " ".join(f"{name}={value}" for name, value in {**chosen, **by_game}.items())
         print(f"mage: --model words sets {fields_text}", file=sys.stderr)
-        vars(config).update(critic)
+        vars(config).update(by_game)
     if script.resume or script.resume_if_any:
         _check_kept_imports(config.output_dir)
     if not script.dry_run:
@@ -254,7 +257,7 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         from mage_envs.trainer.config.mage_config import MAGEConfig
 
         script, config, model = typed.parsed(MAGEConfig)
-        vars(config).update(critic)
+        vars(config).update(by_game)
     preflight.check_hub(config)
     from accelerate import PartialState
 
@@ -289,6 +292,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     from mage_envs.trainer.cli.imitation import imitating_copy
     from mage_envs.trainer.cli.words_model import words_model
     from mage_envs.trainer.config.model_shapes import folder_of
+    from mage_envs.trainer.config.words_size import is_words
     from mage_envs.trainer.trl.checkpoints import on_first_rank
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
 
@@ -298,9 +302,10 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     name = model.model_name_or_path
     if name == "tiny":
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
-    elif name == "words":
-        name = on_first_rank(lambda: words_model(out / "words", config, script.imitate, script.imitate_steps))
-    if script.imitate and model.model_name_or_path != "words":
+    elif is_words(name):
+        imitated = (script.imitate, script.imitate_steps)
+        name = on_first_rank(lambda: words_model(out / "words", config, *imitated, name=model.model_name_or_path))
+    if script.imitate and not is_words(model.model_name_or_path):
         options = (script.imitate, script.imitate_steps, last is not None)
         name = on_first_rank(lambda: imitating_copy(name, out / "warm", config, *options))
     # Other weights than safetensors are pickles.

@@ -13,24 +13,26 @@ from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 from mage_envs.trainer.cli.imitation import imitate
 from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.config.words_size import NAME, words_size
 from mage_envs.trainer.trl.setup import env_maker
 
-NAME = "words"
-"""Name of the model, and of the prompt style that it reads."""
 SAMPLED = 200
 """Episodes of random play that give the words of another project's environment."""
 LEARNING_RATE, BATCH = 3e-3, 32
 """Learning rate of imitation from random weights, and rows per step."""
 
 
-def words_model(folder: Path, config: RunSettings, players: Sequence[str] = (), steps: int = 0) -> str:
-    """Save a model with random weights for the run's game, of some 90,000 parameters; return the folder.
+def words_model(
+    folder: Path, config: RunSettings, players: Sequence[str] = (), steps: int = 0, name: str = NAME
+) -> str:
+    """Save a model with random weights for the run's game, of some 90,000 parameters by default; return the folder.
 
     Args:
         folder: Folder to write.
         config: Settings of the run.
         players: Players to imitate.
         steps: Steps of imitation.
+        name: `words`, with or without its size.
 
     Raises:
         ValueError: If the run's prompts are not of the style `words`, or if an environment of another project does not
@@ -45,7 +47,8 @@ def words_model(folder: Path, config: RunSettings, players: Sequence[str] = (), 
         game: Game = env.get_wrapper_attr("game")
         words = vocabulary(game)
     tokenizer = tiny_tokenizer(words)
-    model = tiny_model(len(tokenizer), max_positions=8192, seed=config.seed)
+    size = words_size(name)
+    model = tiny_model(len(tokenizer), **vars(size), max_positions=8192, seed=config.seed)
     if players:
         imitate(model, tokenizer, config, players, steps, LEARNING_RATE, BATCH)
     return save_tiny(folder, model, tokenizer)

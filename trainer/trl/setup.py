@@ -36,6 +36,8 @@ ENVIRONMENT: Mapping[str, str] = {
 _KEPT = tuple(argument for argument in ENVIRONMENT.values() if argument not in ("seat", "opponent"))
 """Arguments of `MetaEpisode` that a saved model keeps, set or not. The others belong to the game's environment."""
 
+REPLY_WORDS = 16
+"""Limit of a reply in a game whose actions are several words."""
 CRITIC = 10_000
 """Most positions of a game for which the exact critic is preferred; above, it takes longer than the rollout."""
 
@@ -127,6 +129,15 @@ def exact_critic_settings(config: RunSettings) -> dict[str, str]:
     except (NotEnumerable, ValueError):
         # A large game, an opponent without exact probabilities, or a reward that is not a sum over the hands.
         return {}
+
+
+def words_limit(config: RunSettings) -> dict[str, int]:
+    """Return the field that limits a reply of the model `words`, if the game's actions are several words."""
+    env = env_maker(config)()
+    if not env.has_wrapper_attr("game"):
+        return {}
+    spec = env.get_wrapper_attr("game").spec
+    return {"max_completion_length": REPLY_WORDS} if spec.actions is None and spec.words_of_observations else {}
 
 
 def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:

@@ -19,7 +19,7 @@ from mage_envs.drawing import Picture
 from mage_envs.drawing import sokoban as drawing
 from mage_envs.games.sokoban.boxoban import MAX_SOLUTION, FileRooms
 from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
-from mage_envs.games.sokoban.level import MOVES, Drawing, offsets, step
+from mage_envs.games.sokoban.level import MOVES, Drawing, cell_words, offsets, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room, RoomSource
 from mage_envs.settings import GameSettings, success_reward, total_reward
 from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
@@ -248,6 +248,8 @@ class Sokoban(Game):
         has_intermediate_rewards=True,
         has_pictures=True,
         legal_note="one to three of these moves, separated by commas",
+        words=cell_words,
+        words_of_observations=True,
         lists_actions_in_paper=False,
         nearest=nearest_moves,
     )

@@ -134,3 +134,13 @@ def level_of(rows: list[str], symbols: dict[str, str]) -> Level:
         )
     floor = (1 << width * len(rows)) - 1 & ~sets["#"]
     return Level(width=width, height=len(rows), floor=floor, targets=targets, boxes=boxes, player=player)
+
+
+def cell_words(observation: str, seat: int) -> tuple[str, ...]:
+    """Return a word such as `X@3.2` (a box in row 3, column 2) for each cell inside the walls around the board."""
+    rows = [line.partition(":")[2].split() for line in observation.splitlines() if line.startswith("Row ")]
+    return tuple(
+        f"{symbol}@{row}.{column}"
+        for row, symbols in enumerate(rows[1:-1], start=1)
+        for column, symbol in enumerate(symbols[1:-1], start=1)
+    )

@@ -23,3 +23,11 @@ def as_word(text: str) -> str:
 def said(action: str, own: bool) -> str:
     """Return a move as a word, with the prefix `opp-` if an opponent made it."""
     return as_word(action) if own else f"opp-{as_word(action)}"
+
+
+_WORD = re.compile(r"[a-z]+|[0-9]+")
+
+
+def text_words(observation: str, seat: int) -> tuple[str, ...]:
+    """Return the words and numbers of a text in lower case, without punctuation."""
+    return tuple(_WORD.findall(observation.lower()))

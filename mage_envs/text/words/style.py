@@ -1,8 +1,8 @@
-"""`Words`: any game with a fixed set of actions in a few dozen words, for models far too small for prose.
+"""`Words`: a game in few words, for models far too small for prose. Answers are bare actions.
 
-It uses only information states and results, and carries exactly the facts of the raw observations: the seat, the
-player's knowledge at the start of a hand, its new knowledge since each answer, and the return of each hand. Answers are
-bare actions.
+Of a game with a fixed set of actions it shows the seat, the player's knowledge at the start of a hand, its new
+knowledge since each answer, and the return of each hand: exactly the facts of the raw observations. Of a game of texts
+or boards (`GameSpec.words_of_observations`) it shows the words of each observation, and the outcome.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, episode_outcome
 from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
-from mage_envs.text.words.spelling import WordsOfState, as_word
+from mage_envs.text.words.spelling import WordsOfState, as_word, text_words
 
 EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
 MAX_CACHED_TEXTS = 50_000
@@ -61,12 +61,13 @@ class Words:
 
     def __init__(self, spec: GameSpec) -> None:
         """Create the style for a game. Raises ValueError if its action set is not fixed."""
-        if spec.actions is None:
+        if spec.actions is None and not spec.words_of_observations:
             raise ValueError(
-                f"style='words' needs a fixed set of actions, which {spec.name} has not (GameSpec.actions); "
-                "use style='plain'."
+                f"style='words' needs a fixed set of actions, which {spec.name} has not (GameSpec.actions), or words "
+                "of its observations (GameSpec.words_of_observations); use style='plain'."
             )
-        self._words_of, self._actions = spec.words, frozenset(spec.actions)
+        self._words_of, self._whole = spec.words, spec.words_of_observations
+        self._actions = frozenset(spec.actions or ())
 
     def play(self, view: PlayView) -> str:
         memory = view.memory.split(BLOCK) if view.memory else []
@@ -99,14 +100,25 @@ class Words:
         for record in turns:
             state, seat = record.turn.information_state, record.turn.player
             same = before is not None and before.hand == record.hand
-            words += self._since(before, state) if before is not None and same else self._start(state, seat)
-            words.append(record.action if record.action in self._actions else UNREADABLE)
+            if self._whole:
+                words += self._words_of(record.turn.observation, seat)
+            else:
+                words += self._since(before, state) if before is not None and same else self._start(state, seat)
+            words.append(self._answer(record))
             words += self._answered(record)
             before = record
         return words
 
+    def _answer(self, record: TurnRecord) -> str:
+        """Return the word for an answer, or its words if the game has no fixed set of actions."""
+        if self._whole and not self._actions:
+            return " ".join(text_words(record.action or "", 0)) or UNREADABLE
+        return record.action if record.action in self._actions else UNREADABLE
+
     def _now(self, view: PlayView | ContinueView) -> tuple[str, ...]:
         last, turn = view.last, view.turn
+        if self._whole:
+            return tuple(self._words_of(turn.observation, turn.player))
         if last is None or last.ended is not None:
             return self._start(turn.information_state, turn.player)
         return self._since(last, turn.information_state)
@@ -126,6 +138,9 @@ class Words:
             return words
         if ended.ended_by == BY_TIMEOUT:
             return [*words, TIMEOUT]
+        if self._whole:
+            # Returns such as 9.7 would each be a word that hardly occurs again.
+            return [*words, *self._words_of(ended.observation, record.turn.player), episode_outcome([ended])]
         if ended.ended_by == BY_THE_RULES:
             words += self._since(record, ended.information_state)
         return [*words, paid_word(ended.value)]

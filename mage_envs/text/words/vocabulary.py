@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mage_envs.core import Game, NotEnumerable, State
+from mage_envs.core import DRAW, FAILURE, SUCCESS, Game, NotEnumerable, State
 from mage_envs.random.streams import GAME, SEATS, Streams
+from mage_envs.text.words.spelling import text_words
 from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOUT, UNREADABLE, paid_word, seat_word
 
 WALKED = 30_000
 """Limit of positions for the walk of a tree. A larger game is sampled."""
-SAMPLED = 1_000
-"""Hands of random play in a sample."""
+SAMPLED, SAMPLED_TEXTS = 1_000, 100
+"""Hands of random play in a sample of a game, and of one whose observations are long texts."""
 EPISODES = 10
 """Number of episodes whose number is a word of the vocabulary."""
 _REMARKS = "opponent own often rarely always never more less weak strong first last same so then change"
@@ -22,10 +23,10 @@ def vocabulary(game: Game) -> tuple[str, ...]:
 
     The words are complete if the tree is walked. If the game has more than `WALKED` positions or cannot be enumerated,
     they are those of `SAMPLED` hands of random play. Other words are then unknown to a tokenizer made of these. Raises
-    ValueError if the game has no fixed set of actions.
+    ValueError if the game has neither a fixed set of actions nor words of its observations.
     """
     spec = game.spec
-    if spec.actions is None:
+    if spec.actions is None and not spec.words_of_observations:
         raise ValueError(f"{spec.name} has no fixed set of actions (GameSpec.actions), so no vocabulary of its own.")
     seats = range(spec.players)
     try:
@@ -33,9 +34,10 @@ def vocabulary(game: Game) -> tuple[str, ...]:
     except NotEnumerable:
         observed = _met(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
-    ends = [paid_word(spec.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
+    outcomes = [SUCCESS, FAILURE, DRAW] if spec.words_of_observations else []
+    ends = [paid_word(spec.min_return), *outcomes, ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
     # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
-    return tuple(dict.fromkeys([*fixed, *spec.actions, *observed, *ends, *_REMARKS.split()]))
+    return tuple(dict.fromkeys([*fixed, *(spec.actions or ()), *observed, *ends, *_REMARKS.split()]))
 
 
 def _met(game: Game, states: Iterator[State]) -> list[str]:
@@ -44,8 +46,11 @@ def _met(game: Game, states: Iterator[State]) -> list[str]:
     words: set[str] = set()
     for state in states:
         for seat in seats:
-            words.update(game.spec.words(state.information_state(seat), seat))
-        if state.player is None:
+            whole = game.spec.words_of_observations
+            words.update(game.spec.words(state.observation(seat) if whole else state.information_state(seat), seat))
+        if game.spec.actions is None:
+            words.update(word for action in state.legal_actions for word in text_words(action, 0))
+        if state.player is None and not game.spec.words_of_observations:
             words.update(paid_word(value) for value in state.returns)
     return sorted(words)
 
@@ -69,10 +74,13 @@ def _walk(game: Game) -> Iterator[State]:
 def _sample(game: Game) -> Iterator[State]:
     """Yield the positions of hands of random play, from a fixed seed."""
     streams = Streams(0)
-    for hand in range(SAMPLED):
+    for hand in range(SAMPLED if game.spec.actions is not None else SAMPLED_TEXTS):
         state = game.initial_state(streams.at(GAME, 0, hand).generator())
         draws = streams.at(SEATS, 0, hand)
         yield state
-        while state.legal_actions:
+        # A game of one player may go on for ever.
+        for _ in range(game.spec.max_turns * game.spec.players):
+            if not state.legal_actions:
+                break
             state = state.after(state.legal_actions[int(draws.random() * len(state.legal_actions))])
             yield state

@@ -1,4 +1,4 @@
-"""What the tests of pages share. LEAVE_OUT=browser leaves them out."""
+"""Shared parts of the tests of pages. LEAVE_OUT=browser leaves them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_NETWORK = "--host-resolver-rules=MAP evil.example 127.0.0.1"
 
 
 class Person:
-    """Somebody at the browser."""
+    """A person at the browser."""
 
     def __init__(self, driver, site):
         self.driver, self.site = driver, site
@@ -65,7 +65,7 @@ class Person:
         wait.until(lambda driver: driver.execute_script(script, *arguments))
 
     def tab_to(self, selector):
-        """Presses Tab until the focus is on what the selector names, and says whether that can be seen."""
+        """Press Tab until the selected element has the focus, and return True if the focus is visible."""
         for _ in range(80):
             self.type("\ue004")
             if self.driver.execute_script("return document.activeElement.matches(arguments[0])", selector):

@@ -1,5 +1,7 @@
-"""Settings of all tests: offline, a cache of their own, Ctrl-C heard, the same modules in reach of each, and one torch
-thread per process: threads contend in tests."""
+"""Settings of all tests: offline, a cache of their own, Ctrl-C enabled, one set of own modules, and one torch thread.
+
+A test starts with the own modules of no other test. Torch uses one thread per process, because threads contend.
+"""
 
 import atexit
 import gc
@@ -22,7 +24,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Otherwise each worker and each process that a test starts would compile all modules anew.
+# Otherwise each worker and each process of a test would compile all modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -46,13 +48,13 @@ THEIRS = {
 """Large game to words by which an error may name one of its games or opponents."""
 
 
-def _skip_without_game(report: pytest.CollectReport | pytest.TestReport, place: str) -> None:
+def _skip_without_game(report: pytest.CollectReport | pytest.TestReport, location: str) -> None:
     """Turn a failure into a skip if its error names a game that was deleted."""
     text = str(report.longrepr).lower()
     missing = [name for name in DELETED if any(word in text for word in (name, *THEIRS[name]))]
     if report.outcome == "failed" and missing:
         report.outcome = "skipped"
-        report.longrepr = (place, 0, f"{missing[0]} was deleted")
+        report.longrepr = (location, 0, f"{missing[0]} was deleted")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -98,6 +100,6 @@ def _no_modules_of_other_files() -> Iterator[None]:
     """Forgets which modules `--import` named in this file: every worker process of later tests would import them."""
     from mage_envs.loading import imports
 
-    before = list(imports._IMPORTED)
+    modules_before = list(imports._IMPORTED)
     yield
-    imports._IMPORTED[:] = before
+    imports._IMPORTED[:] = modules_before

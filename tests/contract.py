@@ -44,8 +44,8 @@ SHORT = {"rounds": 3, "offers": 3, "sides": 3, "rows": 4, "columns": 4}
 
 def short_options(name: str) -> dict[str, int]:
     """Return those of the options `SHORT` that a game has."""
-    known = inspect.signature(load_game(name)).parameters
-    return {option: value for option, value in SHORT.items() if option in known}
+    parameters = inspect.signature(load_game(name)).parameters
+    return {option: value for option, value in SHORT.items() if option in parameters}
 
 
 def short_game(name: str) -> Game:
@@ -64,7 +64,7 @@ def enumerable_games() -> list[str]:
 
 
 def suits(name: str, game: str) -> bool:
-    """Whether an opponent of a game whose form its options decide plays the form without options."""
+    """Return True if an opponent of a game with several forms plays the form without options."""
     try:
         make_opponent(name, make_game(game))
     except DoesNotSuit:

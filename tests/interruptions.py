@@ -1,7 +1,7 @@
-"""Stops a process at any write, fsync or rename, as `kill -9` or a power cut would: for tests of what lies on disk.
+"""Stops a process at any write, fsync or rename, as `kill -9` or a power cut would, to test the files on disk.
 
-`points(act)` lists what `act` does to the disk; `killed(act, n)` runs it anew in a fork that ends at the n-th of these
-(a write leaves half of its bytes). A fork after the imports makes each run cheap.
+`points(act)` lists the calls of `act` that change the disk. `kill_at(act, n)` runs `act` again in a fork that ends at
+the n-th of these calls (a write leaves half of its bytes). A fork after the imports makes each run cheap.
 """
 
 from __future__ import annotations
@@ -65,41 +65,41 @@ class _Layer:
     def _count(self, owner: Any, name: str) -> None:
         real = getattr(owner, name)
 
-        def counted(*args: Any, **kwargs: Any) -> Any:
+        def counting(*args: Any, **kwargs: Any) -> Any:
             self.event(name, args[0])
             return real(*args, **kwargs)
 
-        setattr(owner, name, counted)
+        setattr(owner, name, counting)
 
     def _count_appends(self) -> None:
-        """What is written into a file without Python's own."""
+        """Count the writes into files that bypass Python's own."""
         real = os.write
 
-        def counted(handle: int, data: Any) -> int:
+        def counting_write(handle: int, data: Any) -> int:
             if stat.S_ISREG(os.fstat(handle).st_mode):
                 self.event("write", "", lambda: real(handle, data[: len(data) // 2]))
             return real(handle, data)
 
-        os.write = counted
+        os.write = counting_write
 
     def _count_libraries(self) -> None:
-        """What torch and safetensors write without Python's files."""
+        """Count the writes of torch and safetensors without Python's files."""
         import safetensors.torch
         import torch
 
-        def whole_file(owner: Any, name: str, place: int) -> None:
+        def whole_file(owner: Any, name: str, position: int) -> None:
             real = getattr(owner, name)
 
-            def counted(*args: Any, **kwargs: Any) -> Any:
+            def counting(*args: Any, **kwargs: Any) -> Any:
                 def half() -> None:
                     real(*args, **kwargs)
-                    os.truncate(args[place], os.path.getsize(args[place]) // 2)
+                    os.truncate(args[position], os.path.getsize(args[position]) // 2)
 
-                if isinstance(args[place], str | Path):
-                    self.event("write", args[place], half)
+                if isinstance(args[position], str | Path):
+                    self.event("write", args[position], half)
                 return real(*args, **kwargs)
 
-            setattr(owner, name, counted)
+            setattr(owner, name, counting)
 
         whole_file(torch, "save", 1)
         whole_file(safetensors.torch, "serialize_file", 1)
@@ -111,13 +111,13 @@ class _CountedFile(io.FileIO):
         super().__init__(file, mode)
 
     def write(self, data: Any) -> int:
-        held = bytes(data)
-        self._layer.event("write", str(self.name), lambda: io.FileIO.write(self, held[: len(held) // 2]))
-        return super().write(held)
+        content = bytes(data)
+        self._layer.event("write", str(self.name), lambda: io.FileIO.write(self, content[: len(content) // 2]))
+        return super().write(content)
 
 
-def started(act: Act, stop_at: int | None = None, told: Path | None = None) -> int:
-    """Runs `act` in a fork of this process; returns its process id. `told` gets the list of what it did."""
+def start_fork(act: Act, stop_at: int | None = None, report: Path | None = None) -> int:
+    """Run `act` in a fork of this process and return its process id. `report` gets the list of its calls."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
         sys.stdout.flush()
@@ -126,7 +126,7 @@ def started(act: Act, stop_at: int | None = None, told: Path | None = None) -> i
     if child:
         return child
     try:
-        _only(act, stop_at, told)
+        _only(act, stop_at, report)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
@@ -134,17 +134,17 @@ def started(act: Act, stop_at: int | None = None, told: Path | None = None) -> i
         os._exit(1)
 
 
-def _only(act: Act, stop_at: int | None, told: Path | None) -> None:
-    """What the fork does; it ends without the parent's exit handlers."""
-    gc.freeze()  # what the parent made is not searched, which would copy all of its pages
+def _only(act: Act, stop_at: int | None, report: Path | None) -> None:
+    """Run `act` in the fork, which ends without the parent's exit handlers."""
+    gc.freeze()  # the parent's objects are not searched, which would copy all of their pages
     faulthandler.register(signal.SIGUSR2, file=sys.__stderr__)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     layer = _Layer(stop_at)
-    if told is not None or stop_at is not None:
+    if report is not None or stop_at is not None:
         layer.install()
     act()
-    if told is not None:
-        os.write(os.open(told, os.O_WRONLY | os.O_CREAT), "\n".join(layer.seen).encode())
+    if report is not None:
+        os.write(os.open(report, os.O_WRONLY | os.O_CREAT), "\n".join(layer.seen).encode())
     os._exit(0)
 
 
@@ -153,74 +153,74 @@ def status(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def forked(act: Act, stop_at: int | None = None, told: Path | None = None) -> int:
-    """As `started`; returns the exit status."""
-    return status(started(act, stop_at, told))
+def run_in_fork(act: Act, stop_at: int | None = None, report: Path | None = None) -> int:
+    """As `start_fork`; returns the exit status."""
+    return status(start_fork(act, stop_at, report))
 
 
-def points(act: Act, told: Path) -> list[str]:
+def points(act: Act, report: Path) -> list[str]:
     """All that `act` does to the disk, as `kind name`."""
-    assert forked(act, told=told) == 0
-    return told.read_text().splitlines()
+    assert run_in_fork(act, report=report) == 0
+    return report.read_text().splitlines()
 
 
-def killed(act: Act, at: int) -> None:
+def kill_at(act: Act, at: int) -> None:
     """Runs `act` and kills it at its point number `at`, from 1."""
-    assert forked(act, stop_at=at) == KILLED
+    assert run_in_fork(act, stop_at=at) == KILLED
 
 
-def distinct(found: Sequence[str], kinds: Sequence[str]) -> list[int]:
+def distinct(point_names: Sequence[str], kinds: Sequence[str]) -> list[int]:
     """The numbers of the points of some kinds, from 1; an fsync behind another changes nothing."""
-    chosen = []
-    for number, point in enumerate(found, start=1):
+    numbers = []
+    for number, point in enumerate(point_names, start=1):
         kind = point.split(" ")[0]
-        again = kind == "fsync" and number > 1 and found[number - 2].startswith("fsync")
-        if kind in kinds and not again:
-            chosen.append(number)
-    return chosen
+        is_repeated = kind == "fsync" and number > 1 and point_names[number - 2].startswith("fsync")
+        if kind in kinds and not is_repeated:
+            numbers.append(number)
+    return numbers
 
 
 @contextmanager
-def reserved_port() -> Iterator[str]:
+def reserve_port() -> Iterator[str]:
     """A port of this machine for the store of a group of processes.
 
     It stays bound until the group has ended, so that no other test gets it. The store may bind it beside this socket,
     because both reuse addresses and this one does not listen.
     """
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield str(held.getsockname()[1])
+    with socket.socket() as reserving_socket:
+        reserving_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserving_socket.bind(("127.0.0.1", 0))
+        yield str(reserving_socket.getsockname()[1])
 
 
-def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told: Path | None = None) -> list[int]:
+def run_ranks(act: Any, killing: int | None = None, at: int | None = None, report: Path | None = None) -> list[int]:
     """Runs `act` as two ranks; when one ends by itself, the launcher's part is played: the other is killed."""
-    with reserved_port() as port:
-        return _run_ranks(act, port, killing, at, told)
+    with reserve_port() as port:
+        return _run_ranks(act, port, killing, at, report)
 
 
-def _run_ranks(act: Any, port: str, killing: int | None, at: int | None, told: Path | None) -> list[int]:
+def _run_ranks(act: Any, port: str, killing: int | None, at: int | None, report: Path | None) -> list[int]:
     ranks = [
-        started(
+        start_fork(
             partial(act, ranks=(str(rank), str(rank), "2", "2", port)),
             at if rank == killing else None,
-            told if rank == killing and at is None else None,
+            report if rank == killing and at is None else None,
         )
         for rank in (0, 1)
     ]
-    ended: dict[int, int] = {}
+    statuses: dict[int, int] = {}
     try:
-        while len(ended) < 2:
+        while len(statuses) < 2:
             child, code = os.wait()
-            ended[child] = os.waitstatus_to_exitcode(code)
-            if ended[child]:
+            statuses[child] = os.waitstatus_to_exitcode(code)
+            if statuses[child]:
                 break
     finally:
-        late = not ended or not any(ended.values())  # the test's own deadline: whoever is left says where it is
-        for other in set(ranks) - set(ended):
+        late = not statuses or not any(statuses.values())  # the test's own deadline: print the stacks
+        for other_rank in set(ranks) - set(statuses):
             if late:
-                os.kill(other, signal.SIGUSR2)
+                os.kill(other_rank, signal.SIGUSR2)
                 time.sleep(1)
-            os.kill(other, signal.SIGKILL)
-            ended[other] = status(other)
-    return [ended[child] for child in ranks]
+            os.kill(other_rank, signal.SIGKILL)
+            statuses[other_rank] = status(other_rank)
+    return [statuses[child] for child in ranks]

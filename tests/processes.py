@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent.parent
 
 def run_python(*arguments: str, folder: Path, path: Sequence[Path] = (ROOT,)) -> subprocess.CompletedProcess[str]:
     """Runs Python in `folder`, with modules from `path`, offline and on one thread."""
-    found = os.pathsep.join(map(str, path))
-    environment = os.environ | {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    search_path = os.pathsep.join(map(str, path))
+    environment = os.environ | {"PYTHONPATH": search_path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
@@ -28,15 +28,15 @@ def run_python(*arguments: str, folder: Path, path: Sequence[Path] = (ROOT,)) ->
     )
 
 
-def told_by_two(code: str) -> str:
-    """What code of the tests prints, which this process and one with another hash seed must agree on.
+def run_in_two_processes(code: str) -> str:
+    """Return the output of code of the tests, which must be the same here and in a process with another hash seed.
 
-    This process has a hash seed of its own, and what earlier tests left in its caches.
+    This process has a hash seed of its own, and caches that earlier tests filled.
     """
-    here = io.StringIO()
-    with redirect_stdout(here):
+    own_output = io.StringIO()
+    with redirect_stdout(own_output):
         exec(code, {})
-    other = subprocess.run(
+    other_output = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
@@ -44,5 +44,5 @@ def told_by_two(code: str) -> str:
         env={"PYTHONHASHSEED": "1", "PYTHONPATH": ".", "PATH": "", "HOME": "/nonexistent"},
         cwd=ROOT,
     ).stdout
-    assert here.getvalue() == other
-    return other
+    assert own_output.getvalue() == other_output
+    return other_output

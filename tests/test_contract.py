@@ -8,15 +8,15 @@ import pytest
 
 import mage_envs
 from tests.contract import FEW, GARBAGE, check_id, pairs, transcript
-from tests.packages import marked
-from tests.processes import told_by_two
+from tests.packages import mark_params
+from tests.processes import run_in_two_processes
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # with pygame installed, PettingZoo imports deprecated modules of its own
     from pettingzoo.test import api_test, seed_test
 
 PAIRS = pairs()
-GAMES = marked(mage_envs.list_games())
+GAMES = mark_params(mage_envs.list_games())
 
 SCRIPT = """
 import hashlib, sys
@@ -68,7 +68,7 @@ def test_contract_of_meta_options(game, options):
 
 
 def test_same_seed_same_transcript_in_two_processes():
-    assert len(told_by_two(SCRIPT).splitlines()) == 2 * len(PAIRS)
+    assert len(run_in_two_processes(SCRIPT).splitlines()) == 2 * len(PAIRS)
 
 
 @pytest.mark.parametrize(("game", "opponent"), [("TicTacToe", "mcts:20"), ("KuhnPoker", "uniform")])
@@ -76,18 +76,18 @@ def test_transcript_beside_another_environment_in_a_thread(game, opponent):
     def make():
         return gym.make(f"mage/{game}-Meta-v0", opponent=opponent)
 
-    alone = transcript(make(), 5, 3)
+    expected = transcript(make(), 5, 3)
     stop = threading.Event()
 
     def disturb():
-        other = make()
+        other_env = make()
         while not stop.is_set():
-            transcript(other, 99, 1)
+            transcript(other_env, 99, 1)
 
     thread = threading.Thread(target=disturb)
     thread.start()
     try:
-        assert transcript(make(), 5, 3) == alone
+        assert transcript(make(), 5, 3) == expected
     finally:
         stop.set()
         thread.join()
@@ -114,13 +114,13 @@ def test_pettingzoo_modules():
     for module, steps in ((kuhn_poker_v0, 3), (tic_tac_toe_v0, 9)):
         env = module.env()
         env.reset(seed=1)
-        played = 0
+        num_played = 0
         for agent in env.agent_iter():
             observation, _, terminated, truncated, _ = env.last()
-            done = terminated or truncated
-            env.step(None if done else env.action_space(agent).sample(observation["action_mask"]))
-            played += not done
-        assert 1 < played <= steps
+            is_over = terminated or truncated
+            env.step(None if is_over else env.action_space(agent).sample(observation["action_mask"]))
+            num_played += not is_over
+        assert 1 < num_played <= steps
         assert sum(env.rewards.values()) == 0
 
 
@@ -128,6 +128,6 @@ def test_pettingzoo_modules():
 def test_garbage_is_one_invalid_answer(text):
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash")
     observation, _ = env.reset(seed=0)
-    after, reward, terminated, truncated, info = env.step(text)
-    assert (after, reward, terminated, truncated) == (observation, 0.0, False, False)
+    observation_after, reward, terminated, truncated, info = env.step(text)
+    assert (observation_after, reward, terminated, truncated) == (observation, 0.0, False, False)
     assert info["invalid_reason"] == "invalid"

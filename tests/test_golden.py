@@ -1,7 +1,7 @@
 """Golden playthroughs: whole exchanges as text files under tests/golden, compared byte for byte.
 
 A change of wording, of randomness or of a reward shows up as a readable diff. `python -m tests.test_golden --write`
-writes the files anew; read them as the model would before committing them.
+writes the files again. Read them as the model would before you commit them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROSE = FOLDER / "prose.sha256"
 
 @dataclass(frozen=True)
 class Scene:
-    """One playthrough: where, from which seed, and what the learner says."""
+    """One playthrough: environment, seed, and the learner's replies."""
 
     env_id: str
     seed: int
@@ -216,17 +216,17 @@ AFTER = (
 )
 
 
-def _said(info: dict[str, Any], keys: tuple[str, ...]) -> str:
+def _format_entries(info: dict[str, Any], keys: tuple[str, ...]) -> str:
     """The info that says something, as `key=value`."""
     info = info | info["private"]
-    shown = {key: info[key] for key in keys if info.get(key) not in (None, "", False, 0.0)}
-    return " ".join(f"{key}={value!r}" for key, value in shown.items())
+    entries = {key: info[key] for key in keys if info.get(key) not in (None, "", False, 0.0)}
+    return " ".join(f"{key}={value!r}" for key, value in entries.items())
 
 
 def _about(info: dict[str, Any]) -> str:
-    shown = [key for key in BEFORE if key in info and key != "legal_actions"]
-    given = {key: info[key] for key in shown if key != "kind" or info["kind"] not in ("play", "reflect")}
-    text = " ".join(f"{key}={value}" for key, value in given.items())
+    shown_keys = [key for key in BEFORE if key in info and key != "legal_actions"]
+    entries = {key: info[key] for key in shown_keys if key != "kind" or info["kind"] not in ("play", "reflect")}
+    text = " ".join(f"{key}={value}" for key, value in entries.items())
     return f"{text} legal={' | '.join(info['legal_actions']) or 'any text'}"
 
 
@@ -252,14 +252,14 @@ def exchange(scene: Scene) -> str:
     options = " ".join(f"{key}={value!r}" for key, value in scene.options.items())
     lines = [f"{scene.env_id} {options} seed={scene.seed}"]
     observation, info = env.reset(seed=scene.seed)
-    plays, remarks, call, done = list(scene.plays), list(scene.remarks), 0, False
-    while not done:
+    plays, remarks, call, is_over = list(scene.plays), list(scene.remarks), 0, False
+    while not is_over:
         call += 1
         reply = _next_reply(plays, remarks, info, env, meta)
         lines += ["", f"======== {call}. {_about(info)}", observation, f"-------- reply {call}", reply]
         observation, reward, terminated, truncated, info = env.step(reply)
-        lines += [f"-------- reward={reward:g} {_said(info, AFTER)}".rstrip()]
-        done = terminated or truncated
+        lines += [f"-------- reward={reward:g} {_format_entries(info, AFTER)}".rstrip()]
+        is_over = terminated or truncated
         assert call < 100
     lines += ["", "======== the end", observation, ""]
     return "\n".join(lines)
@@ -279,8 +279,8 @@ def prose_digests() -> str:
         if "Meta" in scene.env_id and "style" not in scene.options:
             text = exchange(replace(scene, options={**scene.options, "style": "prose"}))
             # Without the lines about `info`, which may get new keys.
-            said = [line for line in text.splitlines() if not line.startswith(("====", "----"))]
-            lines.append(f"{sha256(repr(said).encode()).hexdigest()[:16]}  {name}\n")
+            text_lines = [line for line in text.splitlines() if not line.startswith(("====", "----"))]
+            lines.append(f"{sha256(repr(text_lines).encode()).hexdigest()[:16]}  {name}\n")
     return "".join(lines)
 
 
@@ -298,9 +298,9 @@ def test_every_file_has_its_scene() -> None:
 def test_no_prompt_names_the_opponent(name: str) -> None:
     opponent = SCENES[name].options["opponent"]
     text = playthrough(name).split("\n", 1)[1]
-    shown = text.rsplit("opponent=", 1)[0]
-    assert opponent not in shown
-    assert opponent.rpartition("/")[2] not in shown
+    text_shown = text.rsplit("opponent=", 1)[0]
+    assert opponent not in text_shown
+    assert opponent.rpartition("/")[2] not in text_shown
 
 
 def _write() -> None:

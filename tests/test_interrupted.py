@@ -1,4 +1,4 @@
-"""Ctrl-C while a command starts: one line and exit status 130, whatever is being imported."""
+"""Ctrl-C while a command starts: one line and exit status 130, during any import."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Waits:
 
 sys.meta_path.insert(0, Waits())
 """
-"""A sitecustomize: the process says where it is, and waits there for a signal from outside."""
+"""A sitecustomize: the process reports its import, and waits there for a signal from outside."""
 SWALLOWING = """
 import os, signal
 try:
@@ -44,7 +44,7 @@ WORDS = {
 OURS = tuple(
     f'  File "{ROOT / package}/' for package in ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 )
-"""How a line of a traceback begins that names code of the suite, which may lie beside an environment of its own."""
+"""Beginnings of traceback lines that name code of the suite, which may contain an environment of its own."""
 HANDLER = tuple(f'  File "{ROOT / "mage_envs" / name}"' for name in ("__init__.py", "interrupts.py"))
 """The same for the files that install the handler."""
 MOMENTS = {
@@ -60,29 +60,29 @@ MOMENTS = {
 }
 
 
-def started(command: str, by_script: bool, folder: Path, **settings: str) -> subprocess.Popen[str]:
+def start_command(command: str, by_script: bool, folder: Path, **settings: str) -> subprocess.Popen[str]:
     """The console script, or `python -m mage_envs`."""
     begun = ("-c", SCRIPT) if by_script else ("-m", "mage_envs")
     (folder / "sitecustomize.py").write_text(WAITING)
-    found = os.pathsep.join([str(folder), str(ROOT)])
+    search_path = os.pathsep.join([str(folder), str(ROOT)])
     return subprocess.Popen(
         [sys.executable, *begun, *WORDS[command]],
-        env=os.environ | {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | settings,
+        env=os.environ | {"PYTHONPATH": search_path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | settings,
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed,
+        preexec_fn=restore_sigint,
     )
 
 
-def heed() -> None:
-    """Where the tests themselves ignore Ctrl-C, as under nohup, their children do not."""
+def restore_sigint() -> None:
+    """Enable Ctrl-C in a child, even if the tests themselves ignore it, as under nohup."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 INSIDE = {(command, False, moment) for command in WORDS for moment in ("mage_envs.core", "numpy", "gymnasium")}
-"""Moments within `import mage_envs` itself. `python -m` imports the package first, and an import is no command."""
+"""Moments within `import mage_envs` itself. `python -m` imports the package before the command starts."""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_signal_while_it_imports_ends_it_in_one_line(
     command: str, moment: str, by_script: bool, tmp_path: Path
 ) -> None:
     reached = tmp_path / "reached"
-    with started(command, by_script, tmp_path, WAIT_AT=moment, REACHED=str(reached)) as process:
+    with start_command(command, by_script, tmp_path, WAIT_AT=moment, REACHED=str(reached)) as process:
         while not reached.exists():
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
@@ -112,21 +112,21 @@ def test_a_signal_while_it_imports_ends_it_in_one_line(
 
 @pytest.mark.parametrize("command", MOMENTS)
 def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(command: str, tmp_path: Path) -> None:
-    """As compiled modules of NumPy's do, also where a command that runs already imports them."""
+    """Report Ctrl-C even if an import turns it into another error, as NumPy's compiled modules do."""
     (tmp_path / "swallows.py").write_text(SWALLOWING)
     words = [*WORDS[command], "--import", "swallows"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT, *words],
         env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
-        preexec_fn=heed,
+        preexec_fn=restore_sigint,
     )
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.strip().endswith(": interrupted.")
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert (process.returncode, process.stdout) == (130, "")
+    assert process.stderr.strip().endswith(": interrupted.")
+    assert len(process.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("step", ["resolve_command", "parse_args"])
@@ -155,12 +155,12 @@ assert before == [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGT
 
 @pytest.mark.parametrize(("command", "by_script"), [*((command, True) for command in MOMENTS), ("train", False)])
 def test_a_signal_at_any_time_ends_it_in_one_line(command: str, by_script: bool, tmp_path: Path) -> None:
-    """Until the handler is imported, Python itself is starting, which nothing of ours can catch.
+    """Accept Python's own traceback if the signal comes before the handler is imported.
 
-    `python -m` imports the package first, and that is no command.
+    `python -m` imports the package before the command starts.
     """
     for delay in (0.05, 0.2, 0.4, 0.8):
-        with started(command, by_script, tmp_path, WAIT_AT="-", REACHED="") as process:
+        with start_command(command, by_script, tmp_path, WAIT_AT="-", REACHED="") as process:
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=120)

@@ -32,12 +32,12 @@ def module_of(path):
 
 def layer_of(module):
     """Number of a module's layer, or None for a module that is not of the suite."""
-    first, *rest = module.split(".")
-    if first in OUTSIDE:
-        return len(LAYERS) + OUTSIDE.index(first)
-    if first != LAYERS[0]:
+    first_part, *other_parts = module.split(".")
+    if first_part in OUTSIDE:
+        return len(LAYERS) + OUTSIDE.index(first_part)
+    if first_part != LAYERS[0]:
         return None
-    return LAYERS.index(rest[0]) if rest and rest[0] in LAYERS else 0
+    return LAYERS.index(other_parts[0]) if other_parts and other_parts[0] in LAYERS else 0
 
 
 MODULES = {module_of(path): path for path in RELATIVE}
@@ -89,9 +89,10 @@ def test_imports_inside_the_trainer_point_down():
                 assert TRAINER_ROOMS.index(imported) <= room, f"{path} imports {module}, of a room above its own"
 
 
-def test_there_is_no_circle_of_imports_not_even_for_types():
+def test_imports_have_no_cycle_even_for_types():
     needs = {
-        module: {found for found, _ in imports(path) if found in MODULES} - {module} for module, path in MODULES.items()
+        module: {imported for imported, _ in imports(path) if imported in MODULES} - {module}
+        for module, path in MODULES.items()
     }
     tuple(TopologicalSorter(needs).static_order())  # raises CycleError, which names the circle
 
@@ -129,31 +130,31 @@ def test_files_stay_readable():
         assert path.name not in {"utils.py", "helpers.py", "common.py", "base.py", "misc.py"}, path
 
 
-def loaded_by(code):
+def modules_loaded_by(code):
     """The modules that a fresh process has after `code`."""
     script = f"import sys\n{code}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(process.stdout.split())
 
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_importing_is_light(package):
-    loaded = {name.partition(".")[0] for name in loaded_by(f"import {module_of(package)}")}
+    loaded = {name.partition(".")[0] for name in modules_loaded_by(f"import {module_of(package)}")}
     assert not loaded & {*HEAVY, "pyspiel", "open_spiel", "matplotlib", "scipy"}
 
 
 def test_importing_the_lower_layers_takes_little_more_than_what_they_need():
-    needed = loaded_by("import gymnasium, pettingzoo, numpy")
-    loaded = loaded_by("import mage_envs.opponents, mage_envs.wrappers") - needed
+    needed = modules_loaded_by("import gymnasium, pettingzoo, numpy")
+    loaded = modules_loaded_by("import mage_envs.opponents, mage_envs.wrappers") - needed
     ours = {name for name in loaded if name.partition(".")[0] == LAYERS[0]}
-    # The records of all games are known, and those of small games lie beside their rules.
+    # The records of all games are known, and those of small games are in the files of their rules.
     assert len(ours) <= 80, sorted(ours)
     assert len(loaded - ours) <= 45, sorted(loaded - ours)
 
 
 def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
-    loaded = loaded_by("import mage_envs.opponents, mage_envs.wrappers")
-    # A record lies beside the rules, which a small game has in the same file. Of a large one only the record is loaded.
+    loaded = modules_loaded_by("import mage_envs.opponents, mage_envs.wrappers")
+    # A small game has its record and its rules in one file. Of a large game only the record is loaded.
     for heavy in ("alfworld", "openspiel", "sokoban", "webshop"):
         names = {name for name in loaded if name.startswith(f"mage_envs.games.{heavy}.")}
         assert {name.rpartition(".")[2] for name in names} <= {"about", "record"}
@@ -171,27 +172,28 @@ def test_importing_the_lower_layers_loads_no_game_and_no_opponents_of_one():
     ],
 )
 def test_a_name_loads_the_opponents_of_its_game_alone(lookup, module):
-    loaded = loaded_by(f"from mage_envs import opponents; {lookup}")
+    loaded = modules_loaded_by(f"from mage_envs import opponents; {lookup}")
     games = {name.rpartition(".")[2] for name in loaded if name.startswith("mage_envs.opponents.games.")}
     assert games == {module}
 
 
 def test_listing_the_opponents_loads_no_engine():
     loaded = {
-        name.partition(".")[0] for name in loaded_by("from mage_envs import opponents; opponents.list_opponents()")
+        name.partition(".")[0]
+        for name in modules_loaded_by("from mage_envs import opponents; opponents.list_opponents()")
     }
     assert not loaded & {*HEAVY, "pyspiel", "open_spiel", "matplotlib", "scipy"}
 
 
 def test_importing_the_benchmarks_loads_none_of_them():
-    loaded = loaded_by("import mage_envs.benchmarks") - loaded_by("import mage_envs")
+    loaded = modules_loaded_by("import mage_envs.benchmarks") - modules_loaded_by("import mage_envs")
     assert loaded == {"mage_envs.benchmarks"}
 
 
 def test_the_help_loads_no_subcommand():
     code = "import sys; sys.argv[1:] = ['--help']; from mage_envs.cli import program"
     code += "\ntry: program.main()\nexcept SystemExit: pass"
-    assert not loaded_by(code) & {entry.module for entry in program.COMMANDS.values()}
+    assert not modules_loaded_by(code) & {entry.module for entry in program.COMMANDS.values()}
 
 
 def test_no_folder_has_more_than_twenty_files():
@@ -210,43 +212,45 @@ def test_packages_are_typed(package):
 def test_a_player_is_they():
     """Rules, prompts, docstrings and pages name no player's sex."""
     for path in (*FILES, *ROOT.glob("docs/*.md")):
-        found = re.search(r"\b(he|she|his|hers|him|himself|herself)\b", path.read_text(), re.IGNORECASE)
-        assert found is None, f"{path}: {found}"
+        match = re.search(r"\b(he|she|his|hers|him|himself|herself)\b", path.read_text(), re.IGNORECASE)
+        assert match is None, f"{path}: {match}"
 
 
 def test_no_two_public_classes_share_a_name():
-    found = {}
+    paths_by_class = {}
     for path in FILES:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+                paths_by_class.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in paths_by_class.items() if len(paths) > 1} == {}
 
 
-def variadic(made):
-    """Whether a class takes any number of values of one kind."""
-    return any(node.name == "__init__" and node.args.vararg for node in made.body if isinstance(node, ast.FunctionDef))
+def variadic(class_node):
+    """Return True if a class takes any number of values of one kind."""
+    return any(
+        node.name == "__init__" and node.args.vararg for node in class_node.body if isinstance(node, ast.FunctionDef)
+    )
 
 
 def test_no_more_than_four_fields_are_given_by_position():
-    made, calls = [], []
+    class_nodes, calls = [], []
     for path in (*FILES, *(ROOT / "tests").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
-                made.append(node)
+                class_nodes.append(node)
             elif isinstance(node, ast.Call) and len(node.args) > 4:
                 calls.append((path, node))
-    classes = {"__init__", *(node.name for node in made)} - {node.name for node in made if variadic(node)}
-    found = [
+    classes = {"__init__", *(node.name for node in class_nodes)} - {node.name for node in class_nodes if variadic(node)}
+    violations = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path, node in calls
         if (getattr(node.func, "id", None) or getattr(node.func, "attr", None)) in classes
     ]
-    assert found == []
+    assert violations == []
 
 
-def test_nobody_imports_a_command():
-    """Commands parse, call a library function and print. What others use belongs into the library."""
+def test_no_module_imports_a_command():
+    """Commands parse, call a library function and print. Shared code belongs in the library."""
     for path in RELATIVE:
         for module, _ in imports(path):
             assert not module.startswith("mage_envs.benchmarks.commands."), f"{path} imports {module}"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 from tests.processes import ROOT, run_python
-from tests.test_readme import blocks, marked
+from tests.test_readme import blocks, mark_value
 
 CONTRACT = """
 import warnings
@@ -117,14 +117,14 @@ assert "Water beats" in prompt
 def folder(tmp_path: Path) -> Path:
     """A folder with the files that docs/extending.md and docs/own-memory.md show."""
     for page, name in (("extending", "my_games.py"), ("own-memory", "my_memory.py")):
-        [code] = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if marked(block, "file") == name]
+        [code] = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if mark_value(block, "file") == name]
         (tmp_path / name).write_text(code + "\n")
     return tmp_path
 
 
 def run(code: str, folder: Path, *arguments: str) -> None:
-    done = run_python("-P", "-c", code, *arguments, folder=folder, path=(ROOT, folder))
-    assert done.returncode == 0, done.stderr
+    process = run_python("-P", "-c", code, *arguments, folder=folder, path=(ROOT, folder))
+    assert process.returncode == 0, process.stderr
 
 
 def test_both_ids_pass_the_contract(folder: Path) -> None:
@@ -143,7 +143,7 @@ def test_it_trains_two_updates(folder: Path) -> None:
 
     # A fork, because a new process would load torch for seconds.
     import_module("mage_envs.trainer.trl.mage_trainer")
-    assert forked(train) == 0
+    assert run_in_fork(train) == 0
 
 
 def test_another_package_announces_it_by_entry_points(folder: Path) -> None:

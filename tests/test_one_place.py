@@ -41,13 +41,13 @@ def patterns(game: str) -> str:
 
 
 @cache
-def tracked() -> dict[str, str]:
+def read_tracked_files() -> dict[str, str]:
     """Every tracked text file outside results, goldens and examples, with its path as the first line."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     # An unpacked source archive has no list of tracked files.
     if listed.returncode != 0:
         pytest.skip("needs the repository")
-    found = {}
+    texts = {}
     for path in filter(None, listed.stdout.split("\0")):
         prose = path.endswith(".md") and path not in TABLES
         if prose or path.startswith(("examples/", "tests/examples/", "benchmarks/results/")):
@@ -56,18 +56,18 @@ def tracked() -> dict[str, str]:
             continue
         if path in (*HELP, *MADE_OF_GAMES, *SUITE) or path == "tests/test_one_place.py" or not (ROOT / path).is_file():
             continue
-        found[path] = f"{path}\n{(ROOT / path).read_text(errors='ignore')}"
-    return found
+        texts[path] = f"{path}\n{(ROOT / path).read_text(errors='ignore')}"
+    return texts
 
 
 @cache
-def named_in(path: str) -> set[str]:
+def games_named_in(path: str) -> set[str]:
     """The small games that a file names."""
-    return {game for game in SMALL if re.search(patterns(game), tracked()[path])}
+    return {game for game in SMALL if re.search(patterns(game), read_tracked_files()[path])}
 
 
 def is_example(path: str) -> bool:
-    return path.startswith("tests/") and not path.startswith(OWN_TESTS) and len(named_in(path)) <= MOST_EXAMPLES
+    return path.startswith("tests/") and not path.startswith(OWN_TESTS) and len(games_named_in(path)) <= MOST_EXAMPLES
 
 
 @pytest.mark.parametrize("game", SMALL)
@@ -86,13 +86,17 @@ def test_few_files_name_a_game(game: str) -> None:
     * Encounters, which is made of other games.
     * The suite `adapt`, whose cells are fixed.
     """
-    files = [path for path in tracked() if game in named_in(path) and not is_example(path)]
+    files = [path for path in read_tracked_files() if game in games_named_in(path) and not is_example(path)]
     assert len(files) <= MOST_FILES, files
 
 
 def test_a_list_of_games_counts() -> None:
-    assert named_in("docs/environments.md") == set(SMALL)
-    assert named_in("opponents/games/inspection.py") == {"Inspection"}
-    assert named_in("opponents/builtin.py") == named_in("opponents/pools.py") == set()
-    assert named_in("benchmarks/evaluation/suites/panels.py") == named_in("benchmarks/exact/headroom_table.py") == set()
+    assert games_named_in("docs/environments.md") == set(SMALL)
+    assert games_named_in("opponents/games/inspection.py") == {"Inspection"}
+    assert games_named_in("opponents/builtin.py") == games_named_in("opponents/pools.py") == set()
+    assert (
+        games_named_in("benchmarks/evaluation/suites/panels.py")
+        == games_named_in("benchmarks/exact/headroom_table.py")
+        == set()
+    )
     assert not is_example("tests/opponents/games/test_repeated_games.py")

@@ -1,5 +1,7 @@
-"""What a wheel holds and names, and a package of somebody else: built and installed by pip from the pages
-on own parts show, then found by its name."""
+"""The contents of a wheel, and a package of another author.
+
+pip builds and installs the package from the pages on own parts, and the suite finds it by its name.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import mage_envs
 from dev.published_readme import PublishedReadme
 from mage_envs import benchmarks
 from mage_envs.benchmarks.report.document import SCRIPTS
-from tests.test_readme import ROOT, blocks, marked
+from tests.test_readme import ROOT, blocks, mark_value
 
 PACKAGES = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 PAGES = [*blocks(ROOT / "docs" / "extending.md"), *blocks(ROOT / "docs" / "own-memory.md")]
@@ -64,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that pip installed the package into; no index is asked."""
     source, target = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("site")
     for name in MODULES:
-        [code] = [block.text for block in PAGES if marked(block, "file") == name]
+        [code] = [block.text for block in PAGES if mark_value(block, "file") == name]
         (source / name).write_text(code + "\n")
     points = next(block for block in PAGES if block.language == "toml")
     (source / "pyproject.toml").write_text(PROJECT + points.text + "\n")
@@ -84,7 +86,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_installed_package_announces_its_game_and_its_opponents(site: Path, tmp_path: Path) -> None:
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True,
         text=True,
@@ -92,13 +94,13 @@ def test_an_installed_package_announces_its_game_and_its_opponents(site: Path, t
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"},
     )
-    assert found.returncode == 0, found.stderr
-    assert Path(found.stdout.strip()).parent == site
+    assert process.returncode == 0, process.stderr
+    assert Path(process.stdout.strip()).parent == site
 
 
 def test_without_it_nothing_is_announced(tmp_path: Path) -> None:
     script = "import mage_envs; print(mage_envs.list_games())"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
@@ -106,17 +108,17 @@ def test_without_it_nothing_is_announced(tmp_path: Path) -> None:
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    assert "WaterFireWood" not in found.stdout
+    assert "WaterFireWood" not in process.stdout
 
 
 def test_an_editable_install_copies_nothing(tmp_path: Path) -> None:
     """`git pull` is enough: the console scripts' module and all packages are those of the clone."""
     script = "import mage_envs.trainer; print(mage_envs.__file__, mage_envs.trainer.__file__)"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == [str(ROOT / "mage_envs" / f"{name}__init__.py") for name in ("", "trainer/")]
+    assert process.stdout.split() == [str(ROOT / "mage_envs" / f"{name}__init__.py") for name in ("", "trainer/")]
 
 
 def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Path) -> None:
@@ -151,10 +153,10 @@ def test_a_published_readme_links_to_the_repository() -> None:
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert links
     assert all(link.startswith("https://") for link in links)
-    own = [link.removeprefix(REPOSITORY) for link in links if link.startswith(REPOSITORY)]
-    assert "/raw/HEAD/benchmarks/results/report-1280-light.png" in own
-    assert "/blob/HEAD/docs/index.md" in own
-    assert all((ROOT / link.split("/HEAD/")[1].split("#")[0]).exists() for link in own)
+    own_links = [link.removeprefix(REPOSITORY) for link in links if link.startswith(REPOSITORY)]
+    assert "/raw/HEAD/benchmarks/results/report-1280-light.png" in own_links
+    assert "/blob/HEAD/docs/index.md" in own_links
+    assert all((ROOT / link.split("/HEAD/")[1].split("#")[0]).exists() for link in own_links)
     # Nothing but addresses was changed.
     assert re.sub(rf"{REPOSITORY}/(raw|blob)/HEAD/", "", text) == (ROOT / "README.md").read_text()
 
@@ -174,15 +176,17 @@ def test_hints_name_extras_that_exist() -> None:
     files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
     files += [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.ipynb")]
     hints = {hint for path in files for hint in re.findall(r"pip install [^`'\n]+", path.read_text())}
-    named = {extra for hint in hints for group in re.findall(r"\[([\w,-]+)\]", hint) for extra in group.split(",")}
-    assert named <= set(extras)
+    named_extras = {
+        extra for hint in hints for group in re.findall(r"\[([\w,-]+)\]", hint) for extra in group.split(",")
+    }
+    assert named_extras <= set(extras)
     in_a_clone = {hint for hint in hints if "-e" in hint.split()}
     assert all(hint.startswith("pip install -e . ") for hint in in_a_clone), in_a_clone
 
 
 def test_help_and_errors_name_no_page_that_a_wheel_lacks() -> None:
     """Only docstrings and comments, which readers of the code see, may name a page of docs/."""
-    named = []
+    pages_named = []
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         tree = ast.parse(path.read_text())
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -192,10 +196,10 @@ def test_help_and_errors_name_no_page_that_a_wheel_lacks() -> None:
             for node in ast.walk(tree)
             if isinstance(node, ast.FunctionDef) and node.name == "command" and isinstance(node.body[0], ast.Expr)
         }
-        named += [
+        pages_named += [
             f"{path.relative_to(ROOT)}:{node.lineno}"
             for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "docs/" in node.value
             if id(node) in helps or id(node) not in docstrings
         ]
-    assert named == []
+    assert pages_named == []

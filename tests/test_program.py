@@ -45,28 +45,28 @@ def test_the_help_of_a_command_has_its_text_and_an_example_that_parses(name, cap
         arguments = shlex.split(example[1])
         assert " ".join(arguments).startswith(words)
         command = program.load_command(name)
-        rest = arguments[1:]
+        remaining = arguments[1:]
         if words != name:
             command = command.commands[arguments[1]]
-            rest = arguments[2:]
+            remaining = arguments[2:]
         if name != "train":
             # Raises a usage error for an unknown flag, a wrong type or a missing argument.
-            command.make_context(words, rest)
+            command.make_context(words, remaining)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_says_what_the_docstring_says(name):
-    (function, *more) = functions(name).values()
-    if function is not None and not more:
-        first = inspect.getdoc(function).splitlines()[0]
-        assert first.removesuffix(".").casefold() == COMMANDS[name].about.casefold()
+    (function, *other_functions) = functions(name).values()
+    if function is not None and not other_functions:
+        first_line = inspect.getdoc(function).splitlines()[0]
+        assert first_line.removesuffix(".").casefold() == COMMANDS[name].about.casefold()
 
 
 def test_the_help_lists_every_command_in_groups_and_loads_none():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", LIGHT.format(words=["--help"])], capture_output=True, text=True, check=True
     )
-    text, _, modules = done.stdout.rpartition("|")
+    text, _, modules = process.stdout.rpartition("|")
     assert {re.match(r"  (\S+)  ", line)[1] for line in text.splitlines() if re.match(r"  [a-z]\S*  ", line)} == set(
         COMMANDS
     )
@@ -110,9 +110,9 @@ def test_the_versions(capsys):
 )
 def test_a_mistake_is_one_line_with_the_nearest_name(words, message, capsys):
     assert main(words) == 2
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err.count("\n")) == ("", 1)
-    assert shown.err.startswith(message)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith(message)
 
 
 @pytest.mark.parametrize("flag", ["--max-turns", "--max_turns"])
@@ -124,8 +124,8 @@ def test_both_spellings_of_a_flag_are_valid(flag, capsys):
 def test_both_names_of_the_program_and_python_m_run_it():
     for command in (["mage"], ["mage-envs"], ["python", "-m", "mage_envs"]):
         words = [os.path.join(BIN, command[0]), *command[1:], "--help"]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        assert done.stdout.startswith("Usage: mage [OPTIONS]")
+        process = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert process.stdout.startswith("Usage: mage [OPTIONS]")
 
 
 def on_a_terminal(words, columns):
@@ -134,16 +134,16 @@ def on_a_terminal(words, columns):
     if pid == 0:
         environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color"}
         os.execve(sys.executable, [sys.executable, "-m", "mage_envs", *words], environment)
-    shown, end = b"", time.monotonic() + 60
+    terminal_bytes, end = b"", time.monotonic() + 60
     while time.monotonic() < end and select.select([terminal], [], [], 60)[0]:
         try:
-            shown += os.read(terminal, 65536)
+            terminal_bytes += os.read(terminal, 65536)
         except OSError:
             # The program has ended and closed its side.
             break
     os.close(terminal)
     os.waitpid(pid, 0)
-    return shown.decode()
+    return terminal_bytes.decode()
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
@@ -188,27 +188,30 @@ def test_the_shell_completes_commands_and_flags(line: str, completions: list[str
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(line.split()) - 1),
     }
-    done = subprocess.run([os.path.join(BIN, "mage")], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == completions
+    process = subprocess.run([os.path.join(BIN, "mage")], env=environment, capture_output=True, text=True, check=True)
+    assert process.stdout.split() == completions
 
 
-def listed_parameters() -> dict[str, list[str]]:
+def list_parameters() -> dict[str, list[str]]:
     """Options and arguments that the help of each command lists, without those that all commands share."""
-    found = {}
+    flags_by_command = {}
     for name in COMMANDS:
         command = program.load_command(name)
         if name == "train":
             command = typer.main.get_command(build_app({}, listed="usual"))
         functions = command.commands.values() if hasattr(command, "commands") else [command]
-        found[name] = [
-            option.opts[0] for one in functions for option in one.params if option.name not in ("help", *IMPORTS)
+        flags_by_command[name] = [
+            option.opts[0]
+            for option_parameter in functions
+            for option in option_parameter.params
+            if option.name not in ("help", *IMPORTS)
         ]
-    return found
+    return flags_by_command
 
 
 def test_there_are_few_commands_with_few_options() -> None:
     """Fields of a training that its short help leaves out are options, too; `mage train --help-all` lists them."""
-    listed = listed_parameters()
+    listed = list_parameters()
     count = sum(map(len, listed.values()))
     print(f"{len(listed)} commands, {count} options and arguments")
     assert len(listed) <= 18
@@ -217,7 +220,7 @@ def test_there_are_few_commands_with_few_options() -> None:
 
 def test_one_thing_has_one_name() -> None:
     """Training alone has the names of its fields, some of which are TRL's."""
-    names = {flag for name, flags in listed_parameters().items() if name != "train" for flag in flags}
+    names = {flag for name, flags in list_parameters().items() if name != "train" for flag in flags}
     others = (
         "--env-kwargs --game-kwargs --options --option --opponent --policies --num-episodes --deadline --output_dir"
     )

@@ -1,7 +1,7 @@
-"""What README.md and docs/*.md show is true: Python blocks run, shell blocks name commands that exist.
+"""Checks of README.md and docs/*.md: Python blocks run, and shell blocks name commands that exist.
 
-A page's Python blocks run in order in one namespace, as a reader would type them, in an empty folder.
-`<!-- not run: reason -->` right before a block leaves it out; `<!-- file: NAME -->` saves it as that file instead.
+A page's Python blocks run in order in one namespace, as a reader would type them, in an empty folder. `<!-- not run:
+reason -->` right before a block leaves it out; `<!-- file: NAME -->` saves it as that file instead.
 """
 
 from __future__ import annotations
@@ -36,44 +36,44 @@ class Block(NamedTuple):
 
 def blocks(page: Path) -> list[Block]:
     """All fenced blocks of a page; a fence that is never closed is an error."""
-    found, lines = [], page.read_text().splitlines()
+    blocks_found, lines = [], page.read_text().splitlines()
     number = 0
     while number < len(lines):
         opened = re.fullmatch(r"(\s*)```+\s*([\w-]*).*", lines[number])
         if opened:
-            indent, before = opened[1], next((line for line in reversed(lines[:number]) if line.strip()), "")
+            indent, line_before = opened[1], next((line for line in reversed(lines[:number]) if line.strip()), "")
             end = next(index for index in range(number + 1, len(lines)) if re.fullmatch(r"\s*```+\s*", lines[index]))
             text = "\n".join(line.removeprefix(indent) for line in lines[number + 1 : end])
-            found.append(Block(opened[2], text, number + 2, before.strip()))
+            blocks_found.append(Block(opened[2], text, number + 2, line_before.strip()))
             number = end
         number += 1
-    return found
+    return blocks_found
 
 
-def marked(block: Block, mark: str) -> str | None:
-    """What the comment before a block says after `mark`."""
+def mark_value(block: Block, mark: str) -> str | None:
+    """Return the text after `mark` in the comment before a block, or None if there is no such comment."""
     comment = re.fullmatch(rf"<!-- {mark}: (\S.*) -->", block.comment)
     return comment[1] if comment else None
 
 
 def commands(page: Path) -> list[tuple[int, list[str]]]:
     """(line, words) of every command in the page's shell blocks."""
-    found = []
+    commands_found = []
     for block in blocks(page):
-        if block.language not in SHELL or marked(block, "not run"):
+        if block.language not in SHELL or mark_value(block, "not run"):
             continue
         prompted = any(line.startswith("$ ") for line in block.text.splitlines())
         line_number, pending = block.line, ""
         for offset, line in enumerate(block.text.splitlines()):
             if prompted and not pending and not line.startswith("$ "):
-                continue  # what the command printed
+                continue  # output of the command
             pending += line.removeprefix("$ ")
             if pending.endswith("\\"):
                 pending = pending[:-1]
                 continue
-            found += [(line_number + offset, words) for words in split_commands(pending)]
+            commands_found += [(line_number + offset, words) for words in split_commands(pending)]
             pending = ""
-    return found
+    return commands_found
 
 
 def split_commands(line: str) -> list[list[str]]:
@@ -97,9 +97,9 @@ def name_of(page: Path) -> str:
 def test_the_python_blocks_run(page: Path, tmp_path: Path) -> None:
     script = []
     for block in blocks(page):
-        if block.language != "python" or marked(block, "not run"):
+        if block.language != "python" or mark_value(block, "not run"):
             continue
-        saved_as = marked(block, "file")
+        saved_as = mark_value(block, "file")
         if saved_as:
             (tmp_path / saved_as).write_text(block.text + "\n")
         else:
@@ -108,8 +108,8 @@ def test_the_python_blocks_run(page: Path, tmp_path: Path) -> None:
     if not script:
         return
     (tmp_path / "page.py").write_text("names = {'__name__': 'page'}\n" + "\n".join(script) + "\n")
-    done = run_python("page.py", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    process = run_python("page.py", folder=tmp_path)
+    assert process.returncode == 0, process.stderr
 
 
 def make_targets() -> set[str]:
@@ -120,39 +120,42 @@ def make_targets() -> set[str]:
 
 def check_command(words: list[str]) -> str | None:
     """Why a command of a page cannot be right, None if nothing is found."""
-    name, *rest = words
+    name, *arguments = words
     name = Path(name).name
     if name == "make":
-        targets = [word for word in rest if not word.startswith("-") and "=" not in word]
+        targets = [word for word in arguments if not word.startswith("-") and "=" not in word]
         unknown = [target for target in targets if target not in make_targets()]
         return f"make has no target {unknown}" if unknown else None
-    if name.startswith("python") and rest[:1] == ["-m"]:
-        if rest[1] in ("venv", "pip", "pytest"):
+    if name.startswith("python") and arguments[:1] == ["-m"]:
+        if arguments[1] in ("venv", "pip", "pytest"):
             return None
-        if importlib.util.find_spec(rest[1]) is None:
-            return f"there is no module {rest[1]}"
-        return check_program(rest[2:]) if rest[1] == "mage_envs" else None
+        if importlib.util.find_spec(arguments[1]) is None:
+            return f"there is no module {arguments[1]}"
+        return check_program(arguments[2:]) if arguments[1] == "mage_envs" else None
     if name in PROGRAMS:
-        return check_program(rest)
+        return check_program(arguments)
     return None if name in ELSEWHERE else f"{name} is not a command of this project"
 
 
 def check_program(arguments: list[str]) -> str | None:
     """Why arguments of `mage` cannot be right, None if nothing is found."""
-    subcommand, *rest = arguments
+    subcommand, *subarguments = arguments
     if subcommand.startswith("-"):
         return None
     if subcommand == "train":
-        return check_training(rest)
+        return check_training(subarguments)
     if subcommand not in program.COMMANDS:
         return f"mage has no subcommand {subcommand!r}"
     command = program.load_command(subcommand)
     if hasattr(command, "commands"):
-        if rest[:1] and rest[0] not in command.commands:
-            return f"mage {subcommand} has no subcommand {rest[0]!r}"
-        command = command.commands[rest[0]] if rest else command
-    known = {"--help", *(flag for one in command.params for flag in (*one.opts, *one.secondary_opts))}
-    unknown = [flag for flag in flags(rest) if flag.replace("_", "-") not in known]
+        if subarguments[:1] and subarguments[0] not in command.commands:
+            return f"mage {subcommand} has no subcommand {subarguments[0]!r}"
+        command = command.commands[subarguments[0]] if subarguments else command
+    known_flags = {
+        "--help",
+        *(flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)),
+    }
+    unknown = [flag for flag in flags(subarguments) if flag.replace("_", "-") not in known_flags]
     return f"mage {subcommand} has no {unknown}" if unknown else None
 
 
@@ -164,8 +167,8 @@ def check_training(arguments: list[str]) -> str | None:
     from mage_envs.trainer import MAGEConfig
     from mage_envs.trainer.config.presets import PRESETS
 
-    known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
-    known |= {
+    known_fields = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
+    known_fields |= {
         "preset",
         "model",
         "config",
@@ -184,11 +187,11 @@ def check_training(arguments: list[str]) -> str | None:
         "executor",
         "json",
     }
-    unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known]
+    unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known_fields]
     if unknown:
         return f"mage train has no {unknown}"
-    named = [value for flag, value in pairwise(arguments) if flag == "--preset"]
-    missing = [value for value in named if value not in PRESETS and not value.isupper()]
+    preset_names = [value for flag, value in pairwise(arguments) if flag == "--preset"]
+    missing = [value for value in preset_names if value not in PRESETS and not value.isupper()]
     return f"there is no preset {missing}" if missing else None
 
 
@@ -235,5 +238,5 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     ],
 )
 def test_the_check_of_commands_finds_mistakes(command: str, says: str | None) -> None:
-    found = check_command(shlex.split(command))
-    assert found is None if says is None else (found is not None and says in found), found
+    complaint = check_command(shlex.split(command))
+    assert complaint is None if says is None else (complaint is not None and says in complaint), complaint

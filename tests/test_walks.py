@@ -52,8 +52,8 @@ LIMITS = {"answer": 15, "evaluation": 122}
 
 @pytest.mark.parametrize(("walk", "code"), [("answer", ANSWER), ("evaluation", EVALUATION)])
 def test_few_files_are_passed(walk: str, code: str, tmp_path: Path) -> None:
-    done = run_python("-c", f"{COUNT}{code}\nsys.setprofile(None)\nprint(*sorted(files))", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    files = done.stdout.splitlines()[-1].split()
+    process = run_python("-c", f"{COUNT}{code}\nsys.setprofile(None)\nprint(*sorted(files))", folder=tmp_path)
+    assert process.returncode == 0, process.stderr
+    files = process.stdout.splitlines()[-1].split()
     # Fewer would mean that nothing was counted.
     assert LIMITS[walk] // 2 < len(files) <= LIMITS[walk], files

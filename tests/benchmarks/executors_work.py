@@ -7,13 +7,13 @@ from pathlib import Path
 
 HERE = "tests.benchmarks.executors_work"
 FUSE = "MAGE_TESTS_FUSE"
-"""Names a file; whoever finds it removes it and kills its own process."""
+"""Names a file. A process that finds the file removes it and kills itself."""
 PAUSE = "MAGE_TESTS_PAUSE"
 """Seconds that an answer takes."""
 
 
 def burn():
-    """Kills this process if nobody was killed before."""
+    """Kill this process if no process was killed before."""
     try:
         Path(os.environ[FUSE]).unlink()
     except FileNotFoundError:
@@ -56,18 +56,18 @@ class DiesOnce:
 
 
 class Backwards:
-    """Does the work here, on copies of what is sent, the last job first."""
+    """Do the work here, on pickled copies of the jobs, the last job first."""
 
     pieces = 4
 
     def run(self, make, jobs, conditions=None):
         work = pickle.loads(pickle.dumps(make))()
-        for place in reversed(range(len(jobs))):
-            yield place, work(pickle.loads(pickle.dumps(jobs[place])))
+        for index in reversed(range(len(jobs))):
+            yield index, work(pickle.loads(pickle.dumps(jobs[index])))
 
 
-def played_alone(command, folder):
-    """The records of a command of `mage` that is played in this process, where nobody dies."""
+def play_alone(command, folder):
+    """Return the records of a `mage` command that runs in this process, where no worker dies."""
     import pytest
 
     from mage_envs.benchmarks.records.record_store import Records

@@ -8,7 +8,7 @@ from mage_envs.core import Task
 from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Step, Trajectory
 
 
-def played(
+def make_trajectory(
     values: Sequence[float],
     *,
     opponent: str = "kuhn/conservative",

@@ -23,13 +23,13 @@ from tests.programs import train
 def test_every_preset_of_an_ablation_is_one_run_under_one_name() -> None:
     assert tuple(ABLATIONS) == tuple(ABLATION_PRESETS)
     runs = [run for name in ABLATIONS for run in ablation_runs(name, "runs/model", 2, None)]
-    named = {run.arguments[1] for run in runs}
-    assert {name for name in PRESETS if name.startswith("ablation-")} <= named <= set(PRESETS)
+    run_presets = {run.arguments[1] for run in runs}
+    assert {name for name in PRESETS if name.startswith("ablation-")} <= run_presets <= set(PRESETS)
     assert [run.seed for run in runs[:4]] == [0, 1, 0, 1]
-    seen: dict[str, str] = {}
+    names_by_key: dict[str, str] = {}
     for name, fields in PRESETS.items():
-        key = json.dumps({one: value for one, value in fields.items() if one != "output_dir"}, sort_keys=True)
-        assert seen.setdefault(key, name) == name, "two presets of one run"
+        key = json.dumps({field: value for field, value in fields.items() if field != "output_dir"}, sort_keys=True)
+        assert names_by_key.setdefault(key, name) == name, "two presets of one run"
     # The paper's own choices are the presets of its table.
     assert ABLATION_PRESETS["4.4.1"]["alfworld-differential"] == "mage-alfworld-paper"
     assert ABLATION_PRESETS["4.4.1"]["webshop-cumulative"] == "lamer-webshop-paper"
@@ -41,13 +41,21 @@ def test_every_preset_of_an_ablation_is_one_run_under_one_name() -> None:
 
 
 def test_the_papers_ablations_are_evaluated_where_the_paper_evaluated_them() -> None:
-    found = {name: {panels_of(name, preset) for preset in ABLATION_PRESETS[name].values()} for name in ABLATIONS}
-    assert found["4.4.1"] == {("paper-alfworld-seen",), ("paper-webshop",)}
-    assert found["4.4.2"] == {("paper-tictactoe-mcts100", "paper-tictactoe-mcts1000")}
-    assert found["4.4.3"] == {("paper-kuhn-cfr", "paper-kuhn-cfr-second")}
-    assert found["tictactoe-anchors"] == {("tictactoe-paper-128",)}
-    assert found["headroom-returns"] == {("controls-related-128",), ("encounters-related-128",)}
-    evaluated = {panel for name in ABLATIONS for panels in found[name] for panel in panels if panel.startswith("paper")}
+    panels_by_ablation = {
+        name: {panels_of(name, preset) for preset in ABLATION_PRESETS[name].values()} for name in ABLATIONS
+    }
+    assert panels_by_ablation["4.4.1"] == {("paper-alfworld-seen",), ("paper-webshop",)}
+    assert panels_by_ablation["4.4.2"] == {("paper-tictactoe-mcts100", "paper-tictactoe-mcts1000")}
+    assert panels_by_ablation["4.4.3"] == {("paper-kuhn-cfr", "paper-kuhn-cfr-second")}
+    assert panels_by_ablation["tictactoe-anchors"] == {("tictactoe-paper-128",)}
+    assert panels_by_ablation["headroom-returns"] == {("controls-related-128",), ("encounters-related-128",)}
+    evaluated = {
+        panel
+        for name in ABLATIONS
+        for panels in panels_by_ablation[name]
+        for panel in panels
+        if panel.startswith("paper")
+    }
     assert evaluated - {"paper-kuhn-cfr-second"} == set(SUITES["paper-ablations"].panels)
     [trial] = {run.panels for run in ablation_runs("4.4.2", "tiny", 1, None)}
     assert trial == ("paper-tictactoe-mcts100-16", "paper-tictactoe-mcts1000-16")
@@ -64,11 +72,11 @@ def test_the_papers_ablations_are_evaluated_where_the_paper_evaluated_them() -> 
 def test_a_training_is_what_its_preset_says(
     name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = ablation_runs(name, "words", 1, 3)[0]
-    assert train([*first.arguments, "--output_dir", str(tmp_path), "--dry-run"]) == 0
-    told = capsys.readouterr().out
+    first_run = ablation_runs(name, "words", 1, 3)[0]
+    assert train([*first_run.arguments, "--output_dir", str(tmp_path), "--dry-run"]) == 0
+    output = capsys.readouterr().out
     for line in (says, "advantage: gigpo", "max_rollouts: 3", "learning_rate: 0.001"):
-        assert line in told
+        assert line in output
 
 
 def test_a_folder_keeps_the_presets_own_settings() -> None:
@@ -78,7 +86,7 @@ def test_a_folder_keeps_the_presets_own_settings() -> None:
     assert "--max_rollouts" not in run.arguments
 
 
-def test_a_game_of_free_text_is_no_game_of_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_game_of_free_text_is_not_a_game_of_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert mage_envs.cli.program.main(["paper", "4.4.1", "--out", str(tmp_path / "out")]) == 2
     assert "--model words plays games with a fixed set of actions, which ALFWorld has not" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -92,13 +100,13 @@ def test_a_trained_model_is_evaluated_on_panels_whose_data_are_here(
     save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
     options = {"style": "words", "context": "conversation", "memory": "history", "protocol": "paper"}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
-    found = evaluated(tmp_path, ["paper-kuhn-cfr-16", "paper-webshop"])
+    rates = evaluated(tmp_path, ["paper-kuhn-cfr-16", "paper-webshop"])
     records = Records(tmp_path / "evaluations" / "paper-kuhn-cfr-16").trajectories()
-    won = [any(episode.success for episode in one.episodes) for one in records]
-    assert found == {"paper-kuhn-cfr-16": sum(won) / 16}
-    assert {one.num_episodes for one in records} == {10}
+    won = [any(episode.success for episode in trajectory.episodes) for trajectory in records]
+    assert rates == {"paper-kuhn-cfr-16": sum(won) / 16}
+    assert {trajectory.num_episodes for trajectory in records} == {10}
     # A second call reads the records.
-    assert evaluated(tmp_path, ["paper-kuhn-cfr-16"]) == found
+    assert evaluated(tmp_path, ["paper-kuhn-cfr-16"]) == rates
 
 
 def test_no_seeds_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

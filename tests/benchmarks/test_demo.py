@@ -13,7 +13,7 @@ from mage_envs.benchmarks.demo.run import DemoSettings, run, train
 from mage_envs.cli.tables import as_text
 
 UNIFORM = -0.166
-"""What a uniform player earns against the training opponents, in chips per hand (exact to three digits)."""
+"""Chips per hand of a uniform player against the training opponents (exact to three digits)."""
 
 
 def silent(text: str, milestone: bool) -> None:
@@ -41,20 +41,22 @@ def test_it_leaves_a_model_a_figure_and_numbers(demo):
     text = as_text(blocks(result))
     assert text.startswith(f"{result.judged.sentence()}.\n\nagent ")
     lines = ("  without its memory", "  with another's memory", "no memory", "best learner", "knows the opponent")
-    for name in (*(f"  {one}" for one in (*TRAINING, *HELD_OUT, "all")), *lines):
+    for name in (*(f"  {group}" for group in (*TRAINING, *HELD_OUT, "all")), *lines):
         assert re.search(rf"^{re.escape(name)}  ", text, re.MULTILINE), name
     assert len(requirements(result)) == 7
-    told = json.loads((out / "result.json").read_text())
-    assert told["judged"]["sentence"] == result.judged.sentence()
-    assert list(told["judged"]["controls"]) == ["without its memory", "with another's memory"]
+    result_record = json.loads((out / "result.json").read_text())
+    assert result_record["judged"]["sentence"] == result.judged.sentence()
+    assert list(result_record["judged"]["controls"]) == ["without its memory", "with another's memory"]
 
 
 def test_luck_adjusted_chips_are_those_that_were_paid(demo):
     _, result = demo
     adjusted = result.judged.row().episodes
-    for chips, one in zip(result.training.overall.episodes, adjusted, strict=True):
+    for chips, adjusted_estimate in zip(result.training.overall.episodes, adjusted, strict=True):
         paid = chips.returns.estimate
-        assert max(one.low, paid.low) < min(one.high, paid.high), "both estimate the same chips"
+        assert max(adjusted_estimate.low, paid.low) < min(adjusted_estimate.high, paid.high), (
+            "both estimate the same chips"
+        )
 
 
 def test_its_references_are_the_exact_values(demo):
@@ -74,10 +76,12 @@ def test_the_readme_has_the_layout_of_the_command(demo):
         rows = [line.strip() for line in lines if line.strip() and ":" not in line and not line.startswith("--")]
         return [re.split(r" +(?=[-+.\d]+[ \d])|  +", row)[0] for row in rows]
 
-    shown = block.strip("\n").splitlines()
-    assert [one for one in names(table) if one in names(shown)] == names(shown)
+    readme_lines = block.strip("\n").splitlines()
+    assert [name for name in names(table) if name in names(readme_lines)] == names(readme_lines)
     for head in ("agent ", "chips per hand "):
-        [ours], [theirs] = ([line.split() for line in lines if line.startswith(head)] for lines in (table, shown))
+        [ours], [theirs] = (
+            [line.split() for line in lines if line.startswith(head)] for lines in (table, readme_lines)
+        )
         assert ours == theirs
 
 
@@ -89,29 +93,29 @@ def test_its_model_plays_as_an_opponent(demo):
     env = gym.make("mage/KuhnPoker-v0", opponent=f"checkpoint:{demo[0]}")
     for seed in range(10):
         _, info = env.reset(seed=seed)
-        done = False
-        while not done:
-            _, _, done, _, info = env.step(info["legal_actions"][0])
+        terminated = False
+        while not terminated:
+            _, _, terminated, _, info = env.step(info["legal_actions"][0])
 
 
 class Interrupt:
     """Presses Ctrl-C after a number of rollouts."""
 
-    def __init__(self, after: int) -> None:
-        self.after = after
+    def __init__(self, num_steps: int) -> None:
+        self.num_steps = num_steps
 
     def __call__(self, text: str, milestone: bool) -> None:
-        if text.startswith(f"training: rollout {self.after}/"):
+        if text.startswith(f"training: rollout {self.num_steps}/"):
             raise KeyboardInterrupt
 
 
-def test_an_interrupted_run_saves_its_model_and_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_run_saves_its_model_and_resumes_where_it_stopped(tmp_path):
     settings = DemoSettings(seed=1, rollouts=13, groups=2)
-    whole = train(settings, tmp_path / "whole", silent)
+    complete_result = train(settings, tmp_path / "whole", silent)
     assert train(settings, tmp_path / "parts", Interrupt(12)) is None
     assert (tmp_path / "parts" / "mage.json").exists()
     resumed = train(settings, tmp_path / "parts", silent)
-    assert resumed == whole
+    assert resumed == complete_result
     models = [load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts")]
     for name, value in models[0].items():
         assert np.array_equal(value, models[1][name]), name

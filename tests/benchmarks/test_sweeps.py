@@ -35,58 +35,60 @@ def test_the_sweep_that_was_run_is_the_one_in_the_repository(capsys: pytest.Capt
     """Its file has the algorithms of its table, and each is a run that mage train takes."""
     results = Path(__file__).parents[2] / "benchmarks" / "results"
     runs = read_plan(results / "sweep_kuhn.yaml", 3)
-    told = [line.split() for line in (results / "sweep_kuhn.txt").read_text().splitlines()[1:]]
+    table_rows = [line.split() for line in (results / "sweep_kuhn.txt").read_text().splitlines()[1:]]
     assert len(runs) == 12
-    assert dict.fromkeys(run.name for run in runs) == dict.fromkeys(words[0] for words in told)
-    assert {words[-1] for words in told} == {"3"}
+    assert dict.fromkeys(run.name for run in runs) == dict.fromkeys(words[0] for words in table_rows)
+    assert {words[-1] for words in table_rows} == {"3"}
     for run in runs[::3]:
         assert train([*run.arguments, "--seed", "0", "--dry-run"]) == 0
 
 
-def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_trains_the_missing_runs_and_makes_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     command = [str(tmp_path / "plan.yaml"), "--seeds", "1", "--output_dir", str(tmp_path / "out")]
     assert main(command) == 0
-    first = capsys.readouterr().out
-    assert [line.split()[0] for line in first.splitlines()[2::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
+    first_table = capsys.readouterr().out
+    assert [line.split()[0] for line in first_table.splitlines()[2::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
     results = sorted((tmp_path / "out").rglob(RESULT))
     assert [path.parent.parent.name for path in results] == ["mage-kuhn-base", "mage-kuhn-late"]
     times = [path.stat().st_mtime_ns for path in results]
     results[1].unlink()
     assert main(command) == 0
-    assert capsys.readouterr().out == first
+    assert capsys.readouterr().out == first_table
     assert main([*command, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["run"] for row in rows[::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
-    assert [f"{row['mean']:.3f}" for row in rows] == [line.split()[-3] for line in first.splitlines()[2:]]
+    assert [f"{row['mean']:.3f}" for row in rows] == [line.split()[-3] for line in first_table.splitlines()[2:]]
     assert results[0].stat().st_mtime_ns == times[0]  # done before, so it was not trained again
     assert results[1].stat().st_mtime_ns > times[1]
-    kept = json.loads(results[0].read_text())
-    results[0].write_text(json.dumps({**kept, "arguments": ["--x"]}))
+    stored_result = json.loads(results[0].read_text())
+    results[0].write_text(json.dumps({**stored_result, "arguments": ["--x"]}))
     assert main(command) == 2
     assert "belongs to other settings (--x); choose another --out." in capsys.readouterr().err
 
 
 def test_a_training_takes_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others have the rest of them; what comes before and after is left alone."""
+    """Limit a training to one core, and restore the number of threads after it."""
     import torch
 
-    seen: list[int] = []
+    thread_counts: list[int] = []
 
     def fails(words: list[str]) -> int:
-        seen.append(torch.get_num_threads())
+        thread_counts.append(torch.get_num_threads())
         print("no training today")
         return 2
 
     monkeypatch.setattr("mage_envs.trainer.cli.train.main", fails)
-    before = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         with pytest.raises(RuntimeError, match="one, seed 3: no training today"):
             trainer_in(tmp_path)(SweepRun("one", 3, ()))
-        assert (seen, torch.get_num_threads()) == ([1], 2)
+        assert (thread_counts, torch.get_num_threads()) == ([1], 2)
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads_before)
 
 
 def test_intervals_are_over_seeds() -> None:
@@ -111,7 +113,7 @@ def test_a_plan_that_cannot_be_used_is_one_line(
 ) -> None:
     (tmp_path / "plan.yaml").write_text(text)
     assert main([str(tmp_path / "plan.yaml"), "--output_dir", str(tmp_path / "out")]) == 2
-    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("mage: ")]
+    (line,) = [error_line for error_line in capsys.readouterr().err.splitlines() if error_line.startswith("mage: ")]
     assert says in line
 
 

@@ -14,7 +14,7 @@ KUHN = ("kuhn/nash", "kuhn/conservative", "kuhn/aggressive", "uniform")
 
 
 class Witness:
-    """Plays the first legal action and writes down what it is told; `LOG` is of this process."""
+    """Plays the first legal action and stores its calls in `LOG` of this process."""
 
     LOG: list[tuple[object, ...]] = []  # noqa: RUF012
 
@@ -52,7 +52,7 @@ class Broken:
 
 
 class Illegal:
-    """Answers with what is no action."""
+    """Answers with an illegal action."""
 
     def reset(self, rng): ...
 

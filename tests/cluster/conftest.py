@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.benchmarks.executors_work import FUSE, HERE, played_alone
+from tests.benchmarks.executors_work import FUSE, HERE, play_alone
 from tests.cluster.slurm_here import Slurm
 from tests.processes import ROOT
 
@@ -17,20 +17,20 @@ EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--panel", "kuhn-paper-128", "--out"]
 
 @pytest.fixture(autouse=True)
 def no_fuse(tmp_path, monkeypatch):
-    """Nobody dies unless the test touches this file. Workers find the tests' modules."""
+    """Return the path of a file that kills a worker if the test creates it. Workers find the tests' modules."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv(FUSE, str(tmp_path / "fuse"))
     return tmp_path / "fuse"
 
 
 @pytest.fixture(scope="session")
-def alone(tmp_path_factory):
+def local_run(tmp_path_factory):
     """The run of one process, with which all others are compared."""
-    return played_alone(EVAL, tmp_path_factory.mktemp("alone") / "run")
+    return play_alone(EVAL, tmp_path_factory.mktemp("alone") / "run")
 
 
 @pytest.fixture(scope="session")
 def slurm():
     """A real one, for all tests."""
-    with Slurm() as started:
-        yield started
+    with Slurm() as cluster:
+        yield cluster

@@ -1,8 +1,8 @@
 """A real Slurm on this machine, in a folder of its own: munged, slurmctld, slurmdbd with MariaDB, four times slurmd.
 
-Slurm itself is the system's packages, as they are. Its configuration says what is not so: that each of the four nodes
-has 64 cores and 8 GPUs, which are empty files. Processes are not confined to what they were granted, as by cgroups. The
-names of the nodes are addresses of this machine, so that whoever looks one up finds it.
+Slurm is the system's package, unchanged. Only its configuration is invented: each of the four nodes has 64 cores and 8
+GPUs, which are empty files. Processes are not confined to the resources that they were granted, as they would be by
+cgroups. The names of the nodes are addresses of this machine, so that every process can resolve them.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ PidFile={folder}/slurmdbd.pid
 
 
 class Slurm:
-    """Inside of `with`, where it has started, sbatch and the others talk to it; after it no process is left."""
+    """Inside of `with`, sbatch and the other commands reach the started cluster. After it, no process remains."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # short, for the sockets in it
         self._daemons: list[subprocess.Popen[bytes]] = []
-        found = {"SLURM_CONF": f"{self.folder}/slurm.conf", "MYSQL_UNIX_PORT": f"{self.folder}/db.socket"}
-        self._environment = mock.patch.dict(os.environ, {**found, "PATH": f"{os.environ['PATH']}:/usr/sbin"})
+        variables = {"SLURM_CONF": f"{self.folder}/slurm.conf", "MYSQL_UNIX_PORT": f"{self.folder}/db.socket"}
+        self._environment = mock.patch.dict(os.environ, {**variables, "PATH": f"{os.environ['PATH']}:/usr/sbin"})
 
     def __enter__(self) -> Slurm:
         self._environment.start()
@@ -91,7 +91,7 @@ class Slurm:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends jobs first, then the daemons; what is left of both after ten seconds is killed."""
+        """End jobs first, then the daemons. Kill the remaining processes after ten seconds."""
         quiet = partial(subprocess.run, capture_output=True, check=False, timeout=60)
         quiet(["scancel", f"--user={getpass.getuser()}"])
         with contextlib.suppress(TimeoutError):
@@ -109,14 +109,14 @@ class Slurm:
 
     def processes(self, *words: str) -> list[int]:
         """Daemons and jobs: whose environment names this Slurm, and whose command line has the words."""
-        found = []
-        for place in Path("/proc").glob("[0-9]*"):
+        process_ids = []
+        for process_folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                command = (place / "cmdline").read_bytes().decode(errors="replace")
-                ours = f"SLURM_CONF={self.folder}/".encode() in (place / "environ").read_bytes()
-                if ours and int(place.name) != os.getpid() and all(word in command for word in words):
-                    found.append(int(place.name))
-        return found
+                command = (process_folder / "cmdline").read_bytes().decode(errors="replace")
+                ours = f"SLURM_CONF={self.folder}/".encode() in (process_folder / "environ").read_bytes()
+                if ours and int(process_folder.name) != os.getpid() and all(word in command for word in words):
+                    process_ids.append(int(process_folder.name))
+        return process_ids
 
     def start_node(self, node: str) -> None:
         """One of NODES."""
@@ -125,10 +125,16 @@ class Slurm:
     def _start(self) -> None:
         folder, user = self.folder, getpass.getuser()
         folder.chmod(0o755)  # or munged refuses it
-        told = {"folder": folder, "host": socket.gethostname(), "user": user, "nodes": _NODES, "ports": _free_ports(6)}
+        values = {
+            "folder": folder,
+            "host": socket.gethostname(),
+            "user": user,
+            "nodes": _NODES,
+            "ports": _free_ports(6),
+        }
         for name, text in CONFIGURATION.items():
             (folder / name).touch(mode=0o600)
-            (folder / name).write_text(text.format(**told))
+            (folder / name).write_text(text.format(**values))
         for number in range(8):
             (folder / f"gpu{number}").touch()
         (folder / "munge.key").touch(mode=0o600)
@@ -136,7 +142,7 @@ class Slurm:
         munge = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
         self._daemon("munged", "--foreground", f"--socket={folder}/munge.socket", *munge)
         data = ["--no-defaults", f"--datadir={folder}/db"]
-        said("mariadb-install-db", *data, "--auth-root-authentication-method=normal")
+        run_command("mariadb-install-db", *data, "--auth-root-authentication-method=normal")
         mariadb = ["mariadbd", *data, f"--user={user}", f"--socket={folder}/db.socket", f"--pid-file={folder}/db.pid"]
         self._daemon(*mariadb, "--skip-networking", "--skip-grant-tables")
         until(lambda: _ends_well("munge", "--no-input", f"--socket={folder}/munge.socket"))
@@ -149,17 +155,17 @@ class Slurm:
         until(all_idle)
 
     def _daemon(self, *command: str, log: str = "") -> None:
-        """In the foreground; it ends with this process, whatever ends that."""
+        """Start a daemon in the foreground. It ends with this process, even if this process is killed."""
         tied = ["setpriv", "--pdeathsig", "TERM", *command]
         with (self.folder / f"{log or command[0]}.out").open("a") as file:
-            started = subprocess.Popen(
+            daemon = subprocess.Popen(
                 tied, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.folder, start_new_session=True
             )
-        self._daemons.append(started)
+        self._daemons.append(daemon)
 
 
-def said(*command: str | Path) -> str:
-    """What a command prints; raises CalledProcessError where it fails."""
+def run_command(*command: str | Path) -> str:
+    """Return the output of a command. Raise CalledProcessError if it fails."""
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
@@ -173,21 +179,23 @@ def until(true: Callable[[], object], seconds: float = 60) -> None:
 
 
 def all_idle() -> bool:
-    """Whether all nodes are there, with nothing to do."""
-    seen = subprocess.run(["sinfo", "-h", "-N", "-p", "cpu", "-o", "%T"], capture_output=True, text=True, check=False)
-    return seen.stdout.split() == ["idle"] * len(NODES)
+    """Return True if all nodes are up and idle."""
+    process = subprocess.run(
+        ["sinfo", "-h", "-N", "-p", "cpu", "-o", "%T"], capture_output=True, text=True, check=False
+    )
+    return process.stdout.split() == ["idle"] * len(NODES)
 
 
 def _free_ports(number: int) -> list[int]:
     """Neighbours, as the configuration has a range of them."""
-    with contextlib.ExitStack() as held:
-        first = held.enter_context(socket.create_server(("", 0))).getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        first_port = stack.enter_context(socket.create_server(("", 0))).getsockname()[1]
         try:
-            for port in range(first + 1, first + number):
-                held.enter_context(socket.create_server(("", port)))
+            for port in range(first_port + 1, first_port + number):
+                stack.enter_context(socket.create_server(("", port)))
         except (OSError, OverflowError):
             return _free_ports(number)
-    return list(range(first, first + number))
+    return list(range(first_port, first_port + number))
 
 
 def _ends_well(*command: str) -> bool:

@@ -1,4 +1,4 @@
-"""Ray clusters on this machine: the same records as from one process, whoever dies on the way."""
+"""Ray clusters on this machine: the same records as from one process, even if workers die."""
 
 from __future__ import annotations
 
@@ -27,36 +27,38 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarni
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A cluster of one node with one CPU; a busy machine may need some tries to start it. Its workers take their time,
-    and whoever finds the file `fuse` is killed."""
+    """Start a cluster of one node with one CPU, with a few retries on a busy machine.
+
+    Its workers start slowly, and a worker that finds the file `fuse` is killed.
+    """
     fuse = tmp_path_factory.mktemp("cluster") / "fuse"
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PYTHONPATH", str(ROOT)), (FUSE, str(fuse)), (PAUSE, "0.01")):
             patch.setenv(name, value)
-        made = _started()
-        made.fuse = fuse
-        yield made
+        ray_cluster = _start_cluster()
+        ray_cluster.fuse = fuse
+        yield ray_cluster
         ray.shutdown()
-        made.shutdown()
+        ray_cluster.shutdown()
 
 
-def _started(tries=3):
-    made = Cluster()
+def _start_cluster(tries=3):
+    ray_cluster = Cluster()
     try:
-        made.add_node(num_cpus=1)
+        ray_cluster.add_node(num_cpus=1)
     except Exception:  # Ray has no other word for a node that is late
-        made.shutdown()
+        ray_cluster.shutdown()
         if tries == 1:
             raise
-        return _started(tries - 1)
-    return made
+        return _start_cluster(tries - 1)
+    return ray_cluster
 
 
-def test_one_node_with_a_worker_killed(alone, tmp_path, cluster):
+def test_one_node_with_a_worker_killed(local_run, tmp_path, cluster):
     cluster.fuse.touch()
     assert main([*EVAL, str(tmp_path / "run"), "--executor", f"ray:{cluster.address}"]) == 0
     assert not cluster.fuse.exists()
-    assert Records(tmp_path / "run").root() == alone.root()
+    assert Records(tmp_path / "run").root() == local_run.root()
 
 
 def test_each_result_comes_once(cluster):
@@ -64,7 +66,7 @@ def test_each_result_comes_once(cluster):
     jobs = [1, "raise", "die", "die once", 2]
     outcomes = dict(RayCluster(cluster.address).run(Work, jobs))
     assert sorted(outcomes) == [0, 1, 2, 3, 4]
-    assert [outcomes[place] for place in (0, 3, 4)] == [(1, 0), ("die once", 0), (2, 0)]
+    assert [outcomes[index] for index in (0, 3, 4)] == [(1, 0), ("die once", 0), (2, 0)]
     assert not cluster.fuse.exists()
     assert isinstance(outcomes[1], CallError)
     assert str(outcomes[1].error) == "out of numbers"
@@ -72,7 +74,7 @@ def test_each_result_comes_once(cluster):
     assert outcomes[2].reason.startswith("its Ray worker died: WorkerCrashedError")
 
 
-def test_two_nodes_one_of_which_is_killed_on_the_way(alone, tmp_path, cluster):
+def test_two_nodes_one_of_which_is_killed_on_the_way(local_run, tmp_path, cluster):
     second = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     folder = tmp_path / "run"
@@ -86,10 +88,10 @@ def test_two_nodes_one_of_which_is_killed_on_the_way(alone, tmp_path, cluster):
     killer.start()
     assert main([*EVAL, str(folder), "--executor", f"ray:{cluster.address}"]) == 0
     killer.join()
-    assert Records(folder).root() == alone.root()
+    assert Records(folder).root() == local_run.root()
 
 
-def test_a_driver_that_is_killed_leaves_a_run_to_go_on_with(alone, tmp_path, cluster):
+def test_a_killed_driver_leaves_a_run_that_can_be_resumed(local_run, tmp_path, cluster):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "mage_envs", *EVAL, str(folder), "--executor", f"ray:{cluster.address}"]
     driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -100,7 +102,7 @@ def test_a_driver_that_is_killed_leaves_a_run_to_go_on_with(alone, tmp_path, clu
     driver.wait()
     assert len(Records(folder).lines) == 64
     assert main([*EVAL, str(folder), "--resume", "--executor", "ray"]) == 0  # one that this command starts
-    assert Records(folder).root() == alone.root()
+    assert Records(folder).root() == local_run.root()
 
 
 def test_a_tournament(tmp_path, cluster):
@@ -120,8 +122,8 @@ def test_a_model_is_asked_by_exploit(tmp_path, cluster, monkeypatch):
     assert (tmp_path / "ray.json").read_bytes() == (tmp_path / "here.json").read_bytes()
 
 
-def test_a_cluster_that_does_not_answer_is_told_in_one_line(tmp_path, capfd):
+def test_a_cluster_that_does_not_answer_is_reported_in_one_line(tmp_path, capfd):
     assert main([*EVAL, str(tmp_path / "run"), "--executor", "ray:127.0.0.1:9"]) == 2
-    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("mage: ")]
-    assert len(told) == 1
-    assert told[0].startswith("mage: The Ray cluster at 127.0.0.1:9 does not answer (")
+    messages = [line for line in capfd.readouterr().err.splitlines() if line.startswith("mage: ")]
+    assert len(messages) == 1
+    assert messages[0].startswith("mage: The Ray cluster at 127.0.0.1:9 does not answer (")

@@ -1,4 +1,4 @@
-"""The template that trains on a Slurm cluster, submitted to a real one: started, told to stop, queued again."""
+"""The template that trains on a Slurm cluster, submitted to a real one: started, stopped and requeued."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.trainer.config.hardware import hardware, hardware_names
-from tests.cluster.slurm_here import all_idle, said, until
+from tests.cluster.slurm_here import all_idle, run_command, until
 from tests.docs.test_hardware_page import PAGE
 from tests.test_readme import blocks
 from tests.trainer.tiny_runs import flags
@@ -29,37 +29,37 @@ def folder(tmp_path, monkeypatch, slurm):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path
-    said("scancel", "--name=mage train")
+    run_command("scancel", "--name=mage train")
     until(all_idle, 120)
 
 
-def submitted(name, *arguments, options=()):
+def submit_job(name, *arguments, options=()):
     """The job of a run as `--dry-run` says how to submit it, with these options of sbatch in place of its own."""
     sbatch, *words = shlex.split(hardware(name).launch()["slurm"])
-    return said(sbatch, "--parsable", *words[:-3], *options, *words[-3:], *arguments)
+    return run_command(sbatch, "--parsable", *words[:-3], *options, *words[-3:], *arguments)
 
 
 def facts(job):
-    """What Slurm knows of a job."""
+    """Return Slurm's fields of a job."""
     return dict(
-        word.split("=", 1) for word in said("scontrol", "show", "job", "--oneliner", job).split() if "=" in word
+        word.split("=", 1) for word in run_command("scontrol", "show", "job", "--oneliner", job).split() if "=" in word
     )
 
 
 def states(job):
     """Of all its lives, from the first."""
-    told = said("sacct", "-X", "--duplicates", "--noheader", "--parsable2", f"--jobs={job}", "--format=State")
-    return told.split("\n")
+    output = run_command("sacct", "-X", "--duplicates", "--noheader", "--parsable2", f"--jobs={job}", "--format=State")
+    return output.split("\n")
 
 
-def ended(job, seconds=300):
+def wait_for_end(job, seconds=300):
     """Waits; its state."""
     until(lambda: facts(job)["JobState"] not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"), seconds)
     return facts(job)["JobState"]
 
 
 def has_trained(folder):
-    """Whether a rollout is in the log of a run."""
+    """Return True if a rollout is in the log of a run."""
     log = Path(folder, "metrics.jsonl")
     return log.exists() and log.read_text()
 
@@ -69,7 +69,7 @@ def goes_on(job):
     no doubt that it is another one."""
     until(lambda: facts(job)["JobState"] == "PENDING" and facts(job)["Restarts"] == "1", 120)
     time.sleep(8)
-    said("scontrol", "update", f"JobId={job}", "StartTime=now", "TimeLimit=1-00:00:00")
+    run_command("scontrol", "update", f"JobId={job}", "StartTime=now", "TimeLimit=1-00:00:00")
 
 
 def learnt(folder):
@@ -81,21 +81,21 @@ def learnt(folder):
 @pytest.mark.parametrize("name", [name for name in hardware_names() if name != "cpu"])
 def test_every_kind_is_granted_and_started(name):
     machine = hardware(name)
-    job = submitted(name, "--preset", "mage-kuhn", "--output_dir", "run")
-    until(lambda: f"{job}.0" in said("squeue", "--steps", "--noheader", "--format=%i"))
+    job = submit_job(name, "--preset", "mage-kuhn", "--output_dir", "run")
+    until(lambda: f"{job}.0" in run_command("squeue", "--steps", "--noheader", "--format=%i"))
     granted = facts(job)
     assert granted["NumNodes"] == str(machine.nodes)
     assert granted["NumCPUs"] == str(8 * machine.processes)
     assert granted["TresPerNode"] == f"gres:gpu:{machine.devices}"
-    said("scancel", job)
-    assert ended(job) == "CANCELLED"
+    run_command("scancel", job)
+    assert wait_for_end(job) == "CANCELLED"
 
 
 def test_four_nodes_with_too_few_gpus_are_refused_once():
     """Up to the trainer in the first of four processes, each of a node of its own, which have found each other."""
     options = ["--gpus-per-node=1", "--cpus-per-task=8", "--output=log"]
-    job = submitted("4x8x80gb", "--preset", "mage-kuhn", "--output_dir", "run", options=options)
-    assert ended(job) == "FAILED"
+    job = submit_job("4x8x80gb", "--preset", "mage-kuhn", "--output_dir", "run", options=options)
+    assert wait_for_end(job) == "FAILED"
     [line] = [line for line in Path("log").read_text().splitlines() if line.startswith("mage: ")]
     assert line.startswith(
         "mage: a run on --hardware 4x8x80gb requires 32 processes, but 4 were started; start it with"
@@ -107,63 +107,63 @@ def test_the_page_s_commands_as_printed(folder):
     """Of docs/hardware.md; the first job trains to its end, the others are cancelled."""
     [text] = [block.text for block in blocks(PAGE) if "sbatch" in block.text]
     (folder / "commands").write_text(text)
-    jobs = [line.split()[-1] for line in said("bash", "-eu", "commands").splitlines()]
+    jobs = [line.split()[-1] for line in run_command("bash", "-eu", "commands").splitlines()]
     assert len(jobs) == text.count("sbatch ") == 4
-    said("scancel", *jobs[1:])
-    assert [ended(job) for job in jobs] == ["COMPLETED", "CANCELLED", "CANCELLED", "CANCELLED"]
+    run_command("scancel", *jobs[1:])
+    assert [wait_for_end(job) for job in jobs] == ["COMPLETED", "CANCELLED", "CANCELLED", "CANCELLED"]
     assert (folder / "runs" / "words" / "model.safetensors").exists()
 
 
 @pytest.fixture(scope="module")
-def whole(slurm, tmp_path_factory):
+def complete_run(slurm, tmp_path_factory):
     """An unbroken run on one CPU, not by Slurm."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    said(sys.executable, "-m", "mage_envs", "train", "--hardware", "cpu", *LONG, "--output_dir", str(out))
+    run_command(sys.executable, "-m", "mage_envs", "train", "--hardware", "cpu", *LONG, "--output_dir", str(out))
     return learnt(out)
 
 
-def test_a_job_that_gives_way_is_queued_again_and_ends_as_if_it_had_not(whole):
-    job = submitted("cpu", *LONG, "--output_dir", "run", options=["--output=log"])
+def test_a_job_that_gives_way_is_queued_again_and_ends_as_if_it_had_not(complete_run):
+    job = submit_job("cpu", *LONG, "--output_dir", "run", options=["--output=log"])
     until(lambda: has_trained("run"), 120)
     urgent = ["sbatch", "--partition=urgent", "--nodes=4", "--exclusive", "--output=urgent", "--wrap=sleep 1"]
-    said(*urgent)
+    run_command(*urgent)
     goes_on(job)
-    assert ended(job) == "COMPLETED"
+    assert wait_for_end(job) == "COMPLETED"
     log = Path("log").read_text()
     assert "Stopped by SIGTERM after " in log
     assert "Finished after 60 updates" in log
-    assert learnt("run") == whole
+    assert learnt("run") == complete_run
 
 
-def test_two_nodes_that_are_told_to_stop_go_on_as_if_they_had_not():
-    """With accelerate on each, which ends with 1 whatever it was told."""
-    sbatch, *rest = shlex.split(hardware("8x80gb").launch()["slurm"])
+def test_two_stopped_nodes_resume_as_if_they_had_not_stopped():
+    """Stop a training of two nodes with accelerate on each. Accelerate exits with status 1 on every signal."""
+    sbatch, *arguments = shlex.split(hardware("8x80gb").launch()["slurm"])
     options = ["--parsable", "--nodes=2", "--gpus-per-node=1", "--cpus-per-task=8", "--output=log"]
     for name in ("whole", "run"):
-        job = said(sbatch, *options, *rest[:-2], *LONG, "--output_dir", name)
+        job = run_command(sbatch, *options, *arguments[:-2], *LONG, "--output_dir", name)
         if name == "run":
             until(lambda: has_trained("run"), 120)
-            said("scancel", "--signal=TERM", job)
+            run_command("scancel", "--signal=TERM", job)
             goes_on(job)
-        assert ended(job) == "COMPLETED"
+        assert wait_for_end(job) == "COMPLETED"
     log = Path("log").read_text()
     assert log.count("Stopped by SIGTERM after ") == 1
     assert log.count("Finished after 60 updates") == 2
     assert learnt("run") == learnt("whole")
 
 
-def test_ten_minutes_before_its_end_a_job_is_told_and_queued_again():
+def test_ten_minutes_before_its_end_a_job_is_signalled_and_requeued():
     endless = [*LONG, "--max_rollouts", "100000", "--output_dir", "run"]
-    job = submitted("cpu", *endless, options=["--time=11", "--output=log"])
+    job = submit_job("cpu", *endless, options=["--time=11", "--output=log"])
     until(lambda: facts(job)["JobState"] == "PENDING" and facts(job)["Restarts"] == "1", 200)
     assert "Stopped by SIGTERM after " in Path("log").read_text()
     assert list(Path("run").glob("checkpoint-*"))
 
 
 def test_a_job_that_is_cancelled_is_not_queued_again():
-    job = submitted("cpu", *LONG, "--output_dir", "run", options=["--output=log"])
+    job = submit_job("cpu", *LONG, "--output_dir", "run", options=["--output=log"])
     until(lambda: has_trained("run"), 120)
-    said("scancel", job)
-    assert ended(job) == "CANCELLED"
+    run_command("scancel", job)
+    assert wait_for_end(job) == "CANCELLED"
     until(all_idle)
     assert [state.split()[0] for state in states(job)] == ["CANCELLED"]

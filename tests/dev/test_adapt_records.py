@@ -18,7 +18,7 @@ from mage_envs.cli.tables import as_text
 
 def test_the_archive_has_the_records_of_every_row():
     with tarfile.open(ARCHIVE) as archive:
-        names = [one.name for one in archive.getmembers()]
+        names = [member.name for member in archive.getmembers()]
     assert {name.partition("/")[0] for name in names} == set(ROWS)
     assert ARCHIVE.stat().st_size < 1_000_000
 
@@ -26,7 +26,7 @@ def test_the_archive_has_the_records_of_every_row():
 def test_the_records_of_a_row_are_valid_and_give_its_scores(tmp_path, capsys):
     # `python -m dev.adapt_records` does the same for all rows.
     unpack(tmp_path, ["myopic"])
-    # Another machine lacks the memories that the runs with another's memory copied.
+    # Another machine does not have the memories that the control runs copied.
     restore_sources(tmp_path / "myopic")
     assert main(["verify", str(tmp_path / "myopic")]) == 0
     assert main(["verify", "--replay", str(tmp_path / "myopic")]) == 0
@@ -40,19 +40,19 @@ def test_the_records_of_the_whole_suite_have_all_cells_and_give_the_stored_score
     assert FULL_ARCHIVE.stat().st_size < 4_500_000
     with tarfile.open(FULL_ARCHIVE) as archive:
         members = archive.getmembers()
-    runs = {tuple(one.name.split("/")[:2]) for one in members if one.name.count("/") > 1}
+    runs = {tuple(member.name.split("/")[:2]) for member in members if member.name.count("/") > 1}
     expected = {(name, cell) for name in REFERENCES for cell in CELLS if CELLS[cell].agent(name)}
     controls = {(name, cell) for name, cell in expected if not CELLS[cell].control}
     assert runs == expected
-    folders = {tuple(one.name.split("/")[:3]) for one in members if one.name.count("/") > 2}
+    folders = {tuple(member.name.split("/")[:3]) for member in members if member.name.count("/") > 2}
     assert folders >= {(name, cell, control) for name, cell in controls for control in ("none", "other")}
     unpack(tmp_path, ["nash", "no-memory"], FULL_ARCHIVE)
     for name in ("nash", "no-memory"):
         plan = read_suite(tmp_path / name)
         assert plan is not None
         # All cells take minutes: `python -m dev.adapt_records --suite adapt`.
-        few = [run for run in plan["runs"] if run["folder"].split("/")[0] in ("ultimatum", "success")]
-        (tmp_path / name / SUITE).write_text(json.dumps(plan | {"runs": few}))
+        kept_runs = [run for run in plan["runs"] if run["folder"].split("/")[0] in ("ultimatum", "success")]
+        (tmp_path / name / SUITE).write_text(json.dumps(plan | {"runs": kept_runs}))
     check_references(tmp_path, ["nash", "no-memory"])
     # Records of another player do not pass for these.
     shutil.rmtree(tmp_path / "nash")

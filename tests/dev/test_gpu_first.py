@@ -15,11 +15,11 @@ def read_log(path):
 
 def test_all_parts_report_on_a_cpu(tmp_path):
     command = [sys.executable, "-m", "dev.gpu.first", "--out", str(tmp_path), "--device", "cpu", "--tiny"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert process.returncode == 0, process.stdout + process.stderr
     rows = read_log(tmp_path / "first.jsonl")
     # Nothing else is printed on stdout, so that it can be piped.
-    assert [json.loads(line) for line in done.stdout.splitlines()] == rows
+    assert [json.loads(line) for line in process.stdout.splitlines()] == rows
     assert [row["part"] for row in rows] == ["versions", "gradient", "gradient", "learning", "resume", "speed", "speed"]
     float32, bf16 = rows[1:3]
     # bf16 has 8 significant bits, float32 has 24.

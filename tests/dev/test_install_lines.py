@@ -14,8 +14,8 @@ def test_the_lines_are_those_of_today() -> None:
 def test_the_switch_replaces_each_of_them() -> None:
     for name, pairs in LINES.items():
         text = switch((ROOT / name).read_text(), pairs)
-        assert not [before for before, _ in pairs if before in text]
-        assert all(after in text for _, after in pairs)
+        assert not [line_before for line_before, _ in pairs if line_before in text]
+        assert all(line_after in text for _, line_after in pairs)
 
 
 @pytest.mark.skipif(is_published(), reason="needs an unpublished project")

@@ -28,7 +28,7 @@ def test_more_is_better_in_rates_and_less_in_times():
     assert times_as_fast(BY_KEY["kuhn"], SideFigure("kuhn", "ours", None), theirs) is None
 
 
-def test_the_table_has_a_line_per_row_and_peer_and_says_what_is_missing():
+def test_the_table_has_a_line_per_row_and_peer_and_names_missing_values():
     rows = [BY_KEY["kuhn"], BY_KEY["sokoban-reset-10"], BY_KEY["mcts"]]
     figures = [
         SideFigure("kuhn", "MAGE Envs", 400_000.0, 9),
@@ -72,9 +72,9 @@ def test_the_scripts_for_textarena_are_whole_games():
     for rounds in ROUNDS:
         words = [word.strip("[]") for word in rounds]
         for _ in range(3):
-            now = state
-            while now.player is not None:
-                now = now.after(words.pop(0))
+            current = state
+            while current.player is not None:
+                current = current.after(words.pop(0))
         assert words == []
 
 
@@ -119,9 +119,9 @@ def test_an_environment_is_made_once_and_is_apart_from_ours(tmp_path, monkeypatc
     side = Side("gem", "not GEM", (str(write_wheel(tmp_path)),))
     python = interpreter(side, tmp_path)
     assert list(tmp_path.glob("gem/lib/python*/site-packages/nothing_here-1.0.dist-info"))
-    made = python.lstat().st_mtime_ns
+    time_made = python.lstat().st_mtime_ns
     assert interpreter(side, tmp_path) == python
-    assert python.lstat().st_mtime_ns == made
+    assert python.lstat().st_mtime_ns == time_made
     with Child(side, python) as child, pytest.raises(Unavailable, match="ModuleNotFoundError: No module named 'gem'"):
         child.ask("sokoban-play", 0.01, 60)
     broken = Side("textarena", "Broken", ("surely-nobody-has-this==1.0",))
@@ -134,16 +134,16 @@ def test_an_environment_is_made_once_and_is_apart_from_ours(tmp_path, monkeypatc
 def test_the_command_prints_saves_and_cleans_up(tmp_path, capsys):
     cache, results = tmp_path / "cache", tmp_path / "results"
     (cache / "open_spiel").mkdir(parents=True)
-    given = ["--peers", "open_spiel", "--rows", "mcts", "--rounds", "1", "--seconds", "0.05"]
-    assert main([*given, "--cache", str(cache), "--save", str(results)]) == 0
-    shown = capsys.readouterr().out
-    assert "| MCTS, 100 simulations, moves | per second | " in shown
-    assert "OpenSpiel's Python bot" in shown
-    assert shown.partition("\n\nCPU seconds")[0] in (results / "peers.md").read_text()
+    arguments = ["--peers", "open_spiel", "--rows", "mcts", "--rounds", "1", "--seconds", "0.05"]
+    assert main([*arguments, "--cache", str(cache), "--save", str(results)]) == 0
+    output = capsys.readouterr().out
+    assert "| MCTS, 100 simulations, moves | per second | " in output
+    assert "OpenSpiel's Python bot" in output
+    assert output.partition("\n\nCPU seconds")[0] in (results / "peers.md").read_text()
     saved = json.loads((results / "peers.json").read_text())
     assert [figure["side"] for figure in saved["figures"]] == ["MAGE Envs", "OpenSpiel's Python bot"]
     assert sorted(path.name for path in results.iterdir()) == ["peers.json", "peers.md"]
     assert not (cache / "open_spiel").exists()
     (cache / "open_spiel").mkdir()
-    assert main([*given, "--cache", str(cache), "--keep"]) == 0
+    assert main([*arguments, "--cache", str(cache), "--keep"]) == 0
     assert (cache / "open_spiel").exists()

@@ -1,4 +1,4 @@
-"""Another project's environment in the comparison: the adapter, what it is trained and evaluated by, and the report."""
+"""Another project's environment in the comparison: the adapter, its training and evaluation, and the report."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ OUTCOME = ForeignOutcome(
 def test_the_adapter_plays_textarenas_game():
     pytest.importorskip("textarena", reason="TextArena is no dependency: `make peers` installs it and plays this")
     env = arena_env.ArenaEnv()
-    first, info = env.reset(seed=3)
-    assert "between 1 and 20" in first
+    first_text, info = env.reset(seed=3)
+    assert "between 1 and 20" in first_text
     assert info == {}
-    assert env.reset(seed=3)[0] == first
+    assert env.reset(seed=3)[0] == first_text
     _, reward, over, _, info = env.step("five")
     assert (reward, over, info["invalid_reason"]) == (0.0, False, "invalid")
-    told = {}
+    outcomes = {}
     for number in range(1, 21):
         env.reset(seed=3)
         text, reward, over, truncated, info = env.step(f"[{number}]")
-        told[number] = (reward, over, truncated, info.get("success"), "higher" in text, "lower" in text)
-    [secret] = [number for number, (reward, *_) in told.items() if reward == 1]
-    assert told[secret] == (1.0, True, False, True, False, False)
+        outcomes[number] = (reward, over, truncated, info.get("success"), "higher" in text, "lower" in text)
+    [secret] = [number for number, (reward, *_) in outcomes.items() if reward == 1]
+    assert outcomes[secret] == (1.0, True, False, True, False, False)
     for number in range(1, 21):
         if number != secret:
-            assert told[number] == (0.0, False, False, None, number < secret, number > secret)
+            assert outcomes[number] == (0.0, False, False, None, number < secret, number > secret)
     env.reset(seed=3)
     env.step("five")
     assert env.step("six")[1:3] == (0.0, True)
@@ -72,13 +72,18 @@ def test_an_environment_that_is_not_ours_is_trained_on_and_evaluated(tmp_path: P
     def answer(prompt: Prompt) -> str:
         return guess(prompt, 5).replace("[", "").replace("]", "")
 
-    found = outcome("foreign/Guess-Meta-v0", answer, tmp_path, "tests.trainer.foreign")
-    assert (found.updates, found.changed, found.played, found.failed) == (2, True, 8, 0)
-    script, model = found.evaluated
+    foreign_outcome = outcome("foreign/Guess-Meta-v0", answer, tmp_path, "tests.trainer.foreign")
+    assert (foreign_outcome.updates, foreign_outcome.changed, foreign_outcome.played, foreign_outcome.failed) == (
+        2,
+        True,
+        8,
+        0,
+    )
+    script, model = foreign_outcome.evaluated
     assert (script.played, script.failed, len(script.returns)) == (8, 0, 3)
     assert max(script.returns) > 0
     assert (model.played, model.failed, len(model.returns)) == (8, 0, 3)
-    assert ForeignOutcome.from_json(json.loads(json.dumps(asdict(found)))) == found
+    assert ForeignOutcome.from_json(json.loads(json.dumps(asdict(foreign_outcome)))) == foreign_outcome
 
 
 def test_a_python_without_the_peer_is_a_reason(tmp_path: Path):
@@ -92,27 +97,36 @@ def test_a_python_without_the_peer_is_a_reason(tmp_path: Path):
         foreign.play(broken, 0.2)
 
 
-def test_the_report_tells_what_came_of_it():
+def test_the_report_contains_the_outcome():
     text = as_text([], [], {}, OUTCOME, load=0.5)
     assert text.startswith("## A foreign environment\n\nTextArena 0.7.4's GuessTheNumber-v0 through the adapter ")
     assert "2 updates of the tiny model on 8 meta-episodes (1 failed), by which its weights changed." in text
     assert text.splitlines()[-2:] == ["| a script | 8 | 0 | 0.50, 1.00 |", "| a model | 8 | 8 | n/a |"]
     assert as_text([], [], {}, "no answer within 3 s", 0.5).endswith("GuessTheNumber-v0: n/a, no answer within 3 s.\n")
     assert "did not change" in ForeignOutcome(updates=0, changed=False, played=0, failed=0, evaluated=()).table("It")
-    told = json.loads(as_json([], {}, OUTCOME, 0.5))
-    assert told["load"] == 0.5
-    assert ForeignOutcome.from_json(told["foreign"]) == OUTCOME
+    report = json.loads(as_json([], {}, OUTCOME, 0.5))
+    assert report["load"] == 0.5
+    assert ForeignOutcome.from_json(report["foreign"]) == OUTCOME
     assert json.loads(as_json([], {}, "late", 0.5))["foreign"] == {"missing": "late"}
     assert "foreign" not in json.loads(as_json([], {}, "", 0.5))
 
 
 def test_the_command_says_why_there_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    given = ["--peers", "textarena", "--rows", "foreign", "--cache", str(tmp_path), "--save", str(tmp_path / "kept")]
-    assert main(given) == 0
-    shown = capsys.readouterr().out
-    assert "GuessTheNumber-v0: n/a, its installation failed: ERROR: " in shown
-    assert (tmp_path / "kept" / "peers.md").read_text() == f"# Beside other projects\n\n{shown}"
+    arguments = [
+        "--peers",
+        "textarena",
+        "--rows",
+        "foreign",
+        "--cache",
+        str(tmp_path),
+        "--save",
+        str(tmp_path / "kept"),
+    ]
+    assert main(arguments) == 0
+    output = capsys.readouterr().out
+    assert "GuessTheNumber-v0: n/a, its installation failed: ERROR: " in output
+    assert (tmp_path / "kept" / "peers.md").read_text() == f"# Beside other projects\n\n{output}"
 
 
 def test_a_loaded_machine_gives_ratios_alone():

@@ -43,7 +43,7 @@ def test_the_measuring_scripts_load_no_torch():
 
 
 class Noting:
-    """pyspiel's game and its states, noting who moves and who looks."""
+    """Wrap pyspiel's game and its states, and note each move and each observation."""
 
     def __init__(self, real, noted):
         self.real, self.noted = real, noted
@@ -73,8 +73,8 @@ def test_pyspiels_state_plays_what_a_base_id_plays(name, monkeypatch):
     game = Noting(pyspiel.load_game(name), noted)
     monkeypatch.setattr(pyspiel, "load_game", lambda _: game)
     assert speed.spiel_replied(name, 60)() == 60
-    first, *hands = " ".join(map(str, noted)).split("deal")
-    assert first == ""
+    first_part, *hands = " ".join(map(str, noted)).split("deal")
+    assert first_part == ""
     learners = 0
     for number, hand in enumerate(filter(str.strip, hands)):
         seat, moves = number % 2, hand.replace("looks", "").split()
@@ -148,9 +148,9 @@ def test_rates_take_turns():
     def work(name, units):
         return lambda: turns.append(name) or units
 
-    found = speed.rates({"a": work("a", 1000), "b": work("b", 1)}, repeats=3)
+    measured = speed.rates({"a": work("a", 1000), "b": work("b", 1)}, repeats=3)
     assert turns == ["a", "b"] * 4
-    assert found.keys() == {"a", "b"}
+    assert measured.keys() == {"a", "b"}
 
 
 def test_shares_of_a_training_step():
@@ -204,10 +204,10 @@ def test_the_whole_script_runs(monkeypatch, tmp_path, capsys):
 
 def test_a_model_generates_while_opponents_think():
     """64 slots, 2 s a move; on a counted clock, so that the figures are the same everywhere."""
-    alone, *_, beside = (overlap.play(setting) for setting in overlap.SETTINGS)
-    assert alone.generating < 0.3
-    assert beside.generating >= overlap.LEAST_SHARE
-    assert beside.seconds < alone.seconds / 5
+    no_opponents, *_, with_opponents = (overlap.play(setting) for setting in overlap.SETTINGS)
+    assert no_opponents.generating < 0.3
+    assert with_opponents.generating >= overlap.LEAST_SHARE
+    assert with_opponents.seconds < no_opponents.seconds / 5
 
 
 # -- updates ---------------------------------------------------------------------------------------------------
@@ -240,30 +240,30 @@ def test_the_gpu_model_has_the_size_of_qwen3_06b():
 
 def test_random_models_are_reproducible_and_leave_torch_alone():
     state = torch.get_rng_state()
-    one, two = (numerics.random_model(TOY).state_dict() for _ in range(2))
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    first_weights, second_weights = (numerics.random_model(TOY).state_dict() for _ in range(2))
+    assert all(torch.equal(first_weights[name], second_weights[name]) for name in first_weights)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_precision_on_a_toy():
     rows = numerics.random_rows(TOY.vocab, (10, 7))
     assert [row.targets.tolist() for row in rows] == [[5, 6, 7, 8, 9], [3, 4, 5, 6]]
-    found = numerics.precision(TOY, CPU, (10, 7))
-    assert [part.tokens for part in found] == [9, 9]
-    assert all(0 < part.mean <= part.largest < 0.1 for part in found)
+    differences = numerics.precision(TOY, CPU, (10, 7))
+    assert [part.tokens for part in differences] == [9, 9]
+    assert all(0 < part.mean <= part.largest < 0.1 for part in differences)
 
 
 def test_the_score_path_is_the_plain_softmax():
     rows = numerics.random_rows(TOY.vocab, (10, 7))
     model = numerics.random_model(TOY)
-    found = numerics.log_probabilities(model, rows, CPU)
+    log_probs = numerics.log_probabilities(model, rows, CPU)
     expected = []
     for row in rows:
         ids = torch.from_numpy(row.ids)
         with torch.no_grad():
             logps = model(ids[None]).logits[0].log_softmax(-1)
         expected += [float(logps[at - 1, ids[at]]) for at in row.targets]
-    torch.testing.assert_close(found, torch.tensor(expected))
+    torch.testing.assert_close(log_probs, torch.tensor(expected))
 
 
 def test_an_updates_operations_are_those_of_its_products():
@@ -291,14 +291,14 @@ def test_an_adapter_is_estimated_as_a_dry_run_does_it():
 
 
 @pytest.mark.parametrize("size", ["0.6B", "4B"])
-def test_what_is_measured_fits_a_card_by_the_estimate(size, tmp_path):
+def test_the_measured_sizes_fit_a_card_by_the_estimate(size, tmp_path):
     """Neither budget would end a run on 80 GB out of memory; the settings are those that the run has."""
-    chosen, machine = gpu.SIZES[size], hardware("1x80gb")
-    for adapted in chosen.adapted:
+    gpu_size, machine = gpu.SIZES[size], hardware("1x80gb")
+    for adapted in gpu_size.adapted:
         settings = gpu.model_settings(adapted)
         for budget in gpu.BUDGETS:
             needs = estimate(
-                gpu.run_settings(CPU, budget, chosen.load, tmp_path), settings, KNOWN[chosen.model], machine, 0
+                gpu.run_settings(CPU, budget, gpu_size.load, tmp_path), settings, KNOWN[gpu_size.model], machine, 0
             )
             assert max(needs.update, needs.rollout) < USABLE * machine.memory
 
@@ -318,13 +318,13 @@ def test_the_whole_command_without_a_gpu(monkeypatch, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert (tmp_path / "gpu.md").read_text() == printed
     assert printed.startswith("# GPU: CPU, torch ")
-    *_, whole, adapted = printed.splitlines()
-    assert whole.startswith("| tiny, all weights, float32 | 4096 | 3 | 0.00 | 0.01 | - | 0.00 | 0.00 | ")
-    assert whole.count("|") == 12
+    *_, full_row, adapted = printed.splitlines()
+    assert full_row.startswith("| tiny, all weights, float32 | 4096 | 3 | 0.00 | 0.01 | - | 0.00 | 0.00 | ")
+    assert full_row.count("|") == 12
     assert adapted == "| tiny, adapter on bf16 weights | 4096 | out of memory |"
 
 
-def test_an_estimate_below_the_peak_is_told():
+def test_an_estimate_below_the_peak_is_reported():
     cost = gpu.Cost(
         updates=3,
         generation_rate=100.0,
@@ -343,12 +343,12 @@ def test_an_estimate_below_the_peak_is_told():
 def test_without_cuda_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert gpu.main(["--out", str(tmp_path / "gpu.md")]) == 0
-    told = "dev.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.\n"
-    assert capsys.readouterr().out == told
+    message = "dev.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.\n"
+    assert capsys.readouterr().out == message
     assert not (tmp_path / "gpu.md").exists()
 
 
-def test_what_is_not_installed_is_told_before_anything_is_measured(monkeypatch, capsys):
+def test_a_missing_package_is_reported_before_anything_is_measured(monkeypatch, capsys):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("trl", "datasets") else find(name))
     with pytest.raises(SystemExit, match="2"):
@@ -386,8 +386,8 @@ def test_the_vllm_run_without_vllm(tmp_path):
 )
 def test_verdicts(change, expected):
     good = {"failures": 0.0, "retries": 0.0, "sampling/log_abs": 0.01}
-    found = vllm_check.verdict([good | change, good])
-    assert found is None if expected is None else expected in found
+    verdict = vllm_check.verdict([good | change, good])
+    assert verdict is None if expected is None else expected in verdict
     assert vllm_check.verdict([good]) == "1 updates instead of 2"
 
 

@@ -13,7 +13,7 @@ from dev.tour import page as tour
 from dev.tour.hops import ANSWER, TRAINING
 from dev.tour.recorder import MAX_TEXT_LINES, Hop, Recorder, cut, shown, text_lines
 from mage_envs.trainer.method.returns import cumulative, differential_rewards, episode_values, scheme_of
-from tests.processes import ROOT, told_by_two
+from tests.processes import ROOT, run_in_two_processes
 from tests.trainer.meta_episodes import trajectory
 
 
@@ -26,7 +26,9 @@ def test_the_page_is_what_the_generator_writes() -> None:
 
 
 def test_two_processes_write_the_same_page() -> None:
-    assert told_by_two("from dev.tour.page import page; print(page(), end='')") == tour.PAGE.read_text(encoding="utf-8")
+    assert run_in_two_processes("from dev.tour.page import page; print(page(), end='')") == tour.PAGE.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_check_finds_a_difference_and_writes_nothing(
@@ -55,13 +57,13 @@ def hop(**changes: object) -> Hop:
 
 
 def test_the_recorder_records_values_and_nesting() -> None:
-    played, scheme = trajectory([1.0, 3.0], turns=1, reflections=False), scheme_of("differential")
+    trajectory_played, scheme = trajectory([1.0, 3.0], turns=1, reflections=False), scheme_of("differential")
     outer = hop(function=episode_values, given=(), found=("len(returned)",))
     inner = hop()
     with Recorder([outer, inner]) as recorder:
-        episode_values(played, scheme, 1.0, 0.5)
+        episode_values(trajectory_played, scheme, 1.0, 0.5)
         cumulative([1.0])
-    episode_values(played, scheme, 1.0, 0.5)
+    episode_values(trajectory_played, scheme, 1.0, 0.5)
     assert [(call.hop.name, call.depth, call.given, call.found) for call in recorder.calls] == [
         ("episode_values", 0, [], ["len(returned) = 2"]),
         ("differential_rewards", 1, ["rewards = [1.0, 3.0]"], ["returned = [1.0, 2.0]"]),

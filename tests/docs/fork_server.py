@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from mage_envs.cli import program
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 
 CLIENT = """#!{python} -ISu
 import json, os, socket, sys
@@ -28,7 +28,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 @contextmanager
-def forked_mage(folder: Path) -> Iterator[Path]:
+def fork_mage(folder: Path) -> Iterator[Path]:
     """Yields a folder for PATH whose `mage` runs in a fork, with the caller's arguments, folder, variables and streams.
 
     Loading torch and transformers takes a new process seconds.
@@ -61,14 +61,14 @@ def _serve(listening: socket.socket) -> None:
         with client, client.makefile("rb") as content:
             size, streams, _, _ = socket.recv_fds(client, 4, 3)
             words, cwd, variables = json.loads(content.read(int.from_bytes(size, "big")))
-            code = forked(partial(run_mage, words, cwd, variables, streams))
+            code = run_in_fork(partial(run_mage, words, cwd, variables, streams))
             for stream in streams:
                 os.close(stream)
             client.sendall(str(code).encode())
 
 
 def run_mage(words: Sequence[str], cwd: str, variables: Mapping[str, str], streams: Sequence[int]) -> None:
-    """Does what the console script does, and ends the process."""
+    """Do the work of the console script, and end the process."""
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(variables)

@@ -18,13 +18,13 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-from tests.test_readme import ROOT, SHELL, blocks, marked
+from tests.test_readme import ROOT, SHELL, blocks, mark_value
 
 PAGES = ("benchmarks.md", "publish.md")
 PANELS = ("Evaluate", "Records", "Exact values")
 """Groups of commands whose examples run here."""
 ELSEWHERE = {"report"}
-"""Whose examples tests of their own run."""
+"""Commands whose examples have tests of their own."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -32,7 +32,7 @@ def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = blocks(ROOT / "docs" / name)
     for block in page:
-        if (file := marked(block, "file")) is not None:
+        if (file := mark_value(block, "file")) is not None:
             # one panel of the five: the whole suite is a slow test of tests/benchmarks/evaluation/test_suite_command.py
             Path(file).write_text(block.text.replace("agent: scripted:random", "agent: {kuhn: scripted:random}"))
     commands = [line for block in page if block.language in SHELL for line in block.text.splitlines()]
@@ -46,9 +46,9 @@ def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
 
 def example_of(command, capsys):
     assert main([command, "--help"]) == 0
-    found = re.search(r"Example: (mage .*)\Z", " ".join(capsys.readouterr().out.split()))
-    assert found, f"the help of {command} does not end with an example"
-    return found[1]
+    match = re.search(r"Example: (mage .*)\Z", " ".join(capsys.readouterr().out.split()))
+    assert match, f"the help of {command} does not end with an example"
+    return match[1]
 
 
 def test_each_help_ends_with_an_example_that_runs(tmp_path, monkeypatch, capsys):
@@ -64,9 +64,11 @@ def test_each_help_ends_with_an_example_that_runs(tmp_path, monkeypatch, capsys)
     # These write folders that the others read.
     assert main(["eval", "rows.yaml", "--suite", "paper-table1", "--quick", "--out", "runs/t1"]) == 0
     capsys.readouterr()
-    first = ("eval",)
-    named = [name for name, entry in COMMANDS.items() if entry.panel in PANELS and name not in {*first, *ELSEWHERE}]
-    order = [*first, "list", *named]
+    first_commands = ("eval",)
+    panel_commands = [
+        name for name, entry in COMMANDS.items() if entry.panel in PANELS and name not in {*first_commands, *ELSEWHERE}
+    ]
+    order = [*first_commands, "list", *panel_commands]
     for command in order:
         program, *words = shlex.split(example_of(command, capsys))
         assert (program, words[0]) == ("mage", command)

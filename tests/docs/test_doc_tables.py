@@ -11,8 +11,8 @@ from tests.processes import run_python
 
 def test_the_tables_are_up_to_date() -> None:
     # In a process of its own, because other tests register games and opponents in this one.
-    done = run_python("-m", "dev.doc_tables", "--check", folder=ROOT)
-    assert done.returncode == 0, done.stderr
+    process = run_python("-m", "dev.doc_tables", "--check", folder=ROOT)
+    assert process.returncode == 0, process.stderr
 
 
 def test_each_table_is_in_one_page() -> None:

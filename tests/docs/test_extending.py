@@ -18,9 +18,9 @@ import pytest
 from mage_envs.cli.program import main
 from mage_envs.loading import imports
 from tests.docs.fork_server import run_mage
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 from tests.programs import train
-from tests.test_readme import ROOT, SHELL, blocks, marked
+from tests.test_readme import ROOT, SHELL, blocks, mark_value
 
 NAMES = ("extending", "own-environment", "own-memory", "own-training")
 PAGES = [block for name in NAMES for block in blocks(ROOT / "docs" / f"{name}.md")]
@@ -29,15 +29,15 @@ PAGES = [block for name in NAMES for block in blocks(ROOT / "docs" / f"{name}.md
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the pages, and the console script, which does not search the current folder by itself."""
-    made = tmp_path_factory.mktemp("newcomer")
+    newcomer_folder = tmp_path_factory.mktemp("newcomer")
     for block in PAGES:
-        if name := marked(block, "file"):
-            (made / name).write_text(block.text + "\n")
-    (made / "bin").mkdir()
-    program = made / "bin" / "mage"
+        if name := mark_value(block, "file"):
+            (newcomer_folder / name).write_text(block.text + "\n")
+    (newcomer_folder / "bin").mkdir()
+    program = newcomer_folder / "bin" / "mage"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m mage_envs "$@"\n')
     program.chmod(0o755)
-    return made
+    return newcomer_folder
 
 
 def shell(command: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -67,7 +67,7 @@ def program(command: str, folder: Path, typed: str = "") -> subprocess.Completed
     assert words[0] == "mage"
     # Loaded before the fork, also if this file is tested alone.
     import_module("mage_envs.trainer.trl.mage_trainer")
-    status = forked(partial(run_mage, words, str(folder), variables, streams))
+    status = run_in_fork(partial(run_mage, words, str(folder), variables, streams))
     for stream in streams:
         os.close(stream)
     return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
@@ -125,9 +125,9 @@ def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path)
     assert len(commands) == len(says)
     for command, expected in zip(commands, says, strict=True):
         run = shell if number in RUN_IN_A_SHELL else program
-        done = run(command, folder, f"{marked(block, 'typed')}\n")
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        assert expected in done.stdout, command
+        process = run(command, folder, f"{mark_value(block, 'typed')}\n")
+        assert process.returncode == 0, f"{command}: {process.stderr}"
+        assert expected in process.stdout, command
     for path, module in KEPT_IMPORTS.get(number, ()):
         assert json.loads((folder / "runs" / path).read_text())["imports"] == [module]
 
@@ -165,21 +165,21 @@ def coward(folder: Path) -> Path:
     ],
 )
 def test_opponents_of_the_current_folder_are_found(run: Run, command: str, coward: Path) -> None:
-    done = run(command, coward, "bet\ncheck\ncall\n")
-    assert done.returncode == 0, done.stderr
-    assert "oward" in done.stdout
+    process = run(command, coward, "bet\ncheck\ncall\n")
+    assert process.returncode == 0, process.stderr
+    assert "oward" in process.stdout
 
 
 def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> None:
-    done = program(f"{TRAINING} --max_rollouts 1", coward)
-    assert "Finished after 1 updates" in done.stdout, done.stderr
-    kept = coward / "runs" / "coward" / "checkpoint-1" / "mage.json"
-    assert json.loads(kept.read_text())["imports"] == ["my_opponents"]
+    process = program(f"{TRAINING} --max_rollouts 1", coward)
+    assert "Finished after 1 updates" in process.stdout, process.stderr
+    model_record = coward / "runs" / "coward" / "checkpoint-1" / "mage.json"
+    assert json.loads(model_record.read_text())["imports"] == ["my_opponents"]
     without = TRAINING.replace("--import my_opponents ", "") + " --max_rollouts 2 --resume"
     needs = "mage.json needs the module 'my_opponents'. Check it, then add --import my_opponents."
     assert needs in program(without, coward).stderr
-    done = program(f"{TRAINING} --max_rollouts 2 --resume", coward)
-    assert "Finished after 2 updates" in done.stdout, done.stderr
+    process = program(f"{TRAINING} --max_rollouts 2 --resume", coward)
+    assert "Finished after 2 updates" in process.stdout, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_modules_of_the_current_folder_come_last(coward: Path) -> None:
     for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):
         (coward / name).write_text("raise SystemExit('the wrong module')\n")
     try:
-        done = shell("mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1", coward, "bet\nbet\n")
-        assert done.returncode == 0, done.stderr
+        process = shell("mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1", coward, "bet\nbet\n")
+        assert process.returncode == 0, process.stderr
     finally:
         for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):
             (coward / name).unlink()

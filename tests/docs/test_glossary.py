@@ -28,7 +28,7 @@ SYNONYMS = {
 }
 
 
-def found_in(text: str) -> set[str]:
+def synonyms_in(text: str) -> set[str]:
     """The synonyms in a text, as whole words."""
     words = re.sub(r"[_-]", " ", text.lower())
     return {word for word in SYNONYMS if re.search(rf"(?<!\w){re.escape(word.lower())}s?(?!\w)", words)}
@@ -36,21 +36,25 @@ def found_in(text: str) -> set[str]:
 
 def options() -> dict[str, str]:
     """Every option of the commands and of a training run, to its help text."""
-    found = {f"--{name}": str(item.metadata.get("help", "")) for name, item in RunFields.__dataclass_fields__.items()}
+    help_texts = {
+        f"--{name}": str(item.metadata.get("help", "")) for name, item in RunFields.__dataclass_fields__.items()
+    }
     for name in COMMANDS:
         for command in within(load_command(name)):
-            found |= {"/".join(one.opts): str(getattr(one, "help", None) or "") for one in command.params}
-    return found
+            help_texts |= {
+                "/".join(parameter.opts): str(getattr(parameter, "help", None) or "") for parameter in command.params
+            }
+    return help_texts
 
 
 def within(command: Any) -> Iterator[Any]:
     """The command, and the subcommands of a group."""
     yield command
-    for one in getattr(command, "commands", {}).values():
-        yield from within(one)
+    for subcommand in getattr(command, "commands", {}).values():
+        yield from within(subcommand)
 
 
-def test_each_term_stands_once() -> None:
+def test_each_term_is_listed_once() -> None:
     terms = [term for row in ROWS for term in row[0].split(", ")]
     assert len(ROWS) > 50
     assert len(terms) == len(set(terms))
@@ -58,9 +62,9 @@ def test_each_term_stands_once() -> None:
 
 
 def test_no_option_or_help_text_has_another_word() -> None:
-    known = options()
-    assert len(known) > 150
-    assert {name: found for name, text in known.items() if (found := found_in(f"{name} {text}"))} == {}
+    help_texts = options()
+    assert len(help_texts) > 150
+    assert {name: synonyms for name, text in help_texts.items() if (synonyms := synonyms_in(f"{name} {text}"))} == {}
 
 
 def headers() -> dict[str, set[str]]:
@@ -75,19 +79,19 @@ def headers() -> dict[str, set[str]]:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(re.search(r"(?i)^_?(head|columns|\w+_columns)$", ast.unparse(target)) for target in targets):
                     heads = [node.value]
-            literals = [one for head in heads for one in ast.walk(head) if isinstance(one, ast.Constant)]
-            found = {one.value for one in literals if isinstance(one.value, str)}
-            if found:
-                texts.setdefault(str(path.relative_to(ROOT)), set()).update(found)
+            literals = [child for head in heads for child in ast.walk(head) if isinstance(child, ast.Constant)]
+            header_texts = {child.value for child in literals if isinstance(child.value, str)}
+            if header_texts:
+                texts.setdefault(str(path.relative_to(ROOT)), set()).update(header_texts)
     return texts
 
 
 def test_no_table_header_has_another_word() -> None:
-    known = headers()
-    assert {"knows the opponent", "regret"} <= set().union(*known.values())
-    assert len(known) >= 10, sorted(known)
-    assert {(path, text) for path, texts in known.items() for text in texts if found_in(text)} == set()
+    header_texts = headers()
+    assert {"knows the opponent", "regret"} <= set().union(*header_texts.values())
+    assert len(header_texts) >= 10, sorted(header_texts)
+    assert {(path, text) for path, texts in header_texts.items() for text in texts if synonyms_in(text)} == set()
 
 
 def test_a_synonym_is_found() -> None:
-    assert found_in("the uninformed play of an adversary") == {"uninformed", "adversary"}
+    assert synonyms_in("the uninformed play of an adversary") == {"uninformed", "adversary"}

@@ -1,4 +1,4 @@
-"""What docs/headroom.md prints runs as it is printed; its experiments have tests of their own."""
+"""The commands of docs/headroom.md run as printed. Its experiments have tests of their own."""
 
 from __future__ import annotations
 

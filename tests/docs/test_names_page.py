@@ -30,22 +30,22 @@ OWN = ("wfw/", "pool:wfw/", "my_games:", "my_memory:", "results", "checklist", "
 VALUE = r"""["' ]?["']?([^\s"'`|\\)}\]]+)"""
 
 
-def found(*patterns: str) -> list[str]:
-    """Return what the patterns' groups find in the pages, without the names that the pages define."""
+def find_texts(*patterns: str) -> list[str]:
+    """Return the matches of the patterns' groups in the pages, without the names that the pages define."""
     texts = {match[1].rstrip(".,;") for pattern in patterns for match in re.finditer(pattern, TEXT)}
     return sorted(text for text in texts if "…" not in text and "{" not in text and not text.startswith(OWN))
 
 
-def filled(text: str) -> str:
+def fill_placeholders(text: str) -> str:
     """Replace the placeholders of a form such as `bayes:POOL,K,H` by values."""
     return re.sub(r"\b[NKH]\b", lambda match: PLACEHOLDERS[match[0]], text)
 
 
 def opponent_texts() -> Iterator[str]:
-    spans = [text for text in found(r"`([^`\s]+:[^`\s]+)`") if _find(parse(text).name) is not None]
-    options = found(rf"--opponents[= ]{VALUE}", rf"\bopponent={VALUE}", rf"\bpolicy:{VALUE}")
+    spans = [text for text in find_texts(r"`([^`\s]+:[^`\s]+)`") if _find(parse(text).name) is not None]
+    options = find_texts(rf"--opponents[= ]{VALUE}", rf"\bopponent={VALUE}", rf"\bpolicy:{VALUE}")
     for text in (*spans, *options):
-        yield from split_names(filled(text.partition("+")[0]))
+        yield from split_names(fill_placeholders(text.partition("+")[0]))
 
 
 # `mage adapt policy:NAME` takes names of references, of which each cell makes its own policy.
@@ -56,15 +56,15 @@ OPPONENTS = sorted(
         if not text.startswith(("model", "NAME", "pool:NAME", *OWN)) and text not in REFERENCES
     }
 )
-MEMORY_TEXTS = found(
+MEMORY_TEXTS = find_texts(
     rf"--memory[= ]{VALUE}",
     rf"\bmemory=[\"']{VALUE}",
     r'"memory": "([^"]+)"',
     rf"`((?:[a-z]+/)?(?:{'|'.join(MEMORIES)}):[^`]+)`",
 )
-EXECUTOR_TEXTS = found(rf"--executor[= ]{VALUE}", rf"`((?:{'|'.join(EXECUTORS)})(?::[^`]+)?)`")
-ENDPOINT_TEXTS = [text for text in found(r"\bllm:([^\s`\"'|]+)") if "@http" in text]
-HUGGING_FACE_TEXTS = found(r"`(hf:[^`\s]+)`", r"\beval (hf:\S+)")
+EXECUTOR_TEXTS = find_texts(rf"--executor[= ]{VALUE}", rf"`((?:{'|'.join(EXECUTORS)})(?::[^`]+)?)`")
+ENDPOINT_TEXTS = [text for text in find_texts(r"\bllm:([^\s`\"'|]+)") if "@http" in text]
+HUGGING_FACE_TEXTS = find_texts(r"`(hf:[^`\s]+)`", r"\beval (hf:\S+)")
 
 
 def test_the_pages_show_many_names() -> None:
@@ -88,9 +88,9 @@ def test_an_opponent_fits_its_builder(text: str) -> None:
 
 @pytest.mark.parametrize("text", MEMORY_TEXTS)
 def test_a_memory_fits_its_class(text: str) -> None:
-    head, slash, rest = text.partition("/")
+    head, slash, main_part = text.partition("/")
     control = slash and (head in CONTROLS or "@" in head)
-    spec = parse(rest if control else text)
+    spec = parse(main_part if control else text)
     builder = MEMORIES[spec.name]
     arguments = bind(text, spec, load_entry(builder) if isinstance(builder, str) else builder).arguments
     if "encoder" in arguments:
@@ -99,7 +99,7 @@ def test_a_memory_fits_its_class(text: str) -> None:
 
 @pytest.mark.parametrize("text", EXECUTOR_TEXTS)
 def test_an_executor_fits_its_class(text: str) -> None:
-    spec = parse(filled(text))
+    spec = parse(fill_placeholders(text))
     bind(text, spec, EXECUTORS[spec.name])
 
 

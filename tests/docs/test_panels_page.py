@@ -14,9 +14,9 @@ NUMBER = r"([\d.]+)"
 ROW = re.compile(rf"\| `([\w-]+)` \| (.+?) \| {NUMBER} \| {NUMBER} \| {NUMBER} \|")
 
 
-def recorded(pool: str, success: bool) -> dict[str, Any]:
+def read_headroom(pool: str, success: bool) -> dict[str, Any]:
     rows = json.loads((ROOT / "benchmarks" / "results" / "headroom.json").read_text())
-    [found] = [
+    [entry] = [
         row
         for row in rows
         if row["pool"] == pool
@@ -25,19 +25,19 @@ def recorded(pool: str, success: bool) -> dict[str, Any]:
         and row.get("episodes", 3) == 3
         and (row["objective"] == "success") == success
     ]
-    values: dict[str, Any] = found["headroom"]
+    values: dict[str, Any] = entry["headroom"]
     return values
 
 
 def test_values_are_the_recorded_ones() -> None:
     rows = ROW.findall(PAGE)
     assert len(rows) >= 7
-    for name, unit, blind, last, reachable in rows:
+    for name, unit, blind, last_value, reachable in rows:
         pool = str(named_panel(name).opponents).removeprefix("pool:")
-        values = recorded(pool, unit == "success")
+        values = read_headroom(pool, unit == "success")
         # The page shows three digits.
         assert abs(float(blind) - values["blind"]) < 0.00051, name
-        assert abs(float(last) - values["per_episode"]["last"][2]) < 0.00051, name
+        assert abs(float(last_value) - values["per_episode"]["last"][2]) < 0.00051, name
         assert abs(float(reachable) - values["reachable"]) < 0.00051, name
 
 

@@ -19,19 +19,20 @@ collect_ignore = [f"test_{tests}.py" for tests, package in NEEDS.items() if find
 
 @pytest.fixture(scope="session")
 def one_engine() -> Iterator[None]:
-    """TRL makes one engine per trainer, which takes half a minute; here the first one serves all of them.
+    """Share one engine between the trainers of all tests.
 
-    What the tests try is left alone: every trainer pushes its own weights into it.
+    TRL makes one engine per trainer, which takes half a minute. The tests stay independent, because every trainer
+    pushes its own weights into the engine.
     """
     from trl.generation import vllm_generation
 
-    made: list[Any] = []
+    engines: list[Any] = []
     engine: Any = vllm_generation.LLM
 
     def once(**options: Any) -> Any:
-        if not made:
-            made.append(engine(**options))
-        return made[0]
+        if not engines:
+            engines.append(engine(**options))
+        return engines[0]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm_generation, "LLM", once)
@@ -44,8 +45,8 @@ def take_weights(patch: pytest.MonkeyPatch) -> None:
     import torch
     from vllm.model_executor.layers import utils
 
-    def unpacked(layer: Any, remove_weight: bool) -> None:
+    def unpack(layer: Any, remove_weight: bool) -> None:
         layer.cpu_linear = torch.nn.functional.linear
 
     if not torch.cuda.is_available():
-        patch.setattr(utils, "dispatch_cpu_unquantized_gemm", unpacked)
+        patch.setattr(utils, "dispatch_cpu_unquantized_gemm", unpack)

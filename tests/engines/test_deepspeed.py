@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO-2 and ZeRO-3 in two CPU processes: one's weights, checkpoints that go on exactly, whole models."""
+"""DeepSpeed's ZeRO-2 and ZeRO-3 in two CPU processes: one process's weights, exact resumes, whole models."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from peft import LoraConfig
 
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.wrappers.rollout.generation_client import RunStopped
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 from tests.trainer.mage_trainer.test_sharded import RUN, check_that_two_equal_one
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
-from tests.trainer.tiny_runs import make_trainer, save_model, scripted
+from tests.trainer.tiny_runs import make_scripted_generator, make_trainer, save_model
 
 __compatible_ops__["deepspeed_shm_comm"] = False  # compiled for minutes when first used; gloo does the same
 pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(900)]
@@ -51,18 +51,18 @@ def train(model: str, folder: Path, stage: int = 0, ranks: Sequence[str] = ()) -
     engine: dict[str, Any] = {}
     if ranks:
         engine = {"deepspeed": {**ZERO, "zero_optimization": STAGES[stage]}}
-    trained = make_trainer(model, folder / "full", scripted, **SMALL, **engine)
+    trained = make_trainer(model, folder / "full", make_scripted_generator, **SMALL, **engine)
     trained.train()
     trained.write_model(folder / "model")
     if trained.accelerator.is_main_process:
         shutil.rmtree(folder / "full" / "checkpoint-4")
     trained.accelerator.wait_for_everyone()
-    resumed = make_trainer(model, folder / "full", scripted, **SMALL, **engine)
+    resumed = make_trainer(model, folder / "full", make_scripted_generator, **SMALL, **engine)
     resumed.train(True)
     resumed.write_model(folder / "resumed")
     adapter = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
     short = {**SMALL, **engine, "max_rollouts": 1}
-    adapted = make_trainer(model, folder / "lora", scripted, peft_config=adapter, **short)
+    adapted = make_trainer(model, folder / "lora", make_scripted_generator, peft_config=adapter, **short)
     adapted.train()
     adapted.write_model(folder / "adapter")
     if ranks:
@@ -81,15 +81,15 @@ def unfit(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
     """Without the gathering of its weights ZeRO-3 writes no model."""
     as_rank(ranks)
     with pytest.raises(ValueError, match="set stage3_gather_16bit_weights_on_model_save: true"):
-        make_trainer(model, folder, scripted, deepspeed={**ZERO, "zero_optimization": {"stage": 3}})
+        make_trainer(model, folder, make_scripted_generator, deepspeed={**ZERO, "zero_optimization": {"stage": 3}})
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_two_sharded_processes_equal_one(model_path: str, tmp_path: Path, stage: int) -> None:
-    alone, both = tmp_path / "one", tmp_path / "two"
-    assert forked(partial(train, model_path, alone)) == 0
-    assert run_ranks(partial(train, model_path, both, stage)) == [0, 0]
-    check_that_two_equal_one(model_path, alone, both)
+    single_folder, sharded_folder = tmp_path / "one", tmp_path / "two"
+    assert run_in_fork(partial(train, model_path, single_folder)) == 0
+    assert run_ranks(partial(train, model_path, sharded_folder, stage)) == [0, 0]
+    check_that_two_equal_one(model_path, single_folder, sharded_folder)
 
 
 def test_a_run_that_would_end_without_a_model_is_refused(model_path: str, tmp_path: Path) -> None:

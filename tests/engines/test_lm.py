@@ -80,17 +80,17 @@ def test_the_folder_is_a_plain_model_that_ends_its_replies(smollm2: Path) -> Non
 
 def test_the_ids_of_a_conversation_are_those_of_its_own_template(smollm2: Path) -> None:
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(smollm2))
-    first, second = Message("user", "offer?"), Message("user", "refuse +0")
-    chat = (first, Message("assistant", "offer 3"), second)
+    first_message, second_message = Message("user", "offer?"), Message("user", "refuse +0")
+    chat = (first_message, Message("assistant", "offer 3"), second_message)
     assert tokens.turn_end_id == 2
-    asked = tokens.encode(Prompt((first,)))
-    said = Completion("offer 3", asked, tokens.encode_reply("offer 3"))
-    whole = tokens.tokenizer.apply_chat_template(
+    first_ids = tokens.encode(Prompt((first_message,)))
+    reply = Completion("offer 3", first_ids, tokens.encode_reply("offer 3"))
+    all_ids = tokens.tokenizer.apply_chat_template(
         [message._asdict() for message in chat], add_generation_prompt=True, return_dict=False
     )
-    assert tokens.encode(Prompt(chat, previous=said)) == tuple(whole)
+    assert tokens.encode(Prompt(chat, previous=reply)) == tuple(all_ids)
     # The template adds a system message of its own.
-    assert tokens.decode(asked).startswith("system\nYou are a helpful AI assistant named SmolLM")
+    assert tokens.decode(first_ids).startswith("system\nYou are a helpful AI assistant named SmolLM")
 
 
 @pytest.mark.parametrize("context", ["rebuilt", "conversation"])
@@ -101,7 +101,7 @@ def test_any_folder_is_an_agent(smollm2: Path, context: str, tmp_path: Path) -> 
     about = json.loads((out / "run.json").read_text())
     assert about["agent"]["name"] == agent
     request = about["agent"]["request"]
-    # What a probe found about its replies is part of the request, too.
+    # The probe's findings about replies are part of the request, too.
     assert request.pop("reply_format")["end_ids"] == [2]
     assert request == {"max_tokens": 12, "max_prompt_tokens": 4096, "temperature": 1.0}
     assert len(about["agent"]["content"]) == 16
@@ -128,14 +128,17 @@ def test_all_weights_learn_and_the_model_is_an_opponent(smollm2: Path, tmp_path:
         )
         == 0
     )
-    before, after = load_model(smollm2), load_model(out)
-    names = [name for name, weight in after.named_parameters() if weight.ndim > 1]
-    moved = [not after.get_parameter(name).equal(before.get_parameter(name).to(after.dtype)) for name in names]
+    model_before, model_after = load_model(smollm2), load_model(out)
+    names = [name for name, weight in model_after.named_parameters() if weight.ndim > 1]
+    moved = [
+        not model_after.get_parameter(name).equal(model_before.get_parameter(name).to(model_after.dtype))
+        for name in names
+    ]
     assert all(moved)
     # The second seat of the game: the model reads an offer and replies.
     run = tmp_path / "run"
-    played = ["--env", "mage/Ultimatum-Meta-v0", "--episodes", "2", "--rows", "1", "--out", str(run)]
-    assert main(["eval", "scripted:first", *played, "--opponents", f"checkpoint:{out}"]) == 0
+    options = ["--env", "mage/Ultimatum-Meta-v0", "--episodes", "2", "--rows", "1", "--out", str(run)]
+    assert main(["eval", "scripted:first", *options, "--opponents", f"checkpoint:{out}"]) == 0
     assert summary_of(run)["rows"][0]["meta_episodes"] == 1
 
 
@@ -164,18 +167,18 @@ def test_a_warm_start_teaches_the_form_of_the_answers(smollm2: Path, tmp_path: P
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(warm))
     offers = [f"offer {slices}" for slices in range(1, 11)]
     prompt = Prompt((Message("user", "episode 1 first"),))
-    found = []
+    probabilities = []
     for folder in (smollm2, warm):
         [scores] = HFGenerator(load_model(folder), tokens, Sampling(8)).score([prompt], [offers])
-        found.append(np.exp(scores))
-    assert found[0].sum() < 0.01
-    assert found[1].sum() > 0.5
-    assert found[1].max() < 0.5
+        probabilities.append(np.exp(scores))
+    assert probabilities[0].sum() < 0.01
+    assert probabilities[1].sum() > 0.5
+    assert probabilities[1].max() < 0.5
     assert load_model(warm).dtype is torch.bfloat16
 
 
 @pytest.fixture(scope="module")
-def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of llama.cpp's OpenAI-compatible server with the model's GGUF file."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -204,18 +207,18 @@ def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
                 server.wait(30)
 
 
-def test_a_served_model_is_an_agent(served: str, tmp_path: Path) -> None:
+def test_a_served_model_is_an_agent(server_url: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    assert main(["eval", f"llm:smollm2@{served},max_tokens=12,cache=off", *DILEMMA, "--out", str(out)]) == 0
+    assert main(["eval", f"llm:smollm2@{server_url},max_tokens=12,cache=off", *DILEMMA, "--out", str(out)]) == 0
     row = summary_of(out)["rows"][0]
     assert row["meta_episodes"] == 1
     assert main(["verify", str(out)]) == 0
 
 
-def test_a_served_model_is_an_opponent(served: str, tmp_path: Path) -> None:
+def test_a_served_model_is_an_opponent(server_url: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    opponent = f"llm:smollm2@{served},max_tokens=12,temperature=0,cache=off"
-    played = ["--env", "mage/PrisonersDilemma-Meta-v0", "--episodes", "1", "--rows", "1", "--out", str(out)]
-    played += ["--game-option", "rounds=2"]
-    assert main(["eval", "scripted:first", *played, "--opponents", opponent]) == 0
+    opponent = f"llm:smollm2@{server_url},max_tokens=12,temperature=0,cache=off"
+    options = ["--env", "mage/PrisonersDilemma-Meta-v0", "--episodes", "1", "--rows", "1", "--out", str(out)]
+    options += ["--game-option", "rounds=2"]
+    assert main(["eval", "scripted:first", *options, "--opponents", opponent]) == 0
     assert summary_of(out)["rows"][0]["meta_episodes"] == 1

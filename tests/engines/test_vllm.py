@@ -1,6 +1,6 @@
-"""The real vLLM: what is sampled there has the probabilities that the trainer computes, after every push of weights.
+"""The real vLLM samples with the probabilities that the trainer computes, after every push of weights.
 
-Mean |log p - log q| is what tells: the mean ratio is 1 in expectation whatever weights the engine has.
+The test compares the mean of |log p - log q|, because the mean ratio is 1 in expectation for any weights of the engine.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ DEVELOPMENT = {"VLLM_SERVER_DEV_MODE": "1"}
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A `vllm serve` of the tiny model: its address, and the model's folder."""
     model = start_model(tmp_path_factory.mktemp("served"))
     with serving(model, tmp_path_factory.mktemp("log")) as url:
@@ -104,7 +104,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
 
 
 @pytest.fixture(scope="module")
-def served_pretrained(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def smollm2_server(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A `vllm serve` of SmolLM2 in float32, so that its log-probabilities can be compared closely."""
     with serving(str(smollm2), tmp_path_factory.mktemp("log"), "--dtype", "float32") as url:
         yield url, str(smollm2)
@@ -149,8 +149,8 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> 
 
 
 @pytest.mark.parametrize("context", ["conversation", "rebuilt"])
-def test_vllm_serve_samples_from_the_model(served: tuple[str, str], context: str, tmp_path: Path) -> None:
-    samples_from_the_model(*served, context, tmp_path)
+def test_vllm_serve_samples_from_the_model(server: tuple[str, str], context: str, tmp_path: Path) -> None:
+    samples_from_the_model(*server, context, tmp_path)
 
 
 def samples_from_the_model(url: str, folder: str, context: str, tmp_path: Path) -> None:
@@ -160,11 +160,11 @@ def samples_from_the_model(url: str, folder: str, context: str, tmp_path: Path) 
     settings = RequestSettings(max_new_tokens=16, max_prompt_length=MAX_LENGTH - 16, timeout=300.0)
     generator = StreamingServerGenerator(url, folder, tokens, settings)
     specs = rollout_specs(config.env_id, 0, 0, 1, 4, pool_weights(config))
-    played = collect([env_maker(config)() for _ in specs], generator, specs)
+    trajectories = collect([env_maker(config)() for _ in specs], generator, specs)
     generator.close()
-    assert [trajectory.failures for trajectory in played] == [()] * 4
+    assert [trajectory.failures for trajectory in trajectories] == [()] * 4
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    rows = build_rows(played, [[1.0] * len(trajectory.steps) for trajectory in played])
+    rows = build_rows(trajectories, [[1.0] * len(trajectory.steps) for trajectory in trajectories])
     assert mismatch(model, rows) < TOLERANCE
     with torch.no_grad():
         for weight in model.parameters():
@@ -172,13 +172,13 @@ def samples_from_the_model(url: str, folder: str, context: str, tmp_path: Path) 
     assert mismatch(model, rows) > TOLERANCE  # another model's probabilities are not the server's
 
 
-def test_vllm_serve_samples_from_a_pretrained_model(served_pretrained: tuple[str, str], tmp_path: Path) -> None:
-    samples_from_the_model(*served_pretrained, "conversation", tmp_path)
+def test_vllm_serve_samples_from_a_pretrained_model(smollm2_server: tuple[str, str], tmp_path: Path) -> None:
+    samples_from_the_model(*smollm2_server, "conversation", tmp_path)
 
 
 @pytest.mark.parametrize("role", ["agent", "opponent"])
-def test_a_pretrained_model_behind_vllm_plays(served_pretrained: tuple[str, str], role: str, tmp_path: Path) -> None:
-    url, folder = served_pretrained
+def test_a_pretrained_model_behind_vllm_plays(smollm2_server: tuple[str, str], role: str, tmp_path: Path) -> None:
+    url, folder = smollm2_server
     name = f"llm:{folder}@{url}/v1,max_tokens=12,cache=off"
     agent, opponent = (name, "pd/all-c") if role == "agent" else ("scripted:first", name)
     options = [
@@ -198,8 +198,8 @@ def test_a_pretrained_model_behind_vllm_plays(served_pretrained: tuple[str, str]
 
 def two_processes(*arguments: str) -> None:
     launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "tests.engines.vllm_rank", *arguments]
-    done = subprocess.run([sys.executable, *launch], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-9000:]
+    process = subprocess.run([sys.executable, *launch], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-9000:]
 
 
 @pytest.mark.parametrize("backend", ["trl", "vllm_stream"])
@@ -207,8 +207,8 @@ def test_two_processes_have_an_engine_each(backend: str, tmp_path: Path) -> None
     two_processes(start_model(tmp_path / "model"), str(tmp_path), backend)
 
 
-def test_two_processes_ask_one_server(served: tuple[str, str], tmp_path: Path) -> None:
-    url, model = served
+def test_two_processes_ask_one_server(server: tuple[str, str], tmp_path: Path) -> None:
+    url, model = server
     two_processes(model, str(tmp_path), "vllm_stream", url)
 
 

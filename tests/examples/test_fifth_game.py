@@ -18,7 +18,7 @@ def test_the_fifth_game_is_new_to_the_model(tmp_path: Path) -> None:
     assert settings.env_kwargs["games"] == [game for game in GAMES if game != "answer"]
     words = json.loads((tmp_path / "answer" / "tokenizer.json").read_text())["model"]["vocab"]
     assert "answer" in words
-    # Exact values: the best blind answer earns .35, and no other game shows who refuses what.
+    # Exact values: the best blind answer earns .35, and the other games do not show the opponent's refusals.
     assert rows[0]["blind"]["mean"] == pytest.approx(0.35)
     assert rows[0]["optimal"]["mean"] == pytest.approx(0.35)
     assert 0 < rows[0]["with memory"]["mean"] <= 0.35

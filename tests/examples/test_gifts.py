@@ -16,9 +16,9 @@ PROGRAM = "import sys; from mage_envs.cli.program import mage; sys.exit(mage())"
 
 def mage(command: str, folder: Path) -> str:
     """Standard output of a command in a process of its own, because the registries are global."""
-    done = run_python("-c", PROGRAM, *shlex.split(command), "--import", "examples.gifts", folder=folder)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = run_python("-c", PROGRAM, *shlex.split(command), "--import", "examples.gifts", folder=folder)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_its_panel_memory_and_preset_work_by_their_names(folder: Path) -> None:
     # Exactly .5, .82 and .82, here with the luck of 128 answers.
     assert means == pytest.approx([0.5, 0.82, 0.82], abs=0.12)
     assert mage("verify run --replay", folder).endswith("all as recorded\n")
-    told = mage("train --preset mage-gifts --model tiny --dry-run", folder)
-    assert "\nopponents:\n" in told
-    assert "Choose a gift." in told
+    output = mage("train --preset mage-gifts --model tiny --dry-run", folder)
+    assert "\nopponents:\n" in output
+    assert "Choose a gift." in output
     assert "gifts-hidden-128" in mage("list panels", folder)

@@ -32,7 +32,7 @@ GROUPS = 6
 SEEDS = [100 + i // MEMBERS for i in range(GROUPS * MEMBERS)]
 
 
-def sampled(memory: str, seed: int = 0) -> list[PlayedMetaEpisode]:
+def sample_rollout(memory: str, seed: int = 0) -> list[PlayedMetaEpisode]:
     """A rollout of six groups, by random weights."""
     envs = [mini_mage.make_env(memory) for _ in SEEDS]
     return mini_mage.collect(*mini_mage.make_model(seed), envs, SEEDS, torch.Generator().manual_seed(seed))
@@ -49,9 +49,9 @@ class SameReplies:
 
     def answer(self, prompt: Prompt) -> Completion:
         seed, member, number, _ = prompt.seed
-        played = self.rollout[SEEDS.index(seed) + member]
-        call = played.calls[number]
-        ids = tuple(played.ids[call.start : call.start + len(call.logprobs)])
+        meta_episode = self.rollout[SEEDS.index(seed) + member]
+        call = meta_episode.calls[number]
+        ids = tuple(meta_episode.ids[call.start : call.start + len(call.logprobs)])
         return Completion(
             self.tokens.decode(ids),
             prompt_ids=self.tokens.encode(prompt),
@@ -65,9 +65,9 @@ def as_trajectories(rollout: Sequence[PlayedMetaEpisode], memory: str) -> list[T
     """The same meta-episodes, played by the package's `collect`."""
     task = [Task("mage/KuhnPoker-Meta-v0", seed=seed) for seed in SEEDS]
     specs = [RolloutSpec(task[i], group=i // MEMBERS, member=i % MEMBERS) for i in range(len(SEEDS))]
-    found = collect([mini_mage.make_env(memory) for _ in range(4)], SameReplies(rollout), specs)
-    assert all(one.failure is None for one in found)
-    return found
+    collected = collect([mini_mage.make_env(memory) for _ in range(4)], SameReplies(rollout), specs)
+    assert all(trajectory.failure is None for trajectory in collected)
+    return collected
 
 
 def advantages_of(rollout: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
@@ -77,7 +77,7 @@ def advantages_of(rollout: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
 
 @pytest.fixture(scope="module")
 def rollout() -> list[PlayedMetaEpisode]:
-    return sampled("both")
+    return sample_rollout("both")
 
 
 @pytest.fixture(scope="module")
@@ -88,39 +88,39 @@ def trajectories(rollout: list[PlayedMetaEpisode]) -> list[Trajectory]:
 def test_it_collects_what_the_package_collects(
     rollout: list[PlayedMetaEpisode], trajectories: list[Trajectory]
 ) -> None:
-    for played, trajectory in zip(rollout, trajectories, strict=True):
-        assert played.rewards == [episode.reward for episode in trajectory.episodes]
-        assert played.chips == [episode.value for episode in trajectory.episodes]
-        for call, step in zip(played.calls, trajectory.steps, strict=True):
-            assert tuple(played.ids[: call.start]) == step.prompt_ids
+    for meta_episode, trajectory in zip(rollout, trajectories, strict=True):
+        assert meta_episode.rewards == [episode.reward for episode in trajectory.episodes]
+        assert meta_episode.chips == [episode.value for episode in trajectory.episodes]
+        for call, step in zip(meta_episode.calls, trajectory.steps, strict=True):
+            assert tuple(meta_episode.ids[: call.start]) == step.prompt_ids
             assert (call.episode, call.phase, call.anchor) == (step.episode, step.phase, step.anchor)
             assert (tuple(filter(None, [call.legal])), call.penalty) == (step.legal_ids, step.penalty)
-    phases = [call.phase for played in rollout for call in played.calls]
+    phases = [call.phase for meta_episode in rollout for call in meta_episode.calls]
     assert phases.count("reflect") == 2 * len(rollout)
-    assert any(call.penalty for played in rollout for call in played.calls), "no remark was empty"
+    assert any(call.penalty for meta_episode in rollout for call in meta_episode.calls), "no remark was empty"
 
 
 def test_the_recorded_log_probabilities_are_those_of_the_whole_sequence(rollout: list[PlayedMetaEpisode]) -> None:
     model, _ = mini_mage.make_model(0)
-    for played in rollout[:3]:
-        logits = model(input_ids=torch.tensor([played.ids])).logits[0]
-        for call in played.calls:
+    for meta_episode in rollout[:3]:
+        logits = model(input_ids=torch.tensor([meta_episode.ids])).logits[0]
+        for call in meta_episode.calls:
             at = torch.arange(call.start, call.start + len(call.logprobs))
-            known = mini_mage.word_logprobs(logits[at - 1], [call.legal] * len(at))
-            own = known.gather(1, torch.tensor(played.ids)[at][:, None])[:, 0]
-            torch.testing.assert_close(own, torch.tensor(call.logprobs), rtol=1e-4, atol=1e-5)
-            assert not call.legal or known[0, list(call.legal)].exp().sum().item() == pytest.approx(1.0)
+            log_probs = mini_mage.word_logprobs(logits[at - 1], [call.legal] * len(at))
+            sampled_log_probs = log_probs.gather(1, torch.tensor(meta_episode.ids)[at][:, None])[:, 0]
+            torch.testing.assert_close(sampled_log_probs, torch.tensor(call.logprobs), rtol=1e-4, atol=1e-5)
+            assert not call.legal or log_probs[0, list(call.legal)].exp().sum().item() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("memory", ["both", "history"])
 def test_its_advantages_equal_the_packages(memory: str) -> None:
     """To the last bit, in groups with and without variance."""
-    rollout = sampled(memory, seed=1)
+    rollout = sample_rollout(memory, seed=1)
     expected, metrics = compute_advantages(as_trajectories(rollout, memory), CreditConfig())
-    found = advantages_of(rollout)
-    assert found == expected
+    advantages = advantages_of(rollout)
+    assert advantages == expected
     assert metrics["groups/count"] == GROUPS
-    assert sum(value != 0 for member in found for value in member) > 100
+    assert sum(value != 0 for member in advantages for value in member) > 100
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -129,13 +129,13 @@ def test_its_advantages_equal_the_packages_with_any_rewards_and_penalties(
 ) -> None:
     rng = np.random.default_rng(seed)
     changed, same = [], []
-    for played, trajectory in zip(rollout, trajectories, strict=True):
-        rewards = rng.normal(size=len(played.rewards)).tolist()
-        penalties = rng.choice([0.0, 0.5, 0.3], size=len(played.calls)).tolist()
-        calls = [replace(call, penalty=p) for call, p in zip(played.calls, penalties, strict=True)]
+    for meta_episode, trajectory in zip(rollout, trajectories, strict=True):
+        rewards = rng.normal(size=len(meta_episode.rewards)).tolist()
+        penalties = rng.choice([0.0, 0.5, 0.3], size=len(meta_episode.calls)).tolist()
+        calls = [replace(call, penalty=p) for call, p in zip(meta_episode.calls, penalties, strict=True)]
         steps = tuple(step._replace(penalty=p) for step, p in zip(trajectory.steps, penalties, strict=True))
-        results = tuple(one._replace(reward=r) for one, r in zip(trajectory.episodes, rewards, strict=True))
-        changed.append(replace(played, calls=calls, rewards=rewards))
+        results = tuple(episode._replace(reward=r) for episode, r in zip(trajectory.episodes, rewards, strict=True))
+        changed.append(replace(meta_episode, calls=calls, rewards=rewards))
         same.append(replace(trajectory, steps=steps, episodes=results))
         values = mini_mage.episode_values(changed[-1])
         assert mini_mage.call_returns(changed[-1], values, penalties) == step_returns(same[-1])
@@ -177,7 +177,7 @@ def test_its_gradient_equals_the_trainers(
     clipped = [metrics[f"clip_ratio/{side}"] for side in ("low", "high")]
     assert min(clipped) > 0.05 if moved else max(clipped) == 0
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    ours, theirs = (dict(one.named_parameters()) for one in (model, trainer.model))
+    ours, theirs = (dict(each_model.named_parameters()) for each_model in (model, trainer.model))
     scale = max(float(weight.grad.abs().max()) for weight in theirs.values())
     assert ours.keys() == theirs.keys()
     for name, weight in ours.items():
@@ -213,5 +213,5 @@ def test_the_command_prints_the_chips_of_each_episode(
 def test_it_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random weights lose some .3 chips an episode. The best play without memory earns .125."""
     monkeypatch.setattr(mini_mage, "GROUPS", 16)
-    before, after = np.mean(mini_mage.train(20, memory="history", every=20), axis=1)
-    assert before < -0.2 < 0.0 < after
+    first_mean, last_mean = np.mean(mini_mage.train(20, memory="history", every=20), axis=1)
+    assert first_mean < -0.2 < 0.0 < last_mean

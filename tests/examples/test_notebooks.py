@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.docs.fork_server import forked_mage
+from tests.docs.fork_server import fork_mage
 from tests.opponents.llm.server import Server, TinyModel
 from tests.test_readme import ROOT
 
@@ -59,7 +59,7 @@ def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         text = "".join(output.text for output in outputs if output.output_type == "stream")
         return text, sum("image/png" in output.get("data", ()) for output in outputs)
 
-    with forked_mage(tmp_path / "bin") as programs:
+    with fork_mage(tmp_path / "bin") as programs:
         monkeypatch.setenv(
             "PATH", f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         )

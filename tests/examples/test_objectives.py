@@ -53,9 +53,9 @@ def small_run(seed: int, learner: str = "differential, gt .6") -> StudyRun:
 
 @pytest.fixture
 def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(threads_before)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_optimum_is_the_exact_value(game, learner, episodes):
 def test_the_optima_are_those_of_headroom():
     for game in GAMES:
         weights = BY_NAME["cumulative, gt .6"].weights
-        found = headroom(make_game(game.game, **game.options), _pool(game), seat="first", weights=weights)
+        exact = headroom(make_game(game.game, **game.options), _pool(game), seat="first", weights=weights)
         for name, row in {
             "single episode": "myopic",
             "cumulative, gt .6": "own",
@@ -86,7 +86,7 @@ def test_the_optima_are_those_of_headroom():
             "differential, gt .6": "mage",
             "final episode": "last",
         }.items():
-            assert game.optimum(BY_NAME[name].credit) == pytest.approx(found.per_episode[row], abs=1e-12)
+            assert game.optimum(BY_NAME[name].credit) == pytest.approx(exact.per_episode[row], abs=1e-12)
 
 
 def _pool(game):
@@ -106,7 +106,7 @@ def test_weights_by_the_episode_of_the_decision():
         value(((1, 0, 0), (0, 0.5, 0), (0, 0, 1)))
 
 
-def played(rewards: tuple[float, ...], member: int) -> Trajectory:
+def make_trajectory(rewards: tuple[float, ...], member: int) -> Trajectory:
     steps = tuple(
         Step(episode=k, phase="play", turn=0, hand=0, anchor="the same", action="x", reward=r, hand_end=True)
         for k, r in enumerate(rewards)
@@ -127,7 +127,7 @@ def played(rewards: tuple[float, ...], member: int) -> Trajectory:
 
 
 def group(rewards: np.ndarray) -> list[Trajectory]:
-    return [played(tuple(map(float, row)), member) for member, row in enumerate(rewards)]
+    return [make_trajectory(tuple(map(float, row)), member) for member, row in enumerate(rewards)]
 
 
 @pytest.mark.parametrize("step_weight", [1.0, 4.0])
@@ -169,7 +169,7 @@ def test_the_exact_evaluation_of_a_model(tmp_path):
     tokens = ChatTokenizer(tokenizer)
     exact = ExactPlay(config, tokens, decisions=3, answers=2)
     model = tiny_model(len(tokenizer), seed=3, initializer_range=0.5)
-    sampled = _sampled(config, CachedGenerator(model, tokens, Sampling(1, constrained=True)), 400)
+    sampled = _sample_values(config, CachedGenerator(model, tokens, Sampling(1, constrained=True)), 400)
     errors = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
     assert np.abs(exact.values(model) - sampled.mean(axis=0)).max() < 3 * errors.max()
     assert np.abs(exact.values(model) - 3.3).max() > 0.2
@@ -182,51 +182,51 @@ def test_the_exact_evaluation_of_a_model(tmp_path):
         ExactPlay(config, tokens, decisions=4, answers=2)
 
 
-def _sampled(config: MAGEConfig, generator: CachedGenerator, each: int) -> np.ndarray:
+def _sample_values(config: MAGEConfig, generator: CachedGenerator, num_each: int) -> np.ndarray:
     pool = pool_weights(config)
     assert pool is not None
-    specs = [RolloutSpec(Task(config.env_id, name, None, seed), seed) for name in pool for seed in range(each)]
+    specs = [RolloutSpec(Task(config.env_id, name, None, seed), seed) for name in pool for seed in range(num_each)]
     envs = [env_maker(config)() for _ in range(200)]
-    return np.array([[one.value for one in t.episodes] for t in collect(envs, generator, specs)])
+    return np.array([[episode.value for episode in t.episodes] for t in collect(envs, generator, specs)])
 
 
-def test_runs_go_on_where_they_stopped(tmp_path, threads):
-    """A run that is kept is not done again; what a worker does equals what this process does, figure for figure."""
+def test_runs_continue_where_they_stopped(tmp_path, threads):
+    """A stored run is not repeated, and a worker computes exactly the figures of this process."""
     runs = [small_run(0), small_run(1)]
     learning = Learning()
-    whole = {run.name: learning(run) for run in runs}
-    keep(runs[0], tmp_path, whole[runs[0].name])
-    told: list[str] = []
-    found = complete(runs, tmp_path, 1, lambda text, milestone: told.append(text))
-    assert told[0] == "1 of 2 runs were done before"
-    assert told[1].startswith(f"2 of 2 runs; {runs[1].name}: ")
+    complete_runs = {run.name: learning(run) for run in runs}
+    keep(runs[0], tmp_path, complete_runs[runs[0].name])
+    messages: list[str] = []
+    finished_runs = complete(runs, tmp_path, 1, lambda text, milestone: messages.append(text))
+    assert messages[0] == "1 of 2 runs were done before"
+    assert messages[1].startswith(f"2 of 2 runs; {runs[1].name}: ")
     for run in runs:
-        assert {**found[run.name], "seconds": 0} == {**whole[run.name], "seconds": 0}
-        assert len(found[run.name]["curve"]) == 2
-    rows = rows_of([SMALL], [runs[0].learner], runs, found)
-    assert rows[0].mean == pytest.approx(np.mean([whole[run.name]["episodes"] for run in runs], axis=0))
+        assert {**finished_runs[run.name], "seconds": 0} == {**complete_runs[run.name], "seconds": 0}
+        assert len(finished_runs[run.name]["curve"]) == 2
+    rows = rows_of([SMALL], [runs[0].learner], runs, finished_runs)
+    assert rows[0].mean == pytest.approx(np.mean([complete_runs[run.name]["episodes"] for run in runs], axis=0))
     assert rows[0].optimum == SMALL.optimum("mage")
-    assert complete(runs, tmp_path, 1, lambda text, milestone: None) == found
+    assert complete(runs, tmp_path, 1, lambda text, milestone: None) == finished_runs
 
 
 def test_a_run_of_other_settings_is_done_again(tmp_path, monkeypatch):
     run = small_run(0)
     keep(run, tmp_path, {"episodes": [0.0]})
     assert kept(run, tmp_path) == {"episodes": [0.0]}
-    other = replace(run, rollouts=1)
-    assert other.name == run.name
-    assert kept(other, tmp_path) is None
+    shorter_run = replace(run, rollouts=1)
+    assert shorter_run.name == run.name
+    assert kept(shorter_run, tmp_path) is None
     assert kept(small_run(1), tmp_path) is None
     monkeypatch.setattr(study, "WORDS", {**study.WORDS, "adam_beta2": 0.9})
     assert kept(run, tmp_path) is None
 
 
 def test_the_table(tmp_path):
-    found = {
+    curves = {
         seed: {"episodes": [2.8 + seed * 0.1, 3.3, 3.36], "curve": [[2.0, 2.5, 3.0]], "seconds": 10.0}
         for seed in range(2)
     }
-    row = learned_row(DILEMMA, BY_NAME["differential, gt .6"], found)
+    row = learned_row(DILEMMA, BY_NAME["differential, gt .6"], curves)
     assert row.mean == pytest.approx((2.85, 3.3, 3.36))
     assert row.deviation == pytest.approx((0.1 / 2**0.5, 0, 0))
     assert row.short == pytest.approx(0.4 * (43 / 15 - 2.85) + 0.24 * 0.1 + 0.36 * 0.04)
@@ -243,40 +243,42 @@ def test_the_table(tmp_path):
 def test_the_committed_tables_are_those_of_their_numbers(name, learners):
     rows = [LearnedRow(**row) for row in json.loads((RESULTS / f"{name}.json").read_text())["rows"]]
     assert (RESULTS / f"{name}.txt").read_text() == table(rows, GAMES)
-    assert [(row.game, row.learner) for row in rows] == [(game.name, one.name) for game in GAMES for one in learners]
+    assert [(row.game, row.learner) for row in rows] == [
+        (game.name, game_learner.name) for game in GAMES for game_learner in learners
+    ]
     assert len({tuple(row.seeds) for row in rows}) == 1, "all rows have the same seeds"
     assert len(COLOURS) >= len(learners)
 
 
 def test_welchs_test_is_that_of_textbooks():
     """A worked example with unequal variances and counts."""
-    one, other = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9], [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0]
-    samples = [(float(np.mean(x)), float(np.std(x, ddof=1)), len(x)) for x in (one, other)]
-    found = difference(*samples)
-    reference = scipy.stats.ttest_ind(one, other, equal_var=False)
-    assert found.p == pytest.approx(reference.pvalue, rel=1e-12)
-    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()), rel=1e-12)
+    first_sample, second_sample = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9], [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0]
+    samples = [(float(np.mean(x)), float(np.std(x, ddof=1)), len(x)) for x in (first_sample, second_sample)]
+    welch = difference(*samples)
+    reference = scipy.stats.ttest_ind(first_sample, second_sample, equal_var=False)
+    assert welch.p == pytest.approx(reference.pvalue, rel=1e-12)
+    assert (welch.low, welch.high) == pytest.approx(tuple(reference.confidence_interval()), rel=1e-12)
     assert difference((1.0, 0.0, 3), (0.5, 0.0, 3)).p == 0
     assert difference((1.0, 0.0, 3), (1.0, 0.0, 3)).p == 1
 
 
 def test_differences_have_intervals_and_one_family():
     rows = [LearnedRow(**row) for row in json.loads((RESULTS / "objectives.json").read_text())["rows"]]
-    found = contrasts(rows)
+    compared = contrasts(rows)
     chances = []
-    for first, second, one in found:
-        sides = [(row.mean[-1], row.deviation[-1], len(row.seeds)) for row in (first, second)]
+    for first_row, second_row, difference_row in compared:
+        sides = [(row.mean[-1], row.deviation[-1], len(row.seeds)) for row in (first_row, second_row)]
         reference = scipy.stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False)
-        assert one.p == pytest.approx(reference.pvalue, abs=1e-9)
-        assert (one.low < 0 < one.high) == (one.p > 0.05)
-        chances.append(one.p)
-    assert {row.game for row, _, _ in found} == {"ultimatum", "dilemma"}
+        assert difference_row.p == pytest.approx(reference.pvalue, abs=1e-9)
+        assert (difference_row.low < 0 < difference_row.high) == (difference_row.p > 0.05)
+        chances.append(difference_row.p)
+    assert {row.game for row, _, _ in compared} == {"ultimatum", "dilemma"}
     printed = table(rows, GAMES).splitlines()
-    (start,) = (place for place, line in enumerate(printed) if line.startswith("differences"))
+    (start,) = (index for index, line in enumerate(printed) if line.startswith("differences"))
     for line, p in zip(printed[start + 2 :], holm(chances), strict=False):
         assert line.split("  ")[-1].strip() == ("< .0001" if p < 0.0001 else f"{p:.4f}")
-    alone = [replace(row, seeds=(0,)) for row in rows]
-    assert "differences" not in table(alone, GAMES), "one seed says nothing of the spread"
+    single_seeds = [replace(row, seeds=(0,)) for row in rows]
+    assert "differences" not in table(single_seeds, GAMES), "one seed says nothing of the spread"
 
 
 def test_names_are_files_names_and_differ():
@@ -287,7 +289,7 @@ def test_names_are_files_names_and_differ():
 
 
 def test_a_mistake_is_one_line(capsys):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--seeds", "0"])
-    assert ended.value.code == 2
+    assert exit_info.value.code == 2
     assert "--seeds, --workers and --rollouts must be at least 1." in capsys.readouterr().err.splitlines()[-1]

@@ -15,8 +15,8 @@ from mage_envs.trainer.trl.setup import exact_critic_settings
 SHORT = Lesson(game="Ultimatum", settings={"max_rollouts": 2, "groups_per_rollout": 2}, rows=1)
 
 
-def committed() -> list[Learned]:
-    return [Learned(**one) for one in json.loads((RESULTS / "words.json").read_text())]
+def read_committed() -> list[Learned]:
+    return [Learned(**fields) for fields in json.loads((RESULTS / "words.json").read_text())]
 
 
 def test_a_lesson_is_learned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -27,10 +27,10 @@ def test_a_lesson_is_learned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run, "learn", None)
     assert main(["Ultimatum", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "words.txt").read_text() == once
-    found = json.loads((tmp_path / "words.json").read_text())[0]
-    assert (len(found["curve"]), found["meta_episodes"], len(found["first"])) == (2, 16, 3)
-    assert found["exact"]["blind"] == pytest.approx(0.3125)
-    assert all(-1e-9 < one["mean"] < 0.56 for one in found["model"])
+    lesson = json.loads((tmp_path / "words.json").read_text())[0]
+    assert (len(lesson["curve"]), lesson["meta_episodes"], len(lesson["first"])) == (2, 16, 3)
+    assert lesson["exact"]["blind"] == pytest.approx(0.3125)
+    assert all(-1e-9 < point["mean"] < 0.56 for point in lesson["model"])
     assert (tmp_path / "runs" / "Ultimatum" / "mage.json").exists()
     assert "best learner" in capsys.readouterr().out
 
@@ -45,23 +45,23 @@ def test_a_stopped_lesson_leaves_a_model_and_is_not_done(tmp_path: Path):
 
 
 def test_the_lessons_are_the_commands_of_the_table():
-    assert [(one.game, one.command) for one in committed()] == [
+    assert [(lesson_record.game, lesson_record.command) for lesson_record in read_committed()] == [
         (lesson.game, "mage train " + " ".join(lesson.flags)) for lesson in LESSONS
     ]
 
 
 def test_the_committed_table_is_that_of_its_numbers_and_shows_learning():
-    found = committed()
-    assert (RESULTS / "words.txt").read_text() == table(found)
-    for one in found:
-        assert one.model[-1]["low"] > one.first[-1]["high"], one.game
-        assert one.cpu_seconds < 330, one.game
-        if one.unit != "wins":
-            assert one.model[-1]["low"] > one.exact["blind"], one.game
+    lessons = read_committed()
+    assert (RESULTS / "words.txt").read_text() == table(lessons)
+    for lesson in lessons:
+        assert lesson.model[-1]["low"] > lesson.first[-1]["high"], lesson.game
+        assert lesson.cpu_seconds < 330, lesson.game
+        if lesson.unit != "wins":
+            assert lesson.model[-1]["low"] > lesson.exact["blind"], lesson.game
 
 
 def test_a_lesson_has_the_settings_of_the_command(tmp_path: Path):
-    """All that are no checkpoints' and no logs'."""
+    """Compare all settings except those of checkpoints and logs."""
     lesson = LESSONS[1]
     ours = config_of(lesson, tmp_path)
     _, typed, _ = parse_args([*lesson.flags, "--output_dir", str(tmp_path)]).parsed(MAGEConfig)
@@ -74,7 +74,7 @@ def test_a_lesson_has_the_settings_of_the_command(tmp_path: Path):
 
 
 def test_an_unknown_game_is_one_line(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["Chess"])
-    assert ended.value.code == 2
+    assert exit_info.value.code == 2
     assert "'Chess' is none of KuhnPoker" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Bargaining: what an agreement is worth to each, what each is told, and how opponents concede."""
+"""Bargaining: values of agreements, information of each seat, and concessions of opponents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mage_envs.opponents.exact import best_response, policy_value
 from mage_envs.tree import positions, roots_of
 
 
-def dealt(game: Bargaining, first: tuple[int, ...], second: tuple[int, ...], *moves: str) -> State:
-    state: State = game.initial_states()[3 * ORDERS.index(first) + ORDERS.index(second)][1]
+def dealt(game: Bargaining, first_values: tuple[int, ...], second_values: tuple[int, ...], *moves: str) -> State:
+    state: State = game.initial_states()[3 * ORDERS.index(first_values) + ORDERS.index(second_values)][1]
     for move in moves:
         state = state.after(move)
     return state
@@ -39,27 +39,27 @@ def test_the_last_offer_is_accepted_or_refused() -> None:
     state = dealt(Bargaining(), (6, 3, 1), (6, 3, 1), *moves)
     assert state.legal_actions == ("accept", "refuse")
     assert state.after("refuse").returns == (0, 0)
-    first = dealt(Bargaining(), (6, 3, 1), (6, 3, 1))
-    assert first.legal_actions == tuple(TAKEN)
+    first_state = dealt(Bargaining(), (6, 3, 1), (6, 3, 1))
+    assert first_state.legal_actions == tuple(TAKEN)
     assert len(TAKEN) == 7
     for text in ("accept", "refuse", "take nothing"):
         with pytest.raises(IllegalAction):
-            first.after(text)
+            first_state.after(text)
 
 
-def test_nobody_sees_the_others_values() -> None:
+def test_no_seat_sees_the_values_of_the_other() -> None:
     game = Bargaining(offers=2)
     for seat in (0, 1):
-        told: dict[str, set[str]] = {}
+        keys_by_text: dict[str, set[str]] = {}
         for node in positions([root for _, root in roots_of(game)]):
-            told.setdefault(node.state.observation(seat), set()).add(node.state.information_state(seat))
-        assert all(len(keys) == 1 for keys in told.values())
-        assert len(told) == sum(len(keys) for keys in told.values())
+            keys_by_text.setdefault(node.state.observation(seat), set()).add(node.state.information_state(seat))
+        assert all(len(keys) == 1 for keys in keys_by_text.values())
+        assert len(keys_by_text) == sum(len(keys) for keys in keys_by_text.values())
     assert len({start.observation(0) for _, start in game.initial_states()}) == len(ORDERS)
 
 
 def test_concession() -> None:
-    """With equal orders both want the book: who concedes early gets less."""
+    """If both orders are equal, both seats want the book. A seat that concedes early gets less."""
     game = Bargaining(offers=3, discount=1)
     early, late = policy_value(game, ["bargain/conceder", "bargain/boulware"])
     assert early < late

@@ -31,11 +31,11 @@ DEALS = 40
 def play(env, seed, policy, spoils):
     """Return the return of an episode in which the learner answers garbage wherever `spoils(turn)` is True."""
     env.reset(seed=seed)
-    hand, done, total = env.unwrapped.hand, False, 0.0
-    while not done:
+    hand, terminated, total = env.unwrapped.hand, False, 0.0
+    while not terminated:
         turn = hand.turn(env.unwrapped.seat)
         action = "garbage" if spoils(turn) else policy.act(turn)
-        _, reward, done, _, _ = env.step(action)
+        _, reward, terminated, _, _ = env.step(action)
         total += reward
     return total
 
@@ -48,9 +48,9 @@ def test_garbage_at_any_decision_is_no_better_than_the_best_response(name, oppon
     best = best_response(game, make_opponent(opponent, game), ("first", "second").index(seat)).policy
     env = gym.make(f"mage/{name}-v0", opponent=opponent, seat=seat, on_invalid=on_invalid, disable_env_checker=True)
     for seed in range(DEALS):
-        whole = play(env, seed, best, lambda turn: False)
+        best_return = play(env, seed, best, lambda turn: False)
         for spoils in (lambda turn: True, lambda turn: turn.history[2:] or "bet" in turn.information_state):
-            assert play(env, seed, best, spoils) <= max(whole, game.spec.min_return) + 1e-9
+            assert play(env, seed, best, spoils) <= max(best_return, game.spec.min_return) + 1e-9
 
 
 def test_garbage_with_a_jack_does_not_pay():
@@ -63,7 +63,7 @@ def test_garbage_with_a_jack_does_not_pay():
 
 
 @pytest.mark.parametrize("on_invalid", ["retry", "forfeit"])
-def test_garbage_in_sokoban_is_no_success_and_below_the_expert(on_invalid):
+def test_garbage_in_sokoban_is_not_a_success_and_below_the_expert(on_invalid):
     env = gym.make("mage/Sokoban-v0", on_invalid=on_invalid, disable_env_checker=True)
     expert = make_opponent("sokoban/expert", make_game("Sokoban"))
     for seed in range(5):
@@ -90,10 +90,10 @@ def answer_of(env, rng):
 
 def rest(env, answers):
     """Return the return from here on, in a copy of the environment."""
-    env, total, done = deepcopy(env), 0.0, False
-    while not done:
-        _, reward, done, truncated, _ = env.step(answers(env))
-        total, done = total + reward, done or truncated
+    env, total, terminated = deepcopy(env), 0.0, False
+    while not terminated:
+        _, reward, terminated, truncated, _ = env.step(answers(env))
+        total, terminated = total + reward, terminated or truncated
     return total
 
 
@@ -116,5 +116,5 @@ def test_garbage_from_any_position_is_no_better_than_the_best_of_some_play(env_i
             garbage = rest(env, lambda env: "garbage")
             plays = [rest(env, lambda env: answer_of(env, rng)) for _ in range(12)]
             assert garbage <= max(plays) + 1e-9, f"seed {seed}: {garbage} against {max(plays)}"
-            _, _, done, truncated, _ = env.step(answer_of(env, rng))
-            over = done or truncated
+            _, _, terminated, truncated, _ = env.step(answer_of(env, rng))
+            over = terminated or truncated

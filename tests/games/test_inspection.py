@@ -1,4 +1,4 @@
-"""The inspection game: who is caught, and who learns of it."""
+"""The inspection game: payoffs, and the information of each seat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mage_envs.games.inspection import PLACES, WORTH, Inspection
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import best_response, policy_value
 from mage_envs.tree import positions, roots_of
-from tests.mage_envs.test_words import played
+from tests.mage_envs.test_words import play_texts
 
 
 @pytest.mark.parametrize(("inspected", "entered"), [*product(PLACES, PLACES)])
@@ -33,9 +33,9 @@ def test_the_defender_cannot_tell_break_ins_apart() -> None:
 
 def test_habits() -> None:
     game = Inspection()
-    for place in PLACES:
-        assert policy_value(game, [f"inspect/repeat:{place}"] * 2) == pytest.approx((1, 0))
-        assert best_response(game, f"inspect/repeat:{place}", 0).value == pytest.approx(1)
+    for site in PLACES:
+        assert policy_value(game, [f"inspect/repeat:{site}"] * 2) == pytest.approx((1, 0))
+        assert best_response(game, f"inspect/repeat:{site}", 0).value == pytest.approx(1)
     # a fifth in the first round; then the place inspected last is empty, and each other is a quarter
     assert best_response(game, "inspect/avoid-last", 0).value == pytest.approx((0.2 + 0.25 + 0.25) / 3)
     # places are tried one after another: 1/5 + 1/5 + 1/5 to have found it in time, 3, 2 or 1 catches
@@ -45,5 +45,5 @@ def test_habits() -> None:
 
 
 def test_a_conversation_in_words() -> None:
-    told = played("Inspection", ["vault", "garage"], opponent="inspect/repeat:garage", rounds=2, num_episodes=1)
-    assert told[:2] == ["episode 1 first", "quiet"]
+    texts = play_texts("Inspection", ["vault", "garage"], opponent="inspect/repeat:garage", rounds=2, num_episodes=1)
+    assert texts[:2] == ["episode 1 first", "quiet"]

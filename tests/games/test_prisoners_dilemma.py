@@ -1,4 +1,4 @@
-"""The repeated prisoner's dilemma: payments, what is told, noise."""
+"""The repeated prisoner's dilemma: payments, observations, noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import IllegalAction, State
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
 from mage_envs.tree import positions, roots_of
-from tests.mage_envs.test_words import played
+from tests.mage_envs.test_words import play_texts
 
 RNG = np.random.default_rng(0)
 
@@ -48,14 +48,14 @@ def test_a_return_is_the_mean_per_round() -> None:
     assert not state.won(0)
 
 
-def test_nobody_sees_a_choice_before_both_are_made() -> None:
+def test_no_seat_sees_a_choice_before_both_are_made() -> None:
     for _, root in roots_of(PrisonersDilemma(rounds=2)):
         for node in positions([root]):
             if node.player == 1:
-                other = _before(node.state).after("defect" if node.state.chosen == "cooperate" else "cooperate")
-                assert node.state.observation(1) == other.observation(1)
-                assert node.state.information_state(1) == other.information_state(1)
-                assert node.state.information_state(0) != other.information_state(0)
+                other_state = _before(node.state).after("defect" if node.state.chosen == "cooperate" else "cooperate")
+                assert node.state.observation(1) == other_state.observation(1)
+                assert node.state.information_state(1) == other_state.information_state(1)
+                assert node.state.information_state(0) != other_state.information_state(0)
 
 
 def _before(state: State) -> State:
@@ -66,20 +66,20 @@ def test_texts_and_keys_tell_the_same_apart() -> None:
     for noise in (0.0, 0.2):
         game = PrisonersDilemma(rounds=2, noise=noise)
         for seat in (0, 1):
-            told: dict[str, set[str]] = {}
+            keys_by_text: dict[str, set[str]] = {}
             for node in positions([root for _, root in roots_of(game)]):
-                told.setdefault(node.state.observation(seat), set()).add(node.state.information_state(seat))
-            assert all(len(keys) == 1 for keys in told.values())
+                keys_by_text.setdefault(node.state.observation(seat), set()).add(node.state.information_state(seat))
+            assert all(len(keys) == 1 for keys in keys_by_text.values())
             decided = {n.state.information_state(seat) for n in positions([r for _, r in roots_of(game)])}
-            assert len(decided) == len({next(iter(keys)) for keys in told.values()})
+            assert len(decided) == len({next(iter(keys)) for keys in keys_by_text.values()})
 
 
 def test_noise_turns_the_second_seats_choice_alone() -> None:
     game = PrisonersDilemma(rounds=2, noise=0.25)
     assert sum(chance for chance, _ in game.initial_states()) == pytest.approx(1)
     came_out: Counter[str] = Counter()
-    for chance, first in game.initial_states():
-        state = after(first, "cooperate", "cooperate", "defect", "cooperate")
+    for chance, first_state in game.initial_states():
+        state = after(first_state, "cooperate", "cooperate", "defect", "cooperate")
         assert state.information_state(0).startswith("cooperate opp-")
         assert "slipped" not in state.information_state(0)
         came_out[" ".join(word for word in state.information_state(0).split() if word.startswith("opp"))] += chance
@@ -114,7 +114,7 @@ def test_payoffs_are_an_option() -> None:
     assert "each gets 2 points" in env.get_wrapper_attr("game_spec").rules
 
 
-def test_the_learner_sits_first_unless_it_is_told_otherwise() -> None:
+def test_the_learner_has_the_first_seat_by_default() -> None:
     for name, seat in (("v0", None), ("Meta-v0", None), ("v0", "second"), ("Meta-v0", "second")):
         options = {} if seat is None else {"seat": seat}
         env = gym.make(f"mage/PrisonersDilemma-{name}", opponent="pd/grim", **options)
@@ -136,5 +136,5 @@ def test_bad_options(options, message: str) -> None:
 
 
 def test_a_conversation_in_words() -> None:
-    told = played("PrisonersDilemma", ["cooperate", "defect", "cooperate"], opponent="pd/grim", rounds=2)
-    assert told[:4] == ["episode 1 first", "opp-cooperate", "opp-cooperate +4 episode 2 first", "opp-cooperate"]
+    texts = play_texts("PrisonersDilemma", ["cooperate", "defect", "cooperate"], opponent="pd/grim", rounds=2)
+    assert texts[:4] == ["episode 1 first", "opp-cooperate", "opp-cooperate +4 episode 2 first", "opp-cooperate"]

@@ -13,15 +13,17 @@ from mage_envs.opponents.exact import policy_value
 from mage_envs.tree import positions, roots_of
 
 
-@pytest.mark.parametrize(("first", "second"), [*product(CHOICES, CHOICES)])
-def test_each_choice_beats_one_and_loses_to_one(first: str, second: str) -> None:
-    state = RockPaperScissors(rounds=1).initial_state(np.random.default_rng(0)).after(first).after(second[0])
+@pytest.mark.parametrize(("own_choice", "other_choice"), [*product(CHOICES, CHOICES)])
+def test_each_choice_beats_one_and_loses_to_one(own_choice: str, other_choice: str) -> None:
+    state = RockPaperScissors(rounds=1).initial_state(np.random.default_rng(0)).after(own_choice).after(other_choice[0])
     wins = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
-    value = 1 if (first, second) in wins else -1 if (second, first) in wins else 0
+    value = 1 if (own_choice, other_choice) in wins else -1 if (other_choice, own_choice) in wins else 0
     assert state.returns == (value, -value)
     assert [state.won(seat) for seat in (0, 1)] == [value > 0, value < 0]
-    said = {1: "you win", 0: "a draw", -1: "you lose"}[value]
-    assert state.observation(0).splitlines()[0] == (f"Round 1: you choose {first}, the other player {second}: {said}.")
+    verdict = {1: "you win", 0: "a draw", -1: "you lose"}[value]
+    assert state.observation(0).splitlines()[0] == (
+        f"Round 1: you choose {own_choice}, the other player {other_choice}: {verdict}."
+    )
 
 
 def test_the_tree() -> None:
@@ -33,12 +35,13 @@ def test_the_tree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "won"), [("beat", "stay", 1), ("copy", "beat", 0), ("cycle", "stay", 0), ("beat", "cycle", 0)]
+    ("first_name", "second_name", "won"),
+    [("beat", "stay", 1), ("copy", "beat", 0), ("cycle", "stay", 0), ("beat", "cycle", 0)],
 )
-def test_reactions_meet_each_other(first: str, second: str, won: float) -> None:
+def test_reactions_meet_each_other(first_name: str, second_name: str, won: float) -> None:
     """A round of chance, then one in which each reacts to it."""
     game = RockPaperScissors(rounds=2)
-    assert 2 * policy_value(game, [f"rps/{first}", f"rps/{second}"])[0] == pytest.approx(won)
+    assert 2 * policy_value(game, [f"rps/{first_name}", f"rps/{second_name}"])[0] == pytest.approx(won)
 
 
 def test_bad_options() -> None:

@@ -1,4 +1,4 @@
-"""The ultimatum game: who gets what, and what is told."""
+"""The ultimatum game: payments and observations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mage_envs.games.ultimatum import Ultimatum
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import policy_value
 from mage_envs.tree import positions, roots_of
-from tests.mage_envs.test_words import played
+from tests.mage_envs.test_words import play_texts
 
 RNG = np.random.default_rng(0)
 
@@ -33,7 +33,7 @@ def test_an_accepted_offer_is_shared_and_a_refused_one_is_lost(offered: int) -> 
     assert after(start, f"offer {offered}", "accept").won(0) == (offered <= 5)
 
 
-def test_two_pies_are_told_and_paid_one_by_one() -> None:
+def test_two_pies_are_shown_and_paid_one_by_one() -> None:
     state = after(Ultimatum(offers=2).initial_state(RNG), "2", "refuse", "4")
     assert state.observation(1).splitlines() == [
         "Pie 1 of 2: The other player offered 2 slices of 10; you refuse: nobody gets anything.",
@@ -83,5 +83,5 @@ def test_bad_options(options, message: str) -> None:
 
 
 def test_a_conversation_in_words() -> None:
-    told = played("Ultimatum", ["offer 2", "offer 5"], opponent="ultimatum/reserve:4")
-    assert told[:2] == ["episode 1 first", "refuse +0 episode 2 first"]
+    texts = play_texts("Ultimatum", ["offer 2", "offer 5"], opponent="ultimatum/reserve:4")
+    assert texts[:2] == ["episode 1 first", "refuse +0 episode 2 first"]

@@ -41,12 +41,12 @@ def digest(rows: Sequence[Row]) -> str:
     return hashlib.sha256(json.dumps([row[:3] for row in rows]).encode()).hexdigest()
 
 
-def recorded(folder: Path, panel: str, agent: str = "scripted:random", **options: Any) -> list[Row]:
+def record_rows(folder: Path, panel: str, agent: str = "scripted:random", **options: Any) -> list[Row]:
     """Play a panel with `mage eval` in another process, and return its records."""
     out = folder / "run"
     command = ["eval", agent, "--panel", panel, "--out", str(out), *as_flags(options)]
-    done = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, cwd=folder, env=ENV)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, cwd=folder, env=ENV)
+    assert process.returncode == 0, process.stderr
     files = sorted((out / "episodes").iterdir())
     lines = [json.loads(line) for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
     return [
@@ -54,21 +54,21 @@ def recorded(folder: Path, panel: str, agent: str = "scripted:random", **options
             prompts=[call["messages"][-1]["content"] for call in line["calls"]],
             replies=[call["reply"] for call in line["calls"]],
             rewards=[episode["reward"] for episode in line["episodes"]],
-            secrets=[one for one in (line["opponent"], line["played"], str(line["task"]["seed"])) if one],
+            secrets=[secret for secret in (line["opponent"], line["played"], str(line["task"]["seed"])) if secret],
         )
         for line in sorted(lines, key=lambda line: line["index"])
     ]
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as free_socket:
+        free_socket.bind(("127.0.0.1", 0))
+        port: int = free_socket.getsockname()[1]
     return port
 
 
 @contextmanager
-def served(*options: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def serve_environment(*options: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run `mage serve openenv` in a process of its own until it answers, and stop it at the end."""
     command = [sys.executable, "-c", RUN, "serve", "openenv", "--port", str(port), *options]
     with log.open("ab") as output:

@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def serve_script() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Run the server. Yields its base URL and the list of its requests."""
     requests: list[dict[str, Any]] = []
     handler = type("Bound", (Handler,), {"requests": requests})

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.interop.recorded import ENV, Row, digest, recorded
-from tests.interop.scripted_server import scripted
+from tests.interop.recorded import ENV, Row, digest, record_rows
+from tests.interop.scripted_server import serve_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -33,16 +33,16 @@ print(log.location)
 
 @pytest.mark.parametrize("options", [{}, {"context": "conversation", "memory": "both"}])
 def test_a_panel_is_played_as_mage_eval_plays_it(tmp_path: Path, options: dict[str, Any]) -> None:
-    rows = recorded(tmp_path, "kuhn-paper-128", "scripted:first", **options)
-    with scripted() as (url, requests):
+    rows = record_rows(tmp_path, "kuhn-paper-128", "scripted:first", **options)
+    with serve_script() as (url, requests):
         env = {**ENV, "MAGE_API_KEY": "none", "MAGE_BASE_URL": url}
         command = [sys.executable, "-c", CODE, "kuhn-paper-128", json.dumps(options), str(tmp_path / "log")]
-        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    log = json.loads(Path(done.stdout.strip().splitlines()[-1].removeprefix("file://")).read_text())
+        process = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+    log = json.loads(Path(process.stdout.strip().splitlines()[-1].removeprefix("file://")).read_text())
     samples = sorted(log["samples"], key=lambda sample: int(sample["id"].rpartition("-")[2]))
     scores = [sample["scores"]["values"]["value"] for sample in samples]
-    played = [
+    log_rows = [
         Row(
             prompts=[text_of(message) for message in sample["messages"] if message["role"] == "user"],
             replies=[text_of(message) for message in sample["messages"] if message["role"] == "assistant"],
@@ -52,7 +52,7 @@ def test_a_panel_is_played_as_mage_eval_plays_it(tmp_path: Path, options: dict[s
         )
         for sample, score in zip(samples, scores, strict=True)
     ]
-    assert digest(played) == digest(rows)
+    assert digest(log_rows) == digest(rows)
     assert [score["return"] for score in scores] == [sum(row.rewards) for row in rows]
     assert {score["invalid"] for score in scores} == {0}
     assert len(requests) == sum(len(row.replies) for row in rows)
@@ -68,6 +68,6 @@ def text_of(message: dict[str, Any]) -> str:
 def test_an_unreachable_server_is_an_error_of_the_run(tmp_path: Path) -> None:
     env = {**ENV, "MAGE_API_KEY": "none", "MAGE_BASE_URL": "http://127.0.0.1:9/v1", "RETRIES": "0"}
     command = [sys.executable, "-c", CODE, "kuhn-paper-16", "{}", str(tmp_path / "log")]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "Connection" in done.stderr
+    process = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode != 0
+    assert "Connection" in process.stderr

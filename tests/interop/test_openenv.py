@@ -18,7 +18,7 @@ import pytest
 
 from mage_envs import PUBLIC_KEYS
 from mage_envs.cli.game_options import as_flags
-from tests.interop.recorded import ENV, Row, digest, free_port, recorded, served
+from tests.interop.recorded import ENV, Row, digest, free_port, record_rows, serve_environment
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -27,7 +27,7 @@ KUHN = "kuhn-paper-128"
 SESSIONS = 64
 
 
-async def played(url: str, split: str, index: int, replies: list[str]) -> tuple[Row, str]:
+async def play_row(url: str, split: str, index: int, replies: list[str]) -> tuple[Row, str]:
     """Play one row with these replies. Returns it, and everything that the client received as one text."""
     from openenv import GenericEnvClient
 
@@ -42,12 +42,12 @@ async def played(url: str, split: str, index: int, replies: list[str]) -> tuple[
             rewards.append(result.reward)
         received.append(result)
     assert result.done
-    for one in received:
-        assert one.observation.keys() <= KEYS
+    for received_result in received:
+        assert received_result.observation.keys() <= KEYS
         # The client adds its own empty dict to the observation.
-        assert not one.metadata
-        assert not one.observation["metadata"]
-    text = json.dumps([[one.observation, one.metadata] for one in received])
+        assert not received_result.metadata
+        assert not received_result.observation["metadata"]
+    text = json.dumps([[received_result.observation, received_result.metadata] for received_result in received])
     return Row(prompts, replies, [reward for reward in rewards if reward], []), text
 
 
@@ -61,24 +61,24 @@ async def played(url: str, split: str, index: int, replies: list[str]) -> tuple[
     ],
 )
 def test_64_sessions_play_what_mage_eval_plays(tmp_path: Path, split: str, options: dict[str, Any]) -> None:
-    rows = recorded(tmp_path, split, **options)
+    rows = record_rows(tmp_path, split, **options)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
 
     async def all_rows() -> list[tuple[Row, str]]:
-        found = []
+        results = []
         for start in range(0, len(rows), SESSIONS):
-            chosen = list(enumerate(rows))[start : start + SESSIONS]
-            found += await asyncio.gather(*(played(url, split, index, row.replies) for index, row in chosen))
-        return found
+            numbered_rows = list(enumerate(rows))[start : start + SESSIONS]
+            results += await asyncio.gather(*(play_row(url, split, index, row.replies) for index, row in numbered_rows))
+        return results
 
-    with served(*as_flags(options), port=port, log=tmp_path / "log"):
-        found = asyncio.run(all_rows())
+    with serve_environment(*as_flags(options), port=port, log=tmp_path / "log"):
+        results = asyncio.run(all_rows())
         described = post(url, "num_tasks", split=split), post(url, "task", split=split, index=0)
-    # A reward of 0 is not told apart from the step's own 0 by the client.
+    # The client cannot distinguish a reward of 0 from the step's own 0.
     expected = [row._replace(rewards=[reward for reward in row.rewards if reward]) for row in rows]
-    assert digest([row for row, _ in found]) == digest(expected)
-    for (_, text), row in zip(found, rows, strict=True):
+    assert digest([row for row, _ in results]) == digest(expected)
+    for (_, text), row in zip(results, rows, strict=True):
         assert not any(json.dumps(secret)[1:-1] in text for secret in row.secrets)
     assert described[0] == {"num_tasks": len(rows)}
     assert set(described[1]["task"]) == {"id", "index", "env_id"}
@@ -109,7 +109,7 @@ def test_bad_actions_and_bad_resets_do_not_end_a_session(tmp_path: Path) -> None
                 with pytest.raises(Exception, match=error):
                     await client.reset(**options)
             result = await client.reset(seed=1, opponent="kuhn/nash", seat="first")
-            first = result.observation["prompt"]
+            first_prompt = result.observation["prompt"]
             for action in ({"words": "bet"}, {}, {"text": "bet", "more": 1}):
                 with pytest.raises(Exception, match="VALIDATION_ERROR|Invalid"):
                     await client.step(action)
@@ -117,10 +117,12 @@ def test_bad_actions_and_bad_resets_do_not_end_a_session(tmp_path: Path) -> None
                 result = await client.step({"text": text})
                 if result.done:
                     break
-            assert (await client.reset(seed=1, opponent="kuhn/nash", seat="first")).observation["prompt"] == first
+            assert (await client.reset(seed=1, opponent="kuhn/nash", seat="first")).observation[
+                "prompt"
+            ] == first_prompt
 
     port = free_port()
-    with served(port=port, log=tmp_path / "log"):
+    with serve_environment(port=port, log=tmp_path / "log"):
         asyncio.run(talk(f"http://127.0.0.1:{port}"))
 
 
@@ -142,23 +144,23 @@ asyncio.run(main())
 def test_a_killed_client_frees_its_session(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    [row, *_] = recorded(tmp_path, "kuhn-paper-16")
-    with served("--max-sessions", "1", port=port, log=tmp_path / "log"):
+    [row, *_] = record_rows(tmp_path, "kuhn-paper-16")
+    with serve_environment("--max-sessions", "1", port=port, log=tmp_path / "log"):
         client = subprocess.Popen([sys.executable, "-c", CLIENT, url], env=ENV, stdout=subprocess.PIPE)
         assert client.stdout is not None
         assert client.stdout.readline() == b"playing\n"
         with pytest.raises(Exception, match="capacity|CAPACITY"):
-            asyncio.run(played(url, "kuhn-paper-16", 0, row.replies))
+            asyncio.run(play_row(url, "kuhn-paper-16", 0, row.replies))
         os.kill(client.pid, signal.SIGKILL)
         client.wait()
         for attempt in range(100):
             try:
-                found, _ = asyncio.run(played(url, "kuhn-paper-16", 0, row.replies))
+                played_row, _ = asyncio.run(play_row(url, "kuhn-paper-16", 0, row.replies))
                 break
             except Exception:
                 assert attempt < 99
                 time.sleep(0.2)
-        assert found.prompts == row.prompts
+        assert played_row.prompts == row.prompts
 
 
 def test_a_killed_server_is_an_error_of_its_clients(tmp_path: Path) -> None:
@@ -175,11 +177,11 @@ def test_a_killed_server_is_an_error_of_its_clients(tmp_path: Path) -> None:
 
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    [row, *_] = recorded(tmp_path, "kuhn-paper-16")
-    with served(port=port, log=tmp_path / "log") as server:
+    [row, *_] = record_rows(tmp_path, "kuhn-paper-16")
+    with serve_environment(port=port, log=tmp_path / "log") as server:
         asyncio.run(talk(server, url))
         with pytest.raises(urllib.error.URLError):
             urllib.request.urlopen(f"{url}/health", timeout=5)
-    with served(port=port, log=tmp_path / "log"):
-        found, _ = asyncio.run(played(url, "kuhn-paper-16", 0, row.replies))
-    assert found.prompts == row.prompts
+    with serve_environment(port=port, log=tmp_path / "log"):
+        played_row, _ = asyncio.run(play_row(url, "kuhn-paper-16", 0, row.replies))
+    assert played_row.prompts == row.prompts

@@ -80,14 +80,14 @@ def test_gem_repeats_its_task_in_each_episode(seed: int) -> None:
     env = guess_the_number(**CHAT)
     _, actions, info = play(env, Halving(), seed)
     hidden = str(numbers(seed))
-    first = len(actions) - 2
+    first_success = len(actions) - 2
     # Halving needs at most four guesses for ten numbers, and one once it knows the number.
-    assert first <= 4
-    assert [guess == hidden for guess in actions] == [False] * (first - 1) + [True] * 3
+    assert first_success <= 4
+    assert [guess == hidden for guess in actions] == [False] * (first_success - 1) + [True] * 3
     assert info["episode_values"] == [1, 1, 1]
 
 
-def test_a_near_miss_of_gem_is_paid_but_is_no_success() -> None:
+def test_a_near_miss_of_gem_is_paid_but_is_not_a_success() -> None:
     seed = next(seed for seed in range(100) if numbers(seed) == 9)
     env = guess_the_number(num_episodes=1, **CHAT)
     env.reset(seed=seed)

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from mage_envs.trainer.backends.tiny import tiny_model
 from mage_envs.wrappers.adapters.trl import dataset, environment
-from tests.interop.recorded import Row, digest, recorded
+from tests.interop.recorded import Row, digest, record_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
 
@@ -25,42 +25,44 @@ MEMBERS = 2
 def byte_tokenizer() -> Any:
     """Return a tokenizer of single bytes with the chat template of Qwen3, which TRL can parse."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokens = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(alphabet)}, merges=[]))
+    tokens = Tokenizer(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokens.decoder = decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
-    made.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text()
-    return made
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text()
+    return tokenizer
 
 
 class ScriptedTrainer(trl.GRPOTrainer):
     """The real trainer. Only the sampling is replaced: each rollout calls the tool with its next reply."""
 
     rows: list[Row]
-    played: list[tuple[Row, float]]
+    played_rows: list[tuple[Row, float]]
 
-    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **more: Any) -> Any:
+    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **options: Any) -> Any:
         texts = [self._next(self.processing_class.decode(ids)) for ids in prompt_ids]
         ids = [[*self.processing_class.encode(text), self.processing_class.eos_token_id] for text in texts]
-        return ids, [[0.0] * len(one) for one in ids]
+        return ids, [[0.0] * len(ids_of_reply) for ids_of_reply in ids]
 
     def _next(self, text: str) -> str:
         """Return the call of the tool that follows the rendered chat `text`."""
-        asked = text.count('{"name": "answer", "arguments"')
+        num_answers = text.count('{"name": "answer", "arguments"')
         row = next(
-            row for row in self.rows if row.prompts[0] in text and all(one in text for one in row.prompts[:asked])
+            row
+            for row in self.rows
+            if row.prompts[0] in text and all(prompt_text in text for prompt_text in row.prompts[:num_answers])
         )
-        if asked == len(row.replies):
+        if num_answers == len(row.replies):
             return "Done."
-        call = {"name": "answer", "arguments": {"reply": row.replies[asked]}}
+        call = {"name": "answer", "arguments": {"reply": row.replies[num_answers]}}
         return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
 
 
 def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
-    rows = recorded(tmp_path, PANEL, "scripted:first", context="conversation", memory="both", num_episodes=2)
-    made: list[Any] = []
-    shown: dict[int, list[tuple[str, list[str], list[str]]]] = {}
+    rows = record_rows(tmp_path, PANEL, "scripted:first", context="conversation", memory="both", num_episodes=2)
+    environments: list[Any] = []
+    transcripts: dict[int, list[tuple[str, list[str], list[str]]]] = {}
     factory = environment(PANEL, env_kwargs={"num_episodes": 2})
 
     class Observed(factory):  # type: ignore[misc, valid-type]
@@ -68,12 +70,14 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
 
         def __init__(self) -> None:
             super().__init__()
-            made.append(self)
-            shown[id(self)] = []
+            environments.append(self)
+            transcripts[id(self)] = []
 
         def reset(self, **row: Any) -> str:
             text: str = super().reset(**row)
-            shown[id(self)].append((str(row["seed"]) + str(row["opponent"]) + str(row["seat"]), [text.strip()], []))
+            transcripts[id(self)].append(
+                (str(row["seed"]) + str(row["opponent"]) + str(row["seat"]), [text.strip()], [])
+            )
             return text
 
         def answer(self, reply: str) -> str:
@@ -86,8 +90,8 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
                 The next message.
             """
             text: str = super().answer(reply)
-            shown[id(self)][-1][1].append(text)
-            shown[id(self)][-1][2].append(reply)
+            transcripts[id(self)][-1][1].append(text)
+            transcripts[id(self)][-1][2].append(reply)
             return text
 
     tokenizer = byte_tokenizer()
@@ -114,14 +118,14 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
     trainer.rows = rows
     trainer.train()
     tasks = dataset(PANEL)
-    assert len(made) == MEMBERS
-    for log in shown.values():
+    assert len(environments) == MEMBERS
+    for log in transcripts.values():
         for number, (key, prompts, replies) in enumerate(log):
             row, task = rows[number], tasks[number]
             assert key == f"{task['seed']}{task['opponent']}{task['seat']}"
             # The last message needs no answer.
-            one = Row(prompts[:-1], replies, row.rewards, [])
-            assert digest([one]) == digest([row._replace(secrets=[])])
+            played_row = Row(prompts[:-1], replies, row.rewards, [])
+            assert digest([played_row]) == digest([row._replace(secrets=[])])
     logged = [entry["rewards/Observed/mean"] for entry in trainer.state.log_history if "rewards/Observed/mean" in entry]
     assert logged == [sum(row.rewards) for row in rows[:2]]
     assert torch.isfinite(torch.tensor(trainer.state.log_history[0]["loss"]))

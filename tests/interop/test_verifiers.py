@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.interop.recorded import ENV, Row, digest, recorded
-from tests.interop.scripted_server import scripted
+from tests.interop.recorded import ENV, Row, digest, record_rows
+from tests.interop.scripted_server import serve_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800), pytest.mark.filterwarnings("default")]
 
@@ -29,15 +29,15 @@ OPTIONS = [
 """Without these, vf-eval plays in a hosted sandbox with a shell, and uploads the results."""
 
 
-def evaluated(folder: Path, url: str, *options: str) -> list[dict[str, Any]]:
+def run_eval(folder: Path, url: str, *options: str) -> list[dict[str, Any]]:
     """Run vf-eval on a panel and return its traces."""
     # The harness starts one program per turn with `uv`, which must be on PATH.
     env = {**ENV, "OPENAI_API_KEY": "none", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     command = [str(BIN / "vf-eval"), "mage-envs", "-m", "scripted", "--client.base-url", url, *OPTIONS, *options]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--output-dir", str(folder / "out")], env=env, cwd=folder, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     [file] = (folder / "out").glob("*/traces.jsonl")
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -47,31 +47,31 @@ def text_of(content: Any) -> str:
 
 
 def test_a_panel_is_played_as_mage_eval_plays_it(tmp_path: Path) -> None:
-    rows = recorded(tmp_path, "kuhn-paper-128", "scripted:first", context="conversation", memory="both")[:ROWS]
-    with scripted() as (url, requests):
-        episodes = evaluated(tmp_path, url)
+    rows = record_rows(tmp_path, "kuhn-paper-128", "scripted:first", context="conversation", memory="both")[:ROWS]
+    with serve_script() as (url, requests):
+        episodes = run_eval(tmp_path, url)
     traces = [trace for episode in episodes for trace in episode.get("traces", [episode])]
     assert len(traces) == ROWS
-    played: dict[int, Row] = {}
+    rows_by_index: dict[int, Row] = {}
     for trace in traces:
         messages = [node["message"] for node in trace["nodes"] if node.get("message")]
-        played[trace["task"]["data"]["idx"]] = Row(
-            prompts=[text_of(one["content"]) for one in messages if one["role"] == "user"],
-            replies=[text_of(one["content"]) for one in messages if one["role"] == "assistant"],
+        rows_by_index[trace["task"]["data"]["idx"]] = Row(
+            prompts=[text_of(message["content"]) for message in messages if message["role"] == "user"],
+            replies=[text_of(message["content"]) for message in messages if message["role"] == "assistant"],
             rewards=[5.0 * trace["metrics"][f"value_{episode}"] for episode in (1, 2, 3)],
             secrets=[],
         )
-        assert trace["rewards"]["return"]["score"] == sum(played[trace["task"]["data"]["idx"]].rewards)
+        assert trace["rewards"]["return"]["score"] == sum(rows_by_index[trace["task"]["data"]["idx"]].rewards)
         assert trace["metrics"]["invalid"] == 0
-    assert digest([played[index] for index in range(ROWS)]) == digest(rows)
+    assert digest([rows_by_index[index] for index in range(ROWS)]) == digest(rows)
     received = json.dumps([request["messages"] for request in requests])
     assert not any(secret in received for row in rows for secret in row.secrets)
 
 
 def test_a_memory_with_fresh_chats_has_one_trace_per_chat(tmp_path: Path) -> None:
     options = json.dumps({"memory": "reflection", "num_episodes": 2, "max_turns": 1})
-    with scripted() as (url, requests):
-        episodes = evaluated(tmp_path, url, "--env.taskset.env-kwargs", options, "--select.limit", "1")
+    with serve_script() as (url, requests):
+        episodes = run_eval(tmp_path, url, "--env.taskset.env-kwargs", options, "--select.limit", "1")
     traces = [trace for episode in episodes for trace in episode.get("traces", [episode])]
     assert len(traces) == 2
     # The second chat starts with its own prompt, which shows the reflection and not the first episode.

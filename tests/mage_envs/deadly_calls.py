@@ -28,28 +28,28 @@ class Keeping:
         self.path.write_text("closed")
 
 
-def call(what, *arguments):
-    if what == "add":
+def call(kind, *arguments):
+    if kind == "add":
         return sum(arguments)
-    if what == "pid":
+    if kind == "pid":
         return os.getpid()
-    if what == "length":
+    if kind == "length":
         return len(arguments[0])
-    if what == "sleep":
+    if kind == "sleep":
         time.sleep(600)
-    if what == "loop":
+    if kind == "loop":
         while True:
             pass
-    if what == "segfault":
+    if kind == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if what == "exit":
+    if kind == "exit":
         os._exit(7)
-    if what == "leave":
+    if kind == "leave":
         raise SystemExit(3)
-    if what == "fill":
+    if kind == "fill":
         return len(bytearray(8 * 2**30))
-    if what == "child":
+    if kind == "child":
         return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
-    if what == "function":
+    if kind == "function":
         return lambda: None
     raise ArithmeticError("out of numbers")

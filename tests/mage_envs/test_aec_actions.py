@@ -13,7 +13,7 @@ from mage_envs.aec import kuhn_poker_v0, tic_tac_toe_v0, web_shop_v0
     [-1, -9, 9, 10**30, 1.0, 1.7, float("nan"), "3", "(3, 3)", True, np.True_, None, (1,), [3], np.array([3]), b"1"],
     ids=repr,
 )
-def test_what_is_outside_of_the_space_ends_the_hand(action):
+def test_an_action_outside_of_the_space_ends_the_hand(action):
     env = tic_tac_toe_v0.env()
     env.reset(seed=0)
     env.step(action)

@@ -56,11 +56,11 @@ def test_seats():
 def test_hands_alternate_seats_and_carry_the_last_result():
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/caller", hands_per_episode=3)
     _, info = env.reset(seed=5)
-    seats, total, done = [info["seat"]], 0.0, False
-    while not done:
-        observation, reward, done, _, info = env.step(info["legal_actions"][0])
+    seats, total, terminated = [info["seat"]], 0.0, False
+    while not terminated:
+        observation, reward, terminated, _, info = env.step(info["legal_actions"][0])
         total += reward
-        if reward and not done:
+        if reward and not terminated:
             assert "The hand is over" in observation.split("\n\n")[0]
             seats.append(info["seat"])
     assert seats in ([0, 1, 0], [1, 0, 1])
@@ -69,12 +69,12 @@ def test_hands_alternate_seats_and_carry_the_last_result():
 
 def test_invalid_action_spends_a_turn_and_ends_as_a_timeout_with_the_worst_return():
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash", max_turns=3)
-    first, _ = env.reset(seed=0)
+    first_observation, _ = env.reset(seed=0)
     for turn in range(3):
         observation, reward, terminated, truncated, info = env.step("raise")
         assert (reward, truncated, info["invalid_reason"]) == (-2.0 if turn == 2 else 0.0, False, "invalid")
         assert terminated is (turn == 2)
-        assert turn == 2 or observation == first
+        assert turn == 2 or observation == first_observation
     assert info["timeout"] is True
     assert info["success"] is False
     with pytest.raises(gym.error.ResetNeeded):
@@ -108,12 +108,12 @@ def test_opponents_by_every_kind_of_spec():
 def test_pool_draws_follow_their_weights_and_the_seed():
     env = gym.make("mage/KuhnPoker-v0", opponent={"uniform": 3, "kuhn/rock": 1})
 
-    def drawn(seed):
+    def draw_name(seed):
         env.reset(seed=seed)
         return env.unwrapped.seated.name
 
-    names = [drawn(seed) for seed in range(400)]
-    assert names == [drawn(seed) for seed in range(400)]
+    names = [draw_name(seed) for seed in range(400)]
+    assert names == [draw_name(seed) for seed in range(400)]
     assert 260 < names.count("uniform") < 340
 
 
@@ -165,7 +165,7 @@ def test_with_three_players_too_the_seat_counts_from_the_first(learner, first_as
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_a_match_names_who_fails_before_the_first_hand(failing):
+def test_a_match_names_the_policy_that_fails_before_the_first_hand(failing):
     players = [Caller(), Caller()]
     players[failing] = Unready()
     with pytest.raises(OpponentFailure, match="Opponent 'Unready' failed in KuhnPoker: 'not yet'") as caught:
@@ -288,17 +288,17 @@ class Countdown(TableGame):
         super().__init__(((1.0, count(players, players)),))
 
 
-def count(players, left):
-    over = left == 0
+def count(players, remaining):
+    over = remaining == 0
     state = TableState(
-        None if over else players - left,
+        None if over else players - remaining,
         (1.0,) * players if over else (0.0,) * players,
-        observations=(str(left),) * players,
-        keys=(str(left),) * players,
-        origin=(count, (players, left)),
+        observations=(str(remaining),) * players,
+        keys=(str(remaining),) * players,
+        origin=(count, (players, remaining)),
     )
     if not over:
-        state.connect({"down": count(players, left - 1)})
+        state.connect({"down": count(players, remaining - 1)})
     return state
 
 
@@ -329,7 +329,7 @@ def test_a_state_of_a_table_game_builds_its_info_once_and_no_caller_can_change_i
 
 
 @pytest.mark.parametrize("action", [None, 3, b"bet", ["bet"]])
-def test_what_is_no_text_is_refused_in_one_line(action):
+def test_an_action_that_is_not_text_is_refused_in_one_line(action):
     for env_id in ("mage/KuhnPoker-v0", "mage/TicTacToe-v0", "mage/KuhnPoker-Meta-v0"):
         env = gym.make(env_id, disable_env_checker=True)
         env.reset(seed=0)
@@ -355,12 +355,12 @@ def test_episodes_of_a_seed_have_one_opponent_and_deals_of_their_own():
             env.reset(seed=0, options=options)
 
 
-def test_resets_without_a_seed_go_on_from_the_last_one():
-    env, other = (gym.make("mage/KuhnPoker-v0", opponent="uniform") for _ in range(2))
+def test_resets_without_a_seed_continue_the_streams_of_the_last_one():
+    env, second_env = (gym.make("mage/KuhnPoker-v0", opponent="uniform") for _ in range(2))
     for _ in range(2):
-        first = [env.reset(seed=3), *(env.reset() for _ in range(20))]
-        assert first == [other.reset(seed=3), *(other.reset() for _ in range(20))]
-    assert len({observation for observation, _ in first}) > 3
+        first_results = [env.reset(seed=3), *(env.reset() for _ in range(20))]
+        assert first_results == [second_env.reset(seed=3), *(second_env.reset() for _ in range(20))]
+    assert len({observation for observation, _ in first_results}) > 3
 
 
 def test_gymnasiums_generator_is_that_of_the_seed():
@@ -370,7 +370,7 @@ def test_gymnasiums_generator_is_that_of_the_seed():
     expected = np.random.Generator(np.random.PCG64(3)).random(3).tolist()
     assert copied.np_random.random(3).tolist() == expected
     assert env.np_random.random() == expected[0]
-    # A later episode of the same seed goes on with the generator, and a new reset starts it again.
+    # A later episode of the same seed continues with the generator, and a new reset starts it again.
     env.reset(seed=3, options={"episode": 1})
     assert (env.np_random.random(), env.np_random_seed) == (expected[1], 3)
     env.reset(seed=3)
@@ -386,7 +386,10 @@ def test_environments_have_few_attributes():
     """CPython finds an attribute faster if an object has at most 30: a step was 5% slower with more."""
     env = gym.make("mage/KuhnPoker-Meta-v0", disable_env_checker=True)
     env.reset(seed=0)
-    assert {type(one): len(vars(one)) <= 30 for one in (env, env.unwrapped)} == {MetaEpisode: True, TextGameEnv: True}
+    assert {type(each_env): len(vars(each_env)) <= 30 for each_env in (env, env.unwrapped)} == {
+        MetaEpisode: True,
+        TextGameEnv: True,
+    }
 
 
 def test_replies_read_off_a_table_are_those_of_the_policy():
@@ -396,10 +399,10 @@ def test_replies_read_off_a_table_are_those_of_the_policy():
         follows_information_state = False
 
     table = make_opponent("kuhn/soft-station", make_game("KuhnPoker"))
-    asked = Asked(table.table)
-    assert not is_state_policy(asked)
+    undeclared = Asked(table.table)
+    assert not is_state_policy(undeclared)
     counts = []
-    for policy in (table, asked):
+    for policy in (table, undeclared):
         env = gym.make("mage/KuhnPoker-v0", opponent=policy, seat="second")
         counts.append(Counter(env.reset(seed=seed)[0][29:] for seed in range(2000)))
     for text in counts[0] | counts[1]:

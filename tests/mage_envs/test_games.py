@@ -18,13 +18,13 @@ def children(state):
 
 
 def states(start):
-    seen, todo = {start}, [start]
+    reached, todo = {start}, [start]
     while todo:
         for child in children(todo.pop()):
-            if child not in seen:
-                seen.add(child)
+            if child not in reached:
+                reached.add(child)
                 todo.append(child)
-    return list(seen)
+    return list(reached)
 
 
 def after(state, *actions):
@@ -34,9 +34,9 @@ def after(state, *actions):
 
 
 def test_tictactoe_has_the_known_positions_and_results():
-    every = states(board(EMPTY))
-    assert len(every) == 5478
-    ends = [node for node in every if node.player is None]
+    all_states = states(board(EMPTY))
+    assert len(all_states) == 5478
+    ends = [node for node in all_states if node.player is None]
     counts = {r: sum(n.returns == r for n in ends) for r in ((1.0, -1.0), (0.0, 0.0), (-1.0, 1.0))}
     assert counts == {(1.0, -1.0): 626, (0.0, 0.0): 16, (-1.0, 1.0): 316}
 
@@ -72,7 +72,7 @@ def test_tictactoe_illegal_actions_are_refused(text):
 def test_tictactoe_every_line_wins(line):
     state = TicTacToe().initial_state(RNG)
     others = [cell for cell in range(9) if cell not in line]
-    while any(set(other) <= set(others[:2]) for other in LINES):
+    while any(set(other_line) <= set(others[:2]) for other_line in LINES):
         others = others[1:]
     for mine, theirs in zip(line, others, strict=False):
         state = state.after(ACTIONS[mine])
@@ -100,15 +100,15 @@ def test_kuhn_pays_by_the_rules(deal, line):
         won = DEALS[deal][0] > DEALS[deal][1]
         expected = (KUHN[line], -KUHN[line]) if won else (-KUHN[line], KUHN[line])
     assert state.returns == expected
-    shown = ["The opponent had" in state.observation(seat) for seat in (0, 1)]
-    assert shown == ["|" in state.information_state(seat) for seat in (0, 1)] == [folder is None] * 2
+    opponent_shown = ["The opponent had" in state.observation(seat) for seat in (0, 1)]
+    assert opponent_shown == ["|" in state.information_state(seat) for seat in (0, 1)] == [folder is None] * 2
 
 
 def test_kuhn_reveals_a_folded_card_on_request_only():
-    for reveal, shown in (("showdown", False), ("always", True)):
+    for reveal, card_shown in (("showdown", False), ("always", True)):
         state = after(KuhnPoker(reveal=reveal).initial_states()[0][1], "bet", "fold")
-        assert ("The opponent had Q" in state.observation(0)) is shown
-        assert state.information_state(0) == ("Jbp|Q" if shown else "Jbp")
+        assert ("The opponent had Q" in state.observation(0)) is card_shown
+        assert state.information_state(0) == ("Jbp|Q" if card_shown else "Jbp")
     with pytest.raises(ValueError, match="choose one of: 'showdown', 'always'"):
         KuhnPoker(reveal="never")
 
@@ -137,12 +137,12 @@ def test_kuhn_deals_are_uniform():
 
 
 def test_information_states_tell_apart_exactly_what_a_player_knows():
-    every = [s for _, start in KuhnPoker().initial_states() for s in states(start) if s.player is not None]
-    assert len({state.information_state(state.player) for state in every}) == 12
-    for first, second in product(every, every):
-        same = first.observation(first.player) == second.observation(second.player)
-        keys = [state.information_state(state.player) for state in (first, second)]
-        assert same == (keys[0] == keys[1] and first.player == second.player)
+    all_states = [s for _, start in KuhnPoker().initial_states() for s in states(start) if s.player is not None]
+    assert len({state.information_state(state.player) for state in all_states}) == 12
+    for first_state, second_state in product(all_states, all_states):
+        same = first_state.observation(first_state.player) == second_state.observation(second_state.player)
+        keys = [state.information_state(state.player) for state in (first_state, second_state)]
+        assert same == (keys[0] == keys[1] and first_state.player == second_state.player)
 
 
 @pytest.mark.parametrize("game", [TicTacToe(), KuhnPoker(), KuhnPoker(reveal="always")])
@@ -161,7 +161,7 @@ def test_play_match_counts_returns_per_seat():
     assert result.returns.shape == (4000, 2)
     assert np.all(result.returns.sum(axis=1) == 0)
     assert result.mean[0] > 2 * result.standard_error[0]
-    again = play_match(game, [nash, uniform], np.random.default_rng(0), hands=4000)
-    assert np.array_equal(result.returns, again.returns)
+    second_result = play_match(game, [nash, uniform], np.random.default_rng(0), hands=4000)
+    assert np.array_equal(result.returns, second_result.returns)
     with pytest.raises(ValueError, match="2 seats, got 1 policies"):
         play_match(game, [nash], np.random.default_rng(0))

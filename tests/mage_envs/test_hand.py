@@ -1,4 +1,4 @@
-"""A hand by itself: every seat open, stopped hands, what their states tell."""
+"""A hand by itself: every seat open, stopped hands, the information of their states."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ def test_a_hand_that_the_rules_end_is_worth_what_its_last_state_returns():
 
 def test_a_hand_that_times_out_is_worth_the_timeout_value_and_shows_where_it_was():
     hand = dealt(max_turns=1, timeout_value=-0.5)
-    before = hand.state
+    state_before = hand.state
     assert hand.answer("raise") is not None
     assert hand.over
     state = hand.state
     assert isinstance(state, TruncatedState)
-    assert state.at is before
+    assert state.at is state_before
     assert (state.player, state.legal_actions, state.returns) == (None, (), (-0.5, -0.5))
-    assert state.result(1) == (-0.5, 1, BY_TIMEOUT, None, END_NOTICES[BY_TIMEOUT], "", before.observation(1))
+    assert state.result(1) == (-0.5, 1, BY_TIMEOUT, None, END_NOTICES[BY_TIMEOUT], "", state_before.observation(1))
     assert state.info(0)["legal_actions"] == ()
-    assert state.info(0)["information_state"] == before.information_state(0)
-    assert state.picture(0) == before.picture(0)
+    assert state.info(0)["information_state"] == state_before.information_state(0)
+    assert state.picture(0) == state_before.picture(0)
     with pytest.raises(IllegalAction):
         state.after("bet")
 
 
-def test_who_forfeits_gets_the_worst_return_and_nobody_else():
+def test_only_the_seat_that_forfeits_gets_the_worst_return():
     hand = dealt(forfeits=True)
     hand.answer("bet")
-    before = hand.state
+    state_before = hand.state
     hand.answer("raise")
     assert hand.over
     assert hand.state.returns == (0.0, -2.0)
-    assert hand.state.result(1) == (-2.0, 1, BY_FORFEIT, None, END_NOTICES[BY_FORFEIT], "", before.observation(1))
+    assert hand.state.result(1) == (-2.0, 1, BY_FORFEIT, None, END_NOTICES[BY_FORFEIT], "", state_before.observation(1))
 
 
 def test_a_game_that_pays_on_the_way_keeps_what_it_paid():
@@ -73,8 +73,8 @@ def test_a_game_that_pays_on_the_way_keeps_what_it_paid():
 def test_a_stopped_hand_is_copied():
     hand = dealt(max_turns=1)
     hand.answer("raise")
-    for other in (copy.deepcopy(hand), pickle.loads(pickle.dumps(hand))):
-        assert other.state.result(0) == hand.state.result(0)
-        assert other.state.at is hand.state.at  # shared
-        other.deal(open_table(2))
-        assert not other.over
+    for hand_copy in (copy.deepcopy(hand), pickle.loads(pickle.dumps(hand))):
+        assert hand_copy.state.result(0) == hand.state.result(0)
+        assert hand_copy.state.at is hand.state.at  # shared
+        hand_copy.deal(open_table(2))
+        assert not hand_copy.over

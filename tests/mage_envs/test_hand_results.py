@@ -31,7 +31,7 @@ def first_action(info: dict[str, Any]) -> str:
     return info["legal_actions"][0]
 
 
-def tagged(info: dict[str, Any]) -> str:
+def tag_action(info: dict[str, Any]) -> str:
     return f"<{info['answer_tag']}>{first_action(info)}</{info['answer_tag']}>"
 
 
@@ -62,7 +62,7 @@ def test_info_states_the_results_that_the_environment_holds(name: str) -> None:
 
 def test_a_meta_episode_states_the_results_that_it_records() -> None:
     env = gym.make("mage/KuhnPoker-Meta-v0", num_episodes=2, memory="history", hands_per_episode=2)
-    infos = play(env, tagged)
+    infos = play(env, tag_action)
     recorded = [hand for record in env.get_wrapper_attr("records") for hand in record.hands]
     assert [result for info in infos for result in hand_results(info)] == recorded
     assert len(recorded) == 4
@@ -81,7 +81,7 @@ class ChangesResults(gym.Wrapper[str, str, str, str]):
 def test_a_wrapper_inside_a_meta_episode_may_change_the_results() -> None:
     inner = gym.make("mage/KuhnPoker-v0", hands_per_episode=2)
     meta = MetaEpisode(ChangesResults(inner), num_episodes=2, memory="history")
-    infos = play(meta, tagged)
+    infos = play(meta, tag_action)
     ends = [info for info in infos if info["episode_end"]]
     assert [info["timeout"] for info in ends] == [True, True]
     assert [info["ended_with"] for info in ends] == [["Rewritten."] * 2] * 2
@@ -92,13 +92,13 @@ def test_a_wrapper_inside_a_meta_episode_may_change_the_results() -> None:
 
 def test_one_function_reads_an_entry_and_one_reads_the_key() -> None:
     read_key = re.compile(r'\bget\("hand_results"|\["hand_results"\](?! =)')
-    found: dict[str, set[str]] = {"entry": set(), "key": set()}
+    files_by_access: dict[str, set[str]] = {"entry": set(), "key": set()}
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             # The docstrings name the key in backquotes.
             code = re.sub(r"`[^`\n]*`", "", path.read_text("utf-8"))
             if "HandResult(**" in code:
-                found["entry"].add(str(path.relative_to(ROOT)))
+                files_by_access["entry"].add(str(path.relative_to(ROOT)))
             if read_key.search(code):
-                found["key"].add(str(path.relative_to(ROOT)))
-    assert found == {"entry": set(), "key": {"mage_envs/core.py"}}
+                files_by_access["key"].add(str(path.relative_to(ROOT)))
+    assert files_by_access == {"entry": set(), "key": {"mage_envs/core.py"}}

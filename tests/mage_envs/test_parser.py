@@ -82,8 +82,8 @@ def test_bare_answers():
 
 
 @given(st.text(), st.text(alphabet="<>/acthinko ", max_size=200))
-def test_any_text_parses(one, other):
-    for text in (one, other, f"<action>{one}</action>{other}"):
+def test_any_text_parses(first_text, second_text):
+    for text in (first_text, second_text, f"<action>{first_text}</action>{second_text}"):
         parse_tag(text, "action")
         assert "</think>" not in after_thoughts(text).lower()
 

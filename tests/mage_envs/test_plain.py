@@ -167,8 +167,8 @@ def test_the_style_paper_differs_by_the_list_alone(game):
         assert plain == paper
         return
     assert "\nLegal actions" in plain
-    kept = [line for line in plain.splitlines() if not line.startswith("Legal actions")]
+    other_lines = [line for line in plain.splitlines() if not line.startswith("Legal actions")]
     vocabulary = " An action is one of: check, bet, call, fold."
-    assert paper.replace(vocabulary, "").splitlines() == kept
+    assert paper.replace(vocabulary, "").splitlines() == other_lines
     assert (vocabulary in paper) == (game == "KuhnPoker")
     assert "nearest" not in after(game, "no such thing", style="paper")

@@ -17,9 +17,9 @@ from tests.mage_envs import deadly_calls
 
 @pytest.fixture(scope="module")
 def pool():
-    made = Pool(deadly_calls.make, 2, memory_gb=4.0)
-    yield made
-    made.close()
+    new_pool = Pool(deadly_calls.make, 2, memory_gb=4.0)
+    yield new_pool
+    new_pool.close()
 
 
 def outcome(pool, *arguments, deadline=60.0, worker=0):
@@ -28,8 +28,8 @@ def outcome(pool, *arguments, deadline=60.0, worker=0):
     return pool.next_outcome()[1]
 
 
-def gone(pid):
-    """Whether a process has ended, within some seconds; whoever adopted it may leave it a zombie."""
+def is_gone(pid):
+    """Return True if a process ends within 5 seconds. Its new parent may leave it a zombie, which counts as ended."""
     for _ in range(100):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -47,22 +47,22 @@ def test_calls_and_exceptions_leave_the_worker_alive(pool):
     assert isinstance(raised, CallError)
     assert (type(raised.error), str(raised.error)) == (ArithmeticError, "out of numbers")
     assert raised.traceback == attempt(deadly_calls.call, "nothing").traceback
-    left = outcome(pool, "leave")
-    assert (type(left.error), left.error.code) == (SystemExit, 3)
+    outcome_of_leave = outcome(pool, "leave")
+    assert (type(outcome_of_leave.error), outcome_of_leave.error.code) == (SystemExit, 3)
     assert "cannot be sent between processes" in str(outcome(pool, "function").error)
     assert outcome(pool, "length", "x" * 5_000_000) == 5_000_000
     assert outcome(pool, "pid") == pid
 
 
-@pytest.mark.parametrize("what", ["sleep", "loop"])
-def test_a_hang_tells_where_it_was(pool, what):
+@pytest.mark.parametrize("call_name", ["sleep", "loop"])
+def test_a_hang_reports_its_stack(pool, call_name):
     pid = outcome(pool, "pid")
-    lost = outcome(pool, what, deadline=0.5)
+    lost = outcome(pool, call_name, deadline=0.5)
     assert isinstance(lost, WorkerLost)
     assert lost[:2] == ("hang", "no answer within 0.5 s")
     assert "deadly_calls.py" in lost.traceback
     assert pool.processes[0] is None
-    assert gone(pid)
+    assert is_gone(pid)
     assert outcome(pool, "pid") != pid
 
 
@@ -72,7 +72,7 @@ def test_a_stopped_process_is_killed_too(pool):
     assert pool.next_outcome()[1] == WorkerLost("hang", "no answer within 0.5 s", "")
 
 
-def test_deaths_are_told_apart(pool):
+def test_causes_of_death_are_distinguished(pool):
     lost = outcome(pool, "segfault")
     assert lost[:2] == ("crash", "its process died: exit code -11 (SIGSEGV)")
     assert "Segmentation fault" in lost.traceback
@@ -95,7 +95,7 @@ def test_calls_run_side_by_side_and_one_death_costs_one_call(pool):
         pool.next_outcome()
 
 
-def test_a_worker_killed_between_calls_is_started_anew(pool):
+def test_a_worker_killed_between_calls_is_started_again(pool):
     pid, lives = outcome(pool, "pid", worker=1), pool.revive(1)
     [killed] = [child for child in multiprocessing.active_children() if child.pid == pid]
     os.kill(pid, signal.SIGKILL)
@@ -105,12 +105,12 @@ def test_a_worker_killed_between_calls_is_started_anew(pool):
 
 
 def test_one_word_about_a_slow_call():
-    told = []
-    pool = Pool(deadly_calls.make, 1, slow_after=0.2, on_slow=lambda *what: told.append(what))
+    slow_calls = []
+    pool = Pool(deadly_calls.make, 1, slow_after=0.2, on_slow=lambda *slow_call: slow_calls.append(slow_call))
     assert outcome(pool, "sleep", deadline=1.0).kind == "hang"
     pool.close()
-    assert [worker for worker, _ in told] in ([0], [0, 0])  # once more where the process was slow to start
-    assert all(seconds >= 0.2 for _, seconds in told)
+    assert [worker for worker, _ in slow_calls] in ([0], [0, 0])  # once more where the process was slow to start
+    assert all(seconds >= 0.2 for _, seconds in slow_calls)
 
 
 def test_what_cannot_be_made_or_sent():
@@ -135,7 +135,7 @@ def descriptors():
 
 def test_nothing_is_left_behind(tmp_path):
     outcome(Pool(deadly_calls.make, 1), "add")  # multiprocessing's own tracker stays from now on
-    before, others, processes = descriptors(), set(multiprocessing.active_children()), []
+    descriptors_before, others, processes = descriptors(), set(multiprocessing.active_children()), []
     for _ in range(3):
         pool = Pool(deadly_calls.make, 2)
         processes += [outcome(pool, "pid"), outcome(pool, "child"), outcome(pool, "pid", worker=1)]
@@ -146,8 +146,8 @@ def test_nothing_is_left_behind(tmp_path):
         pool.close()
         pool.close()
     assert set(multiprocessing.active_children()) == others
-    assert descriptors() == before
-    assert all(gone(pid) for pid in processes)
+    assert descriptors() == descriptors_before
+    assert all(is_gone(pid) for pid in processes)
     pool = Pool(partial(deadly_calls.Keeping, tmp_path / "note"), 1)
     assert outcome(pool, 1) == 2
     pool.close()
@@ -157,47 +157,47 @@ def test_nothing_is_left_behind(tmp_path):
 # -- in this process --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["sleep", "loop"])
-def test_a_watch_interrupts_what_is_late(what):
-    before = signal.getsignal(signal.SIGALRM)
+@pytest.mark.parametrize("call_name", ["sleep", "loop"])
+def test_a_watch_interrupts_a_late_call(call_name):
+    handler_before = signal.getsignal(signal.SIGALRM)
     with Watchdog(lambda *_: None) as watch:
         with pytest.raises(CallTimeout, match=r"no answer within 0\.3 s"):
-            watch.call(deadly_calls.call, what, deadline=0.3, who=str)
+            watch.call(deadly_calls.call, call_name, deadline=0.3, who=str)
         assert watch.call(deadly_calls.call, "add", 1, 2, deadline=60.0, who=str) == 3
         assert isinstance(watch.call(attempt, deadly_calls.call, "no", deadline=60.0, who=str), CallError)
-    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getsignal(signal.SIGALRM) is handler_before
     assert "mage-watch" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_watch_says_once_what_is_waited_for():
-    told = []
+def test_a_watch_names_a_slow_call_once():
+    names = []
     with (
-        Watchdog(lambda who, seconds: told.append(who), slow_after=0.1) as watch,
+        Watchdog(lambda name, seconds: names.append(name), slow_after=0.1) as watch,
         pytest.raises(CallTimeout),
     ):
         watch.call(deadly_calls.call, "sleep", deadline=0.6, who=lambda: "the sleeper")
-    assert told == ["the sleeper"]
+    assert names == ["the sleeper"]
 
 
 def test_a_watch_outside_the_main_thread_interrupts_nothing():
-    done = []
+    results = []
 
     def play():
         with Watchdog(lambda *_: None) as watch:
-            done.append(watch.call(time.sleep, 0.5, deadline=0.1, who=str))
+            results.append(watch.call(time.sleep, 0.5, deadline=0.1, who=str))
 
     thread = threading.Thread(target=play)
     thread.start()
     thread.join()
-    assert done == [None]
+    assert results == [None]
 
 
-def test_somebody_elses_alarm_is_passed_on():
+def test_an_alarm_of_other_code_is_passed_on():
     heard = []
-    before = signal.signal(signal.SIGALRM, lambda *_: heard.append("theirs"))
+    handler_before = signal.signal(signal.SIGALRM, lambda *_: heard.append("theirs"))
     try:
         with Watchdog(lambda *_: None) as watch:
             watch.call(signal.raise_signal, signal.SIGALRM, deadline=60.0, who=str)
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler_before)
     assert heard == ["theirs"]

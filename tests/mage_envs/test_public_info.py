@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def played(env: gym.Env[str, str], seed: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
+def play_episode(env: gym.Env[str, str], seed: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the observation and the info of `reset` and of each step of one episode."""
     rng = np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)
@@ -44,7 +44,7 @@ def played(env: gym.Env[str, str], seed: int = 1) -> Iterator[tuple[str, dict[st
 def test_every_key_is_public_or_private(case: str, suffix: str) -> None:
     game, options = CASES[case]
     env = gym.make(f"mage/{game}{suffix}-v0", disable_env_checker=True, **options)
-    infos = [info for _, info in played(env)]
+    infos = [info for _, info in play_episode(env)]
     for info in infos:
         assert info.keys() <= {*mage_envs.PUBLIC_KEYS, "private"}
         assert info["private"].keys() <= PRIVATE_KEYS
@@ -55,7 +55,7 @@ def test_every_key_is_public_or_private(case: str, suffix: str) -> None:
     hidden = [name, end.get("task")]
     for info in infos:
         public = json.dumps(mage_envs.public_info(info))
-        assert not any(json.dumps(one) in public for one in hidden if one)
+        assert not any(json.dumps(hidden_value) in public for hidden_value in hidden if hidden_value)
         assert info["messages"][-1]["role"] == "user"
         assert info["phase"] in ("play", "reflect")
         assert (info["answer_tag"] is None) == (suffix == "")
@@ -66,14 +66,14 @@ def test_every_key_is_public_or_private(case: str, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", ["", "-Meta"])
 def test_entries_of_info_belong_to_the_caller(suffix: str) -> None:
     env = gym.make(f"mage/Sokoban{suffix}-v0", max_turns=3, disable_env_checker=True)
-    expected = [json.dumps(info, sort_keys=True) for _, info in played(env)]
-    seen = []
-    for _, info in played(env):
-        seen.append(json.dumps(info, sort_keys=True))
+    expected = [json.dumps(info, sort_keys=True) for _, info in play_episode(env)]
+    infos_seen = []
+    for _, info in play_episode(env):
+        infos_seen.append(json.dumps(info, sort_keys=True))
         info["messages"].append("mine")
         info["private"].get("metrics", {}).clear()
         info["private"].clear()
-    assert seen == expected
+    assert infos_seen == expected
 
 
 def test_the_page_lists_every_key() -> None:
@@ -87,21 +87,21 @@ def test_the_page_lists_every_key() -> None:
 @pytest.mark.parametrize("rule", ["first", "second", "alternate", "fixed"])
 @pytest.mark.parametrize("game_id", ["mage/KuhnPoker-v0", "mage/KuhnPoker-Meta-v0"])
 def test_the_option_seat_accepts_the_rules_of_make(game_id: str, rule: str) -> None:
-    made = gym.make(game_id, seat=rule, hands_per_episode=3, disable_env_checker=True)
-    chosen = gym.make(game_id, hands_per_episode=3, disable_env_checker=True)
+    made_env = gym.make(game_id, seat=rule, hands_per_episode=3, disable_env_checker=True)
+    chosen_env = gym.make(game_id, hands_per_episode=3, disable_env_checker=True)
     for seed in range(4):
-        chosen.reset(seed=99)
-        other = chosen.reset(seed=seed, options={"seat": rule})
-        one = made.reset(seed=seed)
+        chosen_env.reset(seed=99)
+        chosen_result = chosen_env.reset(seed=seed, options={"seat": rule})
+        made_result = made_env.reset(seed=seed)
         over = False
         while not over:
-            assert one[:2] == other[:2]
-            assert one[-1] == other[-1]
-            info = one[-1]
+            assert made_result[:2] == chosen_result[:2]
+            assert made_result[-1] == chosen_result[-1]
+            info = made_result[-1]
             reply = scripted_reply(info, np.random.default_rng(seed))
-            one, other = made.step(reply), chosen.step(reply)
-            over = one[2]
-        assert one == other
+            made_result, chosen_result = made_env.step(reply), chosen_env.step(reply)
+            over = made_result[2]
+        assert made_result == chosen_result
 
 
 def test_an_unknown_seat_is_refused_with_the_choices() -> None:
@@ -135,7 +135,7 @@ def test_illegal_answers_alone_use_the_maximum_number_of_steps(options: dict[str
 def test_no_memory_exceeds_its_maximum_number_of_steps(memory: str) -> None:
     env = gym.make("mage/KuhnPoker-Meta-v0", memory=memory, disable_env_checker=True)
     for seed in range(3):
-        infos = [info for _, info in played(env, seed)]
+        infos = [info for _, info in play_episode(env, seed)]
         assert len(infos) - 1 <= infos[0]["max_steps"]
 
 
@@ -163,5 +163,5 @@ mage_envs.panel("kuhn-paper-16").tasks()
 assert "mage_envs.benchmarks" in sys.modules
 assert not {"torch", "transformers", "trl", "matplotlib"} & sys.modules.keys()
 """
-    done = run_python("-c", code, folder=ROOT)
-    assert done.returncode == 0, done.stderr
+    process = run_python("-c", code, folder=ROOT)
+    assert process.returncode == 0, process.stderr

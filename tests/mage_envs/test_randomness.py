@@ -57,37 +57,37 @@ def test_seeds_of_any_size_count_whole() -> None:
 
 
 def test_streams_are_functions_of_their_key() -> None:
-    first, again = Streams(11), Streams(11)
+    first_streams, second_streams = Streams(11), Streams(11)
     keys = [
         (role, episode, hand) for role in (GAME, POOL, SEATS, SEATS + 1) for episode in range(5) for hand in range(5)
     ]
-    drawn = {key: [first.at(*key).random() for _ in range(2)] for key in keys}
-    assert {key: [again.at(*key).random() for _ in range(2)] for key in reversed(keys)} == {
-        key: drawn[key] for key in keys
+    numbers_by_key = {key: [first_streams.at(*key).random() for _ in range(2)] for key in keys}
+    assert {key: [second_streams.at(*key).random() for _ in range(2)] for key in reversed(keys)} == {
+        key: numbers_by_key[key] for key in keys
     }
-    assert len({values[0] for values in drawn.values()}) == len(keys)
-    before = first.at(GAME).random()
-    first.advance()
-    again.advance()
-    assert first.at(GAME).random() == again.at(GAME).random() != before
-    generator, other = first.at(GAME).generator(), again.at(GAME).generator()
-    assert generator.integers(1000, size=20).tolist() == other.integers(1000, size=20).tolist()
+    assert len({values[0] for values in numbers_by_key.values()}) == len(keys)
+    number_before = first_streams.at(GAME).random()
+    first_streams.advance()
+    second_streams.advance()
+    assert first_streams.at(GAME).random() == second_streams.at(GAME).random() != number_before
+    generator, other_generator = first_streams.at(GAME).generator(), second_streams.at(GAME).generator()
+    assert generator.integers(1000, size=20).tolist() == other_generator.integers(1000, size=20).tolist()
 
 
 def test_numbers_by_their_index_are_those_of_the_streams_also_after_advances_and_in_copies() -> None:
     streams = Streams(3, 1)
     places = [(GAME, 0, 0), (POOL, 0, 1), (SEATS, 2, 1)]
-    seen = set()
+    all_numbers = set()
     for advances in range(300):
         if advances == 100:
             streams = pickle.loads(pickle.dumps(streams))
-        for place in places:
-            stream = streams.at(*place)
-            numbers = [streams.number(*place, index) for index in range(3)]
+        for key in places:
+            stream = streams.at(*key)
+            numbers = [streams.number(*key, index) for index in range(3)]
             assert numbers == [stream.random() for _ in range(3)]
-            seen.update(numbers)
+            all_numbers.update(numbers)
         streams.advance()
-    assert len(seen) == 300 * 3 * 3
+    assert len(all_numbers) == 300 * 3 * 3
 
 
 def test_a_generator_is_a_keyed_philox_and_spawns_from_its_key_alone() -> None:
@@ -105,7 +105,9 @@ def test_a_generator_is_a_keyed_philox_and_spawns_from_its_key_alone() -> None:
 
 @pytest.mark.parametrize("role", [GAME, POOL, SEATS])
 def test_first_draws_are_uniform_and_those_of_roles_independent(role: int) -> None:
-    draws = np.array([[Streams(seed).at(one).random() for one in (role, role + 1)] for seed in range(20_000)])
+    draws = np.array(
+        [[Streams(seed).at(each_role).random() for each_role in (role, role + 1)] for seed in range(20_000)]
+    )
     counts, *_ = np.histogram2d(draws[:, 0], draws[:, 1], bins=10, range=[[0, 1], [0, 1]])
     chi = float(((counts - 200) ** 2 / 200).sum())
     assert chi < 99 + 5 * (2 * 99) ** 0.5

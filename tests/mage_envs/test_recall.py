@@ -19,36 +19,36 @@ WORDS = ("king", "queen")
 
 
 @dataclass(frozen=True)
-class Said(State):
+class WordGame(State):
     """Seat 0 sees a card and says a word, seat 1 says a word aloud, and seat 0 names the card."""
 
     shows: frozenset[str]
     keyed: bool
     card: str
-    made: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
     @property
     def player(self):
-        return None if len(self.made) == 3 else (0, 1, 0)[len(self.made)]
+        return None if len(self.words) == 3 else (0, 1, 0)[len(self.words)]
 
     @property
     def legal_actions(self):
-        return () if len(self.made) == 3 else WORDS
+        return () if len(self.words) == 3 else WORDS
 
     @property
     def returns(self):
-        if len(self.made) < 3:
+        if len(self.words) < 3:
             return (0.0, 0.0)
-        return (1.0, -1.0) if self.made[2] == self.card else (-1.0, 1.0)
+        return (1.0, -1.0) if self.words[2] == self.card else (-1.0, 1.0)
 
     def _text(self, seat, shows):
         if seat == 1:
-            return f"The other said {self.made[0]}." if self.made else "Wait."
+            return f"The other said {self.words[0]}." if self.words else "Wait."
         facts = {"card": f"Your card: {self.card}."}
-        if self.made:
-            facts |= {"own": f"You said {self.made[0]}.", "other": f"The other said {''.join(self.made[1:2])}."}
-        known = [text for name, text in facts.items() if name in shows or not self.made]
-        return " ".join([*known, f"Word {len(self.made) + 1}?"])
+        if self.words:
+            facts |= {"own": f"You said {self.words[0]}.", "other": f"The other said {''.join(self.words[1:2])}."}
+        facts_shown = [text for name, text in facts.items() if name in shows or not self.words]
+        return " ".join([*facts_shown, f"Word {len(self.words) + 1}?"])
 
     def observation(self, seat):
         return self._text(seat, {"card", "own", "other"} if self.keyed else self.shows)
@@ -60,14 +60,14 @@ class Said(State):
     def after(self, action):
         if action not in self.legal_actions:
             raise IllegalAction(action, self.legal_actions)
-        return Said(self.shows, self.keyed, self.card, (*self.made, action))
+        return WordGame(self.shows, self.keyed, self.card, (*self.words, action))
 
 
 class Naming(Game):
     spec = GameSpec(name="Naming", rules="See a card, say a word, name the card.", max_turns=4, actions=WORDS)
 
     def __init__(self, shows: str = "card own other", keyed: bool = False) -> None:
-        self._firsts = [(0.5, Said(frozenset(shows.split()), keyed, card)) for card in WORDS]
+        self._firsts = [(0.5, WordGame(frozenset(shows.split()), keyed, card)) for card in WORDS]
 
     def initial_state(self, rng):
         return self._firsts[int(rng.integers(2))][1]
@@ -103,7 +103,7 @@ def test_a_key_that_remembers_has_exact_values():
 
 
 def test_a_key_that_leaves_out_what_the_observation_shows_is_refused():
-    """Whatever a player reads now must be in the key, also the opponent's public move and its own card at the start."""
+    """Raise an error if the key omits a fact of the observation: the opponent's public move or the own card."""
     assert tree_of(Naming("card own", keyed=False))
     with pytest.raises(ImperfectRecall, match=r"^Naming: seat 0 reads .* at the same information state"):
         tree_of(Naming("card own", keyed=True))
@@ -124,13 +124,13 @@ def test_all_exact_values_go_through_the_check(use):
 
 
 def test_two_positions_under_one_key_need_not_have_one_set_of_actions():
-    class Odd(Said):
+    class Odd(WordGame):
         @property
         def legal_actions(self):
-            return ("king",) if not self.made and self.card == "king" else super().legal_actions
+            return ("king",) if not self.words and self.card == "king" else super().legal_actions
 
         def observation(self, seat):
-            return "Say a word." if not self.made else super().observation(seat)
+            return "Say a word." if not self.words else super().observation(seat)
 
     class Oddly(Naming):
         def initial_states(self):
@@ -211,8 +211,8 @@ def test_positions_of_perfect_information_may_forget_the_moves_that_led_to_them(
     assert tree.is_shared
     assert best_response(Nim(), Taker("1"), 0).value == 1.0
     # Against several opponents the order of the moves is evidence, which the best policy reads from `Turn.history`.
-    found = best_nonadaptive(Nim(), {Taker("1"): 0.5, Taker("2"): 0.5}, 1)
-    assert isinstance(found.policy, HistoryPolicy)
+    answer = best_nonadaptive(Nim(), {Taker("1"): 0.5, Taker("2"): 0.5}, 1)
+    assert isinstance(answer.policy, HistoryPolicy)
 
 
 LARGE = ("LiarsDice", "Bargaining")

@@ -102,7 +102,7 @@ def test_without_a_part_the_other_commands_work(part: str, tmp_path: Path) -> No
     copy_without(clone, patterns)
     words = [line for line in COMMANDS if line[0] not in needing]
     environment = os.environ | {"PYTHONPATH": str(clone), "HF_HUB_OFFLINE": "1", "MAGE_ENVS_CACHE": str(tmp_path / "c")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", RUN, json.dumps(words)],
         cwd=work,
         env=environment,
@@ -110,8 +110,8 @@ def test_without_a_part_the_other_commands_work(part: str, tmp_path: Path) -> No
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    results = json.loads(process.stdout.splitlines()[-1])
     failed = {" ".join(line): result for line, result in zip(words, results, strict=True) if result[0] != 0}
     assert failed == {}
 
@@ -137,7 +137,7 @@ SHOPPING: tuple[tuple[str, ...], ...] = (
 """Commands whose output and roots are the same, wherever the game comes from."""
 
 
-def shipped_apart(folder: Path) -> None:
+def ship_apart(folder: Path) -> None:
     """Write WebShop as a package of its own, which announces its records."""
     package = folder / "foreign_shop"
     ignored = shutil.ignore_patterns("__pycache__")
@@ -164,13 +164,13 @@ def test_a_game_in_a_package_of_its_own_is_the_same(tmp_path: Path) -> None:
     clone, foreign = tmp_path / "clone", tmp_path / "foreign"
     clone.mkdir()
     copy_without(clone, RECORDS["WebShop"].belongings)
-    shipped_apart(foreign)
-    told, roots = [], []
-    for place, path in (("in the tree", str(ROOT)), ("apart", os.pathsep.join([str(clone), str(foreign)]))):
-        work = tmp_path / place
+    ship_apart(foreign)
+    reports, roots = [], []
+    for label, path in (("in the tree", str(ROOT)), ("apart", os.pathsep.join([str(clone), str(foreign)]))):
+        work = tmp_path / label
         work.mkdir()
         cache = str(work / "cache")
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-W", "error", "-c", RUN, json.dumps(SHOPPING)],
             cwd=work,
             env=os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "MAGE_ENVS_CACHE": cache},
@@ -178,13 +178,13 @@ def test_a_game_in_a_package_of_its_own_is_the_same(tmp_path: Path) -> None:
             text=True,
             timeout=600,
         )
-        assert done.returncode == 0, done.stderr
-        results = json.loads(done.stdout.splitlines()[-1])
+        assert process.returncode == 0, process.stderr
+        results = json.loads(process.stdout.splitlines()[-1])
         assert [result for result in results if result[0] != 0] == []
         # CPU seconds differ from run to run.
-        told.append([re.sub(r"[\d.]+ CPU s|[\d.]+ s\b", "", result[1]) for result in results])
+        reports.append([re.sub(r"[\d.]+ CPU s|[\d.]+ s\b", "", result[1]) for result in results])
         roots.append([(work / name / "root.json").read_bytes() for name in ("shop", "customer")])
-    assert sorted(told[1][0].split()) == sorted(told[0][0].split())
-    assert sorted(told[1][1].splitlines()) == sorted(told[0][1].splitlines())
-    assert told[1][2:] == told[0][2:]
+    assert sorted(reports[1][0].split()) == sorted(reports[0][0].split())
+    assert sorted(reports[1][1].splitlines()) == sorted(reports[0][1].splitlines())
+    assert reports[1][2:] == reports[0][2:]
     assert roots[1] == roots[0]

@@ -1,4 +1,4 @@
-"""Pictures, images, and the window, through pygame on a display that nobody sees."""
+"""Pictures, images, and the window, through pygame on a dummy display."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_opacity_mixes_and_edges_fade():
     assert half[10, 10].tolist() == pytest.approx([150, 50, 25], abs=1)
     row = paint(Picture(60, 9, BLACK, (Block(-40, -40, 70, 90, colour=WHITE, blur=20),)))[4, :, 0].astype(int)
     assert (row[0], row[59]) == (255, 0)
-    assert all(left >= right for left, right in pairwise(row))
+    assert all(left_value >= right_value for left_value, right_value in pairwise(row))
     assert 120 < row[29] < 140
 
 
@@ -96,11 +96,11 @@ def test_other_texts_look_otherwise():
 
 
 def nodes(start):
-    found, waiting = [], [start]
+    reached, waiting = [], [start]
     while waiting:
-        found.append(waiting.pop())
-        waiting += [found[-1].after(action) for action in found[-1].legal_actions]
-    return found
+        reached.append(waiting.pop())
+        waiting += [reached[-1].after(action) for action in reached[-1].legal_actions]
+    return reached
 
 
 @pytest.mark.parametrize("reveal", ["showdown", "always"])
@@ -110,8 +110,8 @@ def test_kuhn_shows_what_the_seat_may_see_and_no_more(reveal):
         for state in nodes(start):
             pictures.setdefault(state.observation(player), set()).add(state.picture(player))
     assert all(len(same) == 1 for same in pictures.values()), "a picture tells what the text does not"
-    told = [next(iter(same)) for text, same in pictures.items() if "The opponent had" in text]
-    assert len(told) == len(set(told)) == (60 if reveal == "always" else 36)
+    shown_pictures = [next(iter(same)) for text, same in pictures.items() if "The opponent had" in text]
+    assert len(shown_pictures) == len(set(shown_pictures)) == (60 if reveal == "always" else 36)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_kuhn_shows_what_the_seat_may_see_and_no_more(reveal):
         ("Ultimatum", {"offers": 2, "pie": 4}, 1 + 4 + 5 + 5 * 4 + 5 * 5),
     ],
 )
-def test_a_picture_shows_what_the_text_tells(name, options, count):
+def test_a_picture_shows_the_facts_of_the_text(name, options, count):
     for player in (0, 1):
         pictures: dict[str, set[Picture]] = {}
         for _, start in make_game(name, **options).initial_states():
@@ -180,7 +180,7 @@ def test_the_player_on_a_target_looks_otherwise():
         [s for s in sokoban.board(level, level.boxes, cell).shapes if isinstance(s, Disc) and s.radius == 29]
         for cell in (on, off)
     ]
-    assert [len(found) for found in rings] == [1, 0]
+    assert [len(ring) for ring in rings] == [1, 0]
 
 
 # -- environments ----------------------------------------------------------------------------------------------
@@ -230,23 +230,23 @@ def surface():
 
 @pytest.mark.parametrize("env_id", ["mage/KuhnPoker-v0", "mage/KuhnPoker-Meta-v0", "mage/Sokoban-v0"])
 def test_the_window_follows_reset_and_step_and_closes(env_id):
-    seen, drawn = gym.make(env_id, render_mode="human"), gym.make(env_id, render_mode="rgb_array")
-    for env in (seen, drawn):
+    window_env, image_env = gym.make(env_id, render_mode="human"), gym.make(env_id, render_mode="rgb_array")
+    for env in (window_env, image_env):
         env.reset(seed=3)
-    assert (surface() == drawn.render()).all()
-    first = drawn.render()
-    action = drawn.get_wrapper_attr("hand").state.legal_actions[0]
-    for env in (seen, drawn):
+    assert (surface() == image_env.render()).all()
+    first_image = image_env.render()
+    action = image_env.get_wrapper_attr("hand").state.legal_actions[0]
+    for env in (window_env, image_env):
         env.step(f"<action>{action}</action>" if "Meta" in env_id else action)
-    assert (surface() == drawn.render()).all()
-    assert seen.render() is None
-    assert first.shape == drawn.render().shape
-    seen.close()
+    assert (surface() == image_env.render()).all()
+    assert window_env.render() is None
+    assert first_image.shape == image_env.render().shape
+    window_env.close()
     assert not pygame.display.get_init()
-    seen.close()
-    seen.reset(seed=3)
-    assert (surface() == first).all()
-    seen.close()
+    window_env.close()
+    window_env.reset(seed=3)
+    assert (surface() == first_image).all()
+    window_env.close()
 
 
 def test_human_and_image_modes_play_the_same_hands():
@@ -263,7 +263,7 @@ def test_pictures_show_the_hand_that_is_dealt_and_before_the_first_there_is_noth
     with pytest.raises(gym.error.ResetNeeded, match=r"reset\(\)"):
         env.unwrapped.render()
     env.reset(seed=0)
-    before = env.render()
+    image_before = env.render()
     _, _, _, _, info = env.step("<action>bet</action>")
     assert (info["phase"], info["episode_end"]) == ("reflect", True)
     state = env.unwrapped.hand.state
@@ -271,29 +271,29 @@ def test_pictures_show_the_hand_that_is_dealt_and_before_the_first_there_is_noth
     assert (env.render() == paint(state.picture(0))).all()
     env.step("<remark>it folds</remark>")
     assert env.unwrapped.hand.state is state
-    assert (env.render() != before).any() or state.observation(0) == "Your card: K. You act first. No action yet."
+    assert (env.render() != image_before).any() or state.observation(0) == "Your card: K. You act first. No action yet."
 
 
 @dataclass(frozen=True)
 class Count(State):
     """How far it is."""
 
-    left: int = 3
+    remaining: int = 3
     returns = (0.0,)
 
     @property
     def player(self):
-        return 0 if self.left else None
+        return 0 if self.remaining else None
 
     @property
     def legal_actions(self):
-        return (str(self.left),) if self.left else ()
+        return (str(self.remaining),) if self.remaining else ()
 
     def observation(self, seat):
-        return f"{self.left} to go"
+        return f"{self.remaining} to go"
 
     def after(self, action):
-        return Count(self.left - 1)
+        return Count(self.remaining - 1)
 
 
 class Countdown(Game):
@@ -337,10 +337,10 @@ def test_images_need_no_display_and_survive_the_end_of_pygame(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "none such")
     env = gym.make("mage/KuhnPoker-v0", render_mode="rgb_array")
     env.reset(seed=3)
-    first = env.render()
+    first_image = env.render()
     # Gymnasium's HumanRendering quits all of pygame when it closes.
     pygame.quit()
-    assert (env.render() == first).all()
+    assert (env.render() == first_image).all()
 
 
 def test_gymnasiums_wrappers_take_the_images():
@@ -349,7 +349,7 @@ def test_gymnasiums_wrappers_take_the_images():
     env.reset(seed=0)
     env.step("<action>up, left</action>")
     assert [frame.shape for frame in env.render()] == [(384, 384, 3)] * 2
-    shown = HumanRendering(gym.make("mage/TicTacToe-v0", render_mode="rgb_array"))
-    shown.reset(seed=0)
+    rendered = HumanRendering(gym.make("mage/TicTacToe-v0", render_mode="rgb_array"))
+    rendered.reset(seed=0)
     assert surface().any()
-    shown.close()
+    rendered.close()

@@ -23,19 +23,19 @@ class Spelling(State):
     """One task, said or not."""
 
     task_id: str
-    said: bool = False
+    is_said: bool = False
 
     @property
     def player(self) -> int | None:
-        return None if self.said else 0
+        return None if self.is_said else 0
 
     @property
     def legal_actions(self) -> tuple[str, ...]:
-        return () if self.said else (WORDS[self.task_id],)
+        return () if self.is_said else (WORDS[self.task_id],)
 
     @property
     def returns(self) -> tuple[float, ...]:
-        return (float(self.said),)
+        return (float(self.is_said),)
 
     @property
     def category(self) -> str:
@@ -47,7 +47,7 @@ class Spelling(State):
     def after(self, action: str) -> Spelling:
         if action != WORDS[self.task_id]:
             raise IllegalAction(action, self.legal_actions)
-        return replace(self, said=True)
+        return replace(self, is_said=True)
 
     def metrics(self) -> dict[str, float]:
         return {"letters": float(len(WORDS[self.task_id]))}
@@ -68,7 +68,7 @@ class Spell(Game):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _registered():
+def _register_spell():
     register_game("Spell", Spell, settings=GameSettings(turn_limits={"task": 3, "released": 2}))
 
 
@@ -82,14 +82,14 @@ class Echo:
 @pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
 def test_a_task_is_chosen_by_its_id_for_one_reset(kind):
     env = gym.make(f"mage/Spell-{kind}")
-    drawn = [env.reset(seed=seed)[1]["private"]["task"] for seed in range(12)]
-    assert set(drawn) == set(WORDS)
+    drawn_words = [env.reset(seed=seed)[1]["private"]["task"] for seed in range(12)]
+    assert set(drawn_words) == set(WORDS)
     for task in WORDS:
         observation, info = env.reset(seed=0, options={"task": task})
         assert WORDS[task] in observation
         assert (info["private"]["task"], info["private"]["category"]) == (task, "an" if task.startswith("an") else "a")
         assert info["private"]["metrics"] == {"letters": 5.0}
-    assert [env.reset(seed=seed)[1]["private"]["task"] for seed in range(12)] == drawn
+    assert [env.reset(seed=seed)[1]["private"]["task"] for seed in range(12)] == drawn_words
     with pytest.raises(ValueError, match="Spell has no task 'c-1'"):
         env.reset(seed=0, options={"task": "c-1"})
 
@@ -101,7 +101,7 @@ def test_games_without_tasks_say_so():
 
 
 @pytest.mark.parametrize(
-    ("made", "limit"),
+    ("make_spell_env", "limit"),
     [
         (lambda: make_env("Spell"), 5),
         (lambda: make_meta_env("Spell"), 3),
@@ -110,8 +110,8 @@ def test_games_without_tasks_say_so():
         (lambda: make_meta_env("KuhnPoker", protocol="paper"), 6),
     ],
 )
-def test_turn_limits(made, limit):
-    assert made().unwrapped.max_turns == limit
+def test_turn_limits(make_spell_env, limit):
+    assert make_spell_env().unwrapped.max_turns == limit
 
 
 def test_a_rollout_keeps_task_category_and_metrics():

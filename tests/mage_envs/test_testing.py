@@ -35,17 +35,17 @@ class Short(gym.Env):
 class Forgetful(Short):
     """Has another reward each time that it is made."""
 
-    made = 0
+    num_made = 0
 
     def __init__(self):
-        Forgetful.made += 1
-        super().__init__(reward=float(Forgetful.made))
+        Forgetful.num_made += 1
+        super().__init__(reward=float(Forgetful.num_made))
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(Forgetful, "made", 0)
-    ids = {"Said": f"{PLANTED}:said", "Endless": f"{PLANTED}:Endless"}
+def _register_probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(Forgetful, "num_made", 0)
+    ids = {"SayNumber": f"{PLANTED}:make_say_number", "Endless": f"{PLANTED}:Endless"}
     ids |= {name: f"{__name__}:{name}" for name in ("Short", "Forgetful")}
     for name, entry_point in ids.items():
         gym.register(f"tested/{name}-v0", entry_point=entry_point)
@@ -57,7 +57,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("env_id", "options"),
     [
-        ("tested/Said-v0", {"kind": "Number"}),
+        ("tested/SayNumber-v0", {"kind": "Number"}),
         ("tested/Short-v0", {}),
         ("mage/KuhnPoker-v0", {"opponent": f"{PLANTED}:Sound"}),
     ],
@@ -92,10 +92,10 @@ def test_an_opponent_with_a_defect_is_found(check: str, opponent: str, says: str
 @pytest.mark.parametrize(
     ("check", "env_id", "options", "error", "says"),
     [
-        ("play", "Said", {"kind": "NotANumber"}, Finding, "the return of a hand is nan"),
+        ("play", "SayNumber", {"kind": "NotANumber"}, Finding, "the return of a hand is nan"),
         (
             "play",
-            "Said",
+            "SayNumber",
             {"kind": "TooMuch"},
             Finding,
             r"return of a hand is (5|10)\.0; the facts say -1\.0 to 1\.0",
@@ -103,7 +103,7 @@ def test_an_opponent_with_a_defect_is_found(check: str, opponent: str, says: str
         ("play", "Short", {"reward": math.inf}, Finding, "the reward is inf"),
         ("play", "Short", {"over": 1}, Finding, "terminated and truncated must be bools, got 1 and False"),
         ("play", "Endless", {"says": 7}, Finding, "the observation 7 is not in the observation space"),
-        ("fuzz", "Said", {"kind": "Trusting"}, ValueError, "Exceeds the limit|invalid literal"),
+        ("fuzz", "SayNumber", {"kind": "Trusting"}, ValueError, "Exceeds the limit|invalid literal"),
         ("fuzz", "Endless", {}, Finding, f"an episode did not end within {LONGEST} replies"),
     ],
 )

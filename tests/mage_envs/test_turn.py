@@ -48,10 +48,10 @@ def test_the_callers_own_count_of_episodes_comes_first(episode, index):
 def test_it_is_the_turn_of_the_hand(name, hands):
     env = gym.make(f"mage/{name}-v0", hands_per_episode=hands)
     observation, info = env.reset(seed=5)
-    seen, over = set(), False
+    hands_seen, over = set(), False
     while not over:
         assert Turn.from_info(info, observation) == env.unwrapped.hand.turn(info["seat"])
-        seen.add(info["hand"])
+        hands_seen.add(info["hand"])
         observation, _, terminated, truncated, info = env.step(info["legal_actions"][0])
         over = terminated or truncated
-    assert seen == set(range(hands))
+    assert hands_seen == set(range(hands))

@@ -78,12 +78,12 @@ def test_a_visitor_of_many_visits_ends_only_their_own() -> None:
 
 def test_a_visit_without_an_action_ends_first() -> None:
     visits: Visits[str] = Visits(most=4)
-    played = Visit("played")
-    played.actions = 1
-    visits.add("played", played)
+    played_visit = Visit("played")
+    played_visit.actions = 1
+    visits.add("played", played_visit)
     for number in range(70):
         visits.add(f"bot {number}", Visit("bot"))
-    assert visits.find("played") is played
+    assert visits.find("played") is played_visit
 
 
 def test_serving_other_machines_must_be_allowed() -> None:

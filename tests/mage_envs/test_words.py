@@ -1,4 +1,4 @@
-"""The compact style: what it says, that nothing is lost in it, and that its vocabulary is closed."""
+"""The compact style: its texts, their completeness, and its closed vocabulary."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mage_envs.text.words.vocabulary import vocabulary
 from tests.contract import enumerable_games, games_with_opponents, short_game, short_options
 
 
-def played(game: str, answers: list[str], seed: int = 0, **options: object) -> list[str]:
+def play_texts(game: str, answers: list[str], seed: int = 0, **options: object) -> list[str]:
     """The messages of a meta-episode in one conversation, as these answers are given; then the first legal ones."""
-    chosen = {"num_episodes": 2, "style": "words", "context": "conversation", "memory": "history", **options}
-    env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, **chosen)
+    all_options = {"num_episodes": 2, "style": "words", "context": "conversation", "memory": "history", **options}
+    env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, **all_options)
     text, info = env.reset(seed=seed)
-    told, done = [text], False
-    while not done:
+    texts, terminated = [text], False
+    while not terminated:
         answer = answers.pop(0) if answers else info["legal_actions"][0]
-        text, _, done, _, info = env.step(answer)
-        told.append(text)
-    return told[:-1]
+        text, _, terminated, _, info = env.step(answer)
+        texts.append(text)
+    return texts[:-1]
 
 
-def test_a_conversation_tells_what_is_new() -> None:
-    told = played("TicTacToe", ["2 2", "(2, 2)", "(1, 1)"], opponent="minimax", seat="first", num_episodes=1)
-    assert told[:4] == ["episode 1 first", "opp-1-3", "illegal", "opp-3-3"]
+def test_a_conversation_contains_only_new_text() -> None:
+    texts = play_texts("TicTacToe", ["2 2", "(2, 2)", "(1, 1)"], opponent="minimax", seat="first", num_episodes=1)
+    assert texts[:4] == ["episode 1 first", "opp-1-3", "illegal", "opp-3-3"]
 
 
 def after(game: Game, root: int, *actions: str) -> State:
@@ -54,24 +54,24 @@ def test_leduc_and_liars_dice_in_words() -> None:
     assert game.spec.words(folded.information_state(1), 1)[1:] == ("opp-raise", "fold")
     dice = make_game("LiarsDice", sides=3)
     end = after(dice, 1, "1 two", "2 threes", "liar")
-    own, other = (dice.spec.words(end.information_state(seat), seat) for seat in (0, 1))
-    assert own[1:] == ("1-two", "opp-2-threes", "liar", f"opp-{other[0]}")
-    assert other[1:] == ("opp-1-two", "2-threes", "opp-liar", f"opp-{own[0]}")
+    own_words, other_words = (dice.spec.words(end.information_state(seat), seat) for seat in (0, 1))
+    assert own_words[1:] == ("1-two", "opp-2-threes", "liar", f"opp-{other_words[0]}")
+    assert other_words[1:] == ("opp-1-two", "2-threes", "opp-liar", f"opp-{own_words[0]}")
 
 
 def every_state(game: Game) -> Iterator[State]:
-    waiting, seen = [state for _, state in game.initial_states()], set()
+    waiting, reached = [state for _, state in game.initial_states()], set()
     while waiting:
         state = waiting.pop()
-        if id(state) not in seen:
-            seen.add(id(state))
+        if id(state) not in reached:
+            reached.add(id(state))
             yield state
             waiting += [state.after(action) for action in state.legal_actions]
 
 
 @pytest.mark.parametrize("name", enumerable_games())
 def test_the_words_say_all_that_an_information_state_does(name: str) -> None:
-    """Two information states of a seat read alike only if they are the same; each word stands without a blank."""
+    """Two information states of a seat read alike only if they are the same, and no word contains a blank."""
     game = short_game(name)
     read: dict[tuple[int, tuple[str, ...]], str] = {}
     keep = []  # so that no id is given twice
@@ -89,24 +89,24 @@ def test_the_vocabulary_is_closed(name: str) -> None:
     """Words of games of random play, with illegal answers among them, are all in the vocabulary."""
     options = short_options(name)
     game = make_game(name, **options)
-    known = vocabulary(game)
-    assert len(set(known)) == len(known)
-    assert set(game.spec.actions or ()) <= set(known)
+    known_words = vocabulary(game)
+    assert len(set(known_words)) == len(known_words)
+    assert set(game.spec.actions or ()) <= set(known_words)
     rng = np.random.default_rng(5)
     env = gym.make(
         f"mage/{name}-Meta-v0", disable_env_checker=True, style="words", memory="both", context="rebuilt", **options
     )
-    phrases = sorted((word for word in known if " " in word), key=len, reverse=True)
+    phrases = sorted((word for word in known_words if " " in word), key=len, reverse=True)
     for seed in range(2):
         text, info = env.reset(seed=seed)
-        done = False
-        while not done:
+        terminated = False
+        while not terminated:
             for phrase in phrases:
                 text = text.replace(f" {phrase} ", "  ").replace(f" {phrase} ", "  ")
-            assert set(text.split()) <= set(known)
+            assert set(text.split()) <= set(known_words)
             legal = info["legal_actions"]
             answer = "opponent first often" if not legal else legal[int(rng.integers(len(legal)))]
-            text, _, done, _, info = env.step("nonsense" if legal and rng.random() < 0.05 else answer)
+            text, _, terminated, _, info = env.step("nonsense" if legal and rng.random() < 0.05 else answer)
 
 
 def test_a_game_of_free_text_is_refused_in_one_line() -> None:

@@ -37,10 +37,10 @@ def play(game: Game, policies: Sequence[Policy], seed: int) -> tuple[tuple[str, 
     return tuple(actions), hand.state.returns
 
 
-def decisions(game: Game, every: int = 1) -> list[Turn]:
+def decisions(game: Game, step: int = 1) -> list[Turn]:
     """The turns at the positions of a small game, or at every so manieth of them."""
     nodes = [node for node in positions([root for _, root in roots_of(game)]) if node.player is not None]
-    return [node.turn() for node in nodes[::every]]
+    return [node.turn() for node in nodes[::step]]
 
 
 def check_copies(game: Game, policy: Policy) -> None:

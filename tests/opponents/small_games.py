@@ -16,14 +16,16 @@ Row = Mapping[str, float]
 
 
 class Repeated(Game):
-    """Some rounds of a stage game; the opponent answers without (`shown=False`) or with knowledge of the action.
+    """Some rounds of a stage game. The opponent sees the action before its answer if `show_question`.
 
     The return is the mean payoff of a round.
     """
 
-    def __init__(self, actions: str, answers: str, pay: Callable[[str, str], float], rounds: int, shown=False) -> None:
+    def __init__(
+        self, actions: str, answers: str, pay: Callable[[str, str], float], rounds: int, show_question=False
+    ) -> None:
         self.actions, self.answers = tuple(actions.split()), tuple(answers.split())
-        self.pay, self.rounds, self.shown = pay, rounds, shown
+        self.pay, self.rounds, self.show_question = pay, rounds, show_question
         self.spec = GameSpec(name="Repeated", rules="", min_return=-9.0, max_return=9.0, max_turns=rounds)
         self._first = At(self)
 
@@ -38,11 +40,11 @@ class Repeated(Game):
 class At(State):
     game: Repeated
     past: Rounds = ()
-    asked: str = ""
+    question: str = ""
 
     @property
     def player(self):
-        return None if len(self.past) == self.game.rounds else int(bool(self.asked))
+        return None if len(self.past) == self.game.rounds else int(bool(self.question))
 
     @property
     def legal_actions(self):
@@ -50,23 +52,23 @@ class At(State):
 
     @property
     def returns(self):
-        mean = sum(self.game.pay(*one) for one in self.past) / self.game.rounds if self.player is None else 0.0
+        mean = sum(self.game.pay(*moves) for moves in self.past) / self.game.rounds if self.player is None else 0.0
         return (mean, -mean)
 
     def observation(self, seat):
-        asked = self.asked if seat == 0 or self.game.shown else ""
-        return " ".join(f"{mine}/{other}" for mine, other in self.past) + f" {asked}"
+        question = self.question if seat == 0 or self.game.show_question else ""
+        return " ".join(f"{mine}/{answer}" for mine, answer in self.past) + f" {question}"
 
     def after(self, action):
         if action not in self.legal_actions:
             raise IllegalAction(action, self.legal_actions)
-        if not self.asked:
+        if not self.question:
             return At(self.game, self.past, action)
-        return At(self.game, (*self.past, (self.asked, action)))
+        return At(self.game, (*self.past, (self.question, action)))
 
 
 class Ruled:
-    """Answers by a rule of (the rounds so far, the learner's action where it is shown)."""
+    """Answers by a rule of (the rounds so far, the learner's action if it is public)."""
 
     follows_information_state = True
 
@@ -82,9 +84,9 @@ class Ruled:
         return str(self._rng.choice(list(row), p=list(row.values())))
 
     def distribution(self, turn: Turn) -> Row:
-        past, _, asked = turn.information_state.rpartition(" ")
-        rounds = tuple((one.split("/")[0], one.split("/")[1]) for one in past.split())
-        return self.rule(rounds, asked)
+        past, _, question = turn.information_state.rpartition(" ")
+        rounds = tuple((pair.split("/")[0], pair.split("/")[1]) for pair in past.split())
+        return self.rule(rounds, question)
 
 
 def pool(*rules: Callable[[Rounds, str], Row]) -> OpponentPool:
@@ -101,27 +103,29 @@ def rps(rounds: int) -> Repeated:
     return Repeated(words, words, lambda a, b: 0.0 if a == b else 1.0 if BEATS[a] == b else -1.0, rounds)
 
 
-def biased(most: float) -> OpponentPool:
-    """Each of the three choices with probability `most` by one opponent, the others evenly."""
-    return pool(*(lambda past, _, c=c: {b: most if b == c else (1 - most) / 2 for b in BEATS} for c in BEATS))
+def make_biased_pool(probability: float) -> OpponentPool:
+    """Return a pool in which one opponent per choice plays it with `probability` and the others evenly."""
+    return pool(
+        *(lambda past, _, c=c: {b: probability if b == c else (1 - probability) / 2 for b in BEATS} for c in BEATS)
+    )
 
 
 def reactive(sure: float = 0.85) -> OpponentPool:
     """First uniform, then with probability `sure`: the learner's last, what beats it, what beats its own, its own."""
 
-    def made(wanted: Callable[[str, str], str]) -> Callable[[Rounds, str], Row]:
+    def make_rule(choose: Callable[[str, str], str]) -> Callable[[Rounds, str], Row]:
         def rule(past: Rounds, _: str) -> Row:
             if not past:
                 return dict.fromkeys(BEATS, 1 / 3)
-            return {b: sure if b == wanted(*past[-1]) else (1 - sure) / 2 for b in BEATS}
+            return {b: sure if b == choose(*past[-1]) else (1 - sure) / 2 for b in BEATS}
 
         return rule
 
     return pool(
-        made(lambda mine, own: mine),
-        made(lambda mine, own: BEATEN_BY[mine]),
-        made(lambda mine, own: BEATEN_BY[own]),
-        made(lambda mine, own: own),
+        make_rule(lambda mine, answer: mine),
+        make_rule(lambda mine, answer: BEATEN_BY[mine]),
+        make_rule(lambda mine, answer: BEATEN_BY[answer]),
+        make_rule(lambda mine, answer: answer),
     )
 
 
@@ -141,37 +145,39 @@ def dilemma(rounds: int) -> Repeated:
 def dilemma_pool(noise: float = 0.0) -> OpponentPool:
     """AllC, AllD, tit-for-tat, Grim, Pavlov."""
 
-    def made(wanted: Callable[[Rounds], bool]) -> Callable[[Rounds, str], Row]:
+    def make_rule(choose: Callable[[Rounds], bool]) -> Callable[[Rounds, str], Row]:
         def rule(past: Rounds, _: str) -> Row:
-            chance = 1 - noise if wanted(past) else noise
+            chance = 1 - noise if choose(past) else noise
             return {"C": chance, "D": 1 - chance}
 
         return rule
 
     return pool(
-        made(lambda past: True),
-        made(lambda past: False),
-        made(lambda past: not past or past[-1][0] == "C"),
-        made(lambda past: all(mine == "C" for mine, _ in past)),
-        made(lambda past: not past or past[-1][0] == past[-1][1]),
+        make_rule(lambda past: True),
+        make_rule(lambda past: False),
+        make_rule(lambda past: not past or past[-1][0] == "C"),
+        make_rule(lambda past: all(mine == "C" for mine, _ in past)),
+        make_rule(lambda past: not past or past[-1][0] == past[-1][1]),
     )
 
 
 def treasure(pulls: int = 2) -> Repeated:
     """The safe arm pays .5, one of four arms 1."""
     return Repeated(
-        "safe a b c d", "some none", lambda a, b: 0.5 if a == "safe" else float(b == "some"), pulls, shown=True
+        "safe a b c d", "some none", lambda a, b: 0.5 if a == "safe" else float(b == "some"), pulls, show_question=True
     )
 
 
 def treasures() -> OpponentPool:
-    return pool(*(lambda past, asked, c=c: {"some" if asked in (c, "safe") else "none": 1.0} for c in "abcd"))
+    return pool(*(lambda past, question, c=c: {"some" if question in (c, "safe") else "none": 1.0} for c in "abcd"))
 
 
 def ultimatum(offers: int) -> Repeated:
     words = " ".join(map(str, range(11)))
-    return Repeated(words, "yes no", lambda a, b: (10 - int(a)) / 10 if b == "yes" else 0.0, offers, shown=True)
+    return Repeated(words, "yes no", lambda a, b: (10 - int(a)) / 10 if b == "yes" else 0.0, offers, show_question=True)
 
 
-def reserves(most: int = 8) -> OpponentPool:
-    return pool(*(lambda past, asked, r=r: {"yes" if int(asked) >= r else "no": 1.0} for r in range(1, most + 1)))
+def reserves(max_reserve: int = 8) -> OpponentPool:
+    return pool(
+        *(lambda past, question, r=r: {"yes" if int(question) >= r else "no": 1.0} for r in range(1, max_reserve + 1))
+    )

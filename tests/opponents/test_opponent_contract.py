@@ -1,4 +1,4 @@
-"""What every registered opponent must keep to."""
+"""Rules that every registered opponent must follow."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ SEATED = [
 @cache
 def turns(game: str) -> tuple[Turn, ...]:
     """About 150 turns of the tree, or all of a smaller one."""
-    every = decisions(GAMES[game])
-    # An odd step meets both seats in trees where they alternate.
-    return tuple(every[:: len(every) // 150 | 1])
+    all_turns = decisions(GAMES[game])
+    # An odd step meets both seats if they alternate in the tree.
+    return tuple(all_turns[:: len(all_turns) // 150 | 1])
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_hands_are_legal_and_a_function_of_the_generator(game: str, name: str) -> None:
     rules = GAMES[game]
-    first, second = make_opponent(name, rules), make_opponent(name, rules)
+    first_policy, second_policy = make_opponent(name, rules), make_opponent(name, rules)
     for seed in range(12):
         for seat in (0, 1):
-            other = make_opponent("uniform", rules)
-            hand = play(rules, (first, other) if seat == 0 else (other, first), seed)
-            assert hand == play(rules, (second, other) if seat == 0 else (other, second), seed)
+            uniform = make_opponent("uniform", rules)
+            hand = play(rules, (first_policy, uniform) if seat == 0 else (uniform, first_policy), seed)
+            assert hand == play(rules, (second_policy, uniform) if seat == 0 else (uniform, second_policy), seed)
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
-def test_distributions_are_right_and_what_is_sampled(game: str, name: str) -> None:
+def test_samples_follow_the_right_distributions(game: str, name: str) -> None:
     policy = make_opponent(name, GAMES[game])
     if not isinstance(policy, ExactPolicy):
         assert name in ("mcts", "ismcts", "counting")
@@ -69,10 +69,10 @@ def test_distributions_are_right_and_what_is_sampled(game: str, name: str) -> No
     # Of up to 25 turns, which is every turn of Kuhn Poker.
     for turn in turns(game)[:: 1 + len(turns(game)) // 25]:
         row = policy.distribution(turn)
-        seen = Counter(policy.act(turn) for _ in range(draws))
+        counts = Counter(policy.act(turn) for _ in range(draws))
         for action in turn.legal_actions:
             chance = row.get(action, 0.0)
-            assert abs(seen[action] / draws - chance) <= 4.5 * (chance * (1 - chance) / draws) ** 0.5 + 1e-9
+            assert abs(counts[action] / draws - chance) <= 4.5 * (chance * (1 - chance) / draws) ** 0.5 + 1e-9
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -94,9 +94,9 @@ def test_what_follows_from_the_information_state_is_declared_and_drawn_sparingly
 
 
 @pytest.mark.parametrize(("game", "name"), SEATED)
-def test_copies_in_the_middle_of_a_hand_go_on_alike(game: str, name: str) -> None:
-    made = short_game(game)
-    check_copies(made, make_opponent(name, made))
+def test_copies_in_the_middle_of_a_hand_continue_alike(game: str, name: str) -> None:
+    rules = short_game(game)
+    check_copies(rules, make_opponent(name, rules))
 
 
 def last_or_nonsense(prompt: Prompt) -> str:
@@ -124,11 +124,11 @@ def test_no_two_opponents_are_the_same_policy(game: str) -> None:
         policy = make_opponent(name, GAMES[game])
         if isinstance(policy, ExactPolicy):
             tables[name] = [policy.distribution(turn) for turn in turns(game)]
-    for one, two in combinations(tables, 2):
-        alias = opponent_info(one).alias_of == two or opponent_info(two).alias_of == one
+    for first_name, second_name in combinations(tables, 2):
+        alias = opponent_info(first_name).alias_of == second_name or opponent_info(second_name).alias_of == first_name
         same = all(
             abs(a.get(action, 0) - b.get(action, 0)) < 1e-12
-            for a, b in zip(tables[one], tables[two])
+            for a, b in zip(tables[first_name], tables[second_name])
             for action in {*a, *b}
         )
-        assert same == alias, (one, two)
+        assert same == alias, (first_name, second_name)

@@ -44,9 +44,9 @@ def test_patterns_take_the_first_empty_cell_of_their_order(number: int) -> None:
     policy = make_opponent(f"tictactoe/pattern-{number}", TTT)
     cells = [f"({int(cell[0]) + 1}, {int(cell[1]) + 1})" for cell in ORDERS[number].split(",")]
     assert sorted(cells) == list(ACTIONS)
-    for taken in range(9):
-        legal = tuple(action for action in ACTIONS if action not in cells[:taken])
-        assert policy.act(Turn(0, "", legal, f"board {taken}")) == cells[taken]
+    for num_taken in range(9):
+        legal = tuple(action for action in ACTIONS if action not in cells[:num_taken])
+        assert policy.act(Turn(0, "", legal, f"board {num_taken}")) == cells[num_taken]
 
 
 def test_biased_weights() -> None:
@@ -97,10 +97,10 @@ SOFT = {
 
 @pytest.mark.parametrize("name", SOFT)
 def test_soft_kuhn_opponents(name: str) -> None:
-    first, after, call = (part.split() for part in SOFT[name].split("/"))
+    opening_bets, bets_after_pass, call = (part.split() for part in SOFT[name].split("/"))
     for index, card in enumerate("JQK"):
-        assert probabilities(f"kuhn/soft-{name}", card)["bet"] == float(first[index])
-        assert probabilities(f"kuhn/soft-{name}", card + "p")["bet"] == float(after[index])
+        assert probabilities(f"kuhn/soft-{name}", card)["bet"] == float(opening_bets[index])
+        assert probabilities(f"kuhn/soft-{name}", card + "p")["bet"] == float(bets_after_pass[index])
         assert probabilities(f"kuhn/soft-{name}", card + "b")["call"] == float(call[index])
         assert probabilities(f"kuhn/soft-{name}", card + "pb")["call"] == float(call[index])
 
@@ -124,8 +124,8 @@ def test_minimax_never_loses_and_knows_all_best_moves() -> None:
 
 def test_mcts_is_reproducible_and_varies() -> None:
     def hands(seed: int) -> list[tuple[str, ...]]:
-        first, second = make_opponent("mcts:20", TTT), make_opponent("mcts:20", TTT)
-        return [play(TTT, (first, second), 100 * seed + number)[0] for number in range(6)]
+        first_policy, second_policy = make_opponent("mcts:20", TTT), make_opponent("mcts:20", TTT)
+        return [play(TTT, (first_policy, second_policy), 100 * seed + number)[0] for number in range(6)]
 
     assert hands(1) == hands(1)
     assert hands(1) != hands(2)
@@ -133,7 +133,7 @@ def test_mcts_is_reproducible_and_varies() -> None:
 
 
 def test_mcts_follows_the_history_it_is_given() -> None:
-    """Also one that does not go on from the last: the state is set up again."""
+    """Set the state up again if a history does not continue the last one."""
     policy = make_opponent("mcts:500", TTT)
     policy.reset(np.random.default_rng(0))
     for moves, winning in (

@@ -26,14 +26,14 @@ from mage_envs.opponents.games.kuhn import nash
 
 
 @pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
+def restore_pools() -> Iterator[None]:
     """Puts the named pools back after each test."""
     # A module that a test were the first to import would register its pools for that test alone.
     registry.load_all_opponents()
-    before = dict(pools._POOLS)
+    pools_before = dict(pools._POOLS)
     yield
     pools._POOLS.clear()
-    pools._POOLS.update(before)
+    pools._POOLS.update(pools_before)
 
 
 def weights(name: str) -> dict[object, float]:
@@ -83,9 +83,9 @@ def test_default_opponents_of_the_games_resolve() -> None:
 def test_draws_follow_the_weights_with_one_number_each() -> None:
     pool = as_pool("pool:kuhn/paper")
     rng, twin = np.random.default_rng(7), np.random.default_rng(7)
-    drawn = Counter(pool.draw(rng) for _ in range(20_000))
+    counts = Counter(pool.draw(rng) for _ in range(20_000))
     for entry, weight in zip(pool.entries, pool.weights, strict=True):
-        assert abs(drawn[entry] / 20_000 - weight) < 0.015
+        assert abs(counts[entry] / 20_000 - weight) < 0.015
     twin.random(20_000)
     assert rng.random() == twin.random()
 

@@ -56,14 +56,14 @@ NOT_CALLABLE = 3
 
 
 @pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
+def restore_registry() -> Iterator[None]:
     """Puts the registry back after each test."""
     # A module that a test were the first to import would register its names for that test alone.
     registry.load_all_opponents()
-    before = dict(registry._REGISTRY)
+    registry_before = dict(registry._REGISTRY)
     yield
     registry._REGISTRY.clear()
-    registry._REGISTRY.update(before)
+    registry._REGISTRY.update(registry_before)
 
 
 @pytest.fixture
@@ -84,8 +84,10 @@ def test_the_public_surface() -> None:
 def test_importing_loads_no_solver() -> None:
     names = "('pyspiel', 'open_spiel', 'torch')"
     code = f"import sys, mage_envs.opponents.exact; print([m for m in {names} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    assert done.stdout.strip() == "[]", done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert process.stdout.strip() == "[]", process.stderr
 
 
 def test_names_by_game() -> None:
@@ -135,7 +137,7 @@ def test_module_and_class(kuhn: KuhnPoker) -> None:
     assert make_opponent(f"{__name__}:AlwaysFirst:9", kuhn).depth == 9  # type: ignore[attr-defined]
 
 
-def test_module_and_class_keep_what_was_registered() -> None:
+def test_a_module_and_class_is_checked_like_a_registered_name() -> None:
     assert make_opponent("mage_envs.opponents.search.mcts:MCTS:7", TicTacToe()).simulations == 7  # type: ignore[attr-defined]
     with raises(
         ValueError,
@@ -175,8 +177,8 @@ from mage_envs import opponents
 @opponents.register_opponent("inspect/greedy")
 def mine(): ...
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.endswith(
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.stderr.endswith(
         "ValueError: Opponent 'inspect/greedy' is already registered, by mage_envs.opponents.games.inspection:greedy. "
         "Choose another name for __main__:mine.\n"
     )
@@ -187,8 +189,8 @@ def test_a_path_to_a_builder_of_a_game_finds_its_registration() -> None:
 from mage_envs import make_game, make_opponent
 print(type(make_opponent("mage_envs.opponents.games.liars_dice:tight", make_game("LiarsDice"))).__name__)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "RulePolicy\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "RulePolicy\n"
 
 
 def test_the_same_again_is_fine_another_is_not() -> None:

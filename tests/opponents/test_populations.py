@@ -37,11 +37,11 @@ def test_priorities_follow_the_curve(curve, priorities) -> None:
     assert pool.weights() == pytest.approx({"easy": 0.2, "even": 0.2, "hard": 0.2, "twice": 0.4})
     pool.record(RESULTS)
     assert [pool.score(name) for name in ("easy", "even", "hard")] == pytest.approx([0.9, 0.5, 0.1])
-    wanted = dict(zip(POOL, (*priorities, 2 * priorities[2])))
-    assert pool.weights() == pytest.approx({name: w / sum(wanted.values()) for name, w in wanted.items()})
+    expected = dict(zip(POOL, (*priorities, 2 * priorities[2])))
+    assert pool.weights() == pytest.approx({name: w / sum(expected.values()) for name, w in expected.items()})
 
 
-def test_results_fade_and_nobody_is_forgotten() -> None:
+def test_results_fade_and_no_opponent_is_forgotten() -> None:
     pool = PrioritisedPool({"a": 1.0, "b": 1.0}, decay=0.5, floor=0.2)
     pool.record([("a", 1.0)] * 6)
     assert pool.score("a") == pytest.approx(7 / 8)
@@ -54,7 +54,7 @@ def test_results_fade_and_nobody_is_forgotten() -> None:
     assert lost.weights() == pytest.approx({"a": 0.25, "b": 0.75}), "no priorities: the pool as it was"
 
 
-def test_no_share_is_below_its_floor_whoever_needs_one() -> None:
+def test_no_share_is_below_its_floor() -> None:
     """By hand: a takes its 0.05; of the 0.95 b would have 0.0475, so it takes its 0.05; c has the 0.9 left."""
     scores = {"a": 0.9, "b": 0.8, "c": 0.7}
     curve = {0.9: 0.0, 0.8: 1 / 20, 0.7: 19 / 160}
@@ -97,17 +97,17 @@ def test_a_league_grows_by_past_selves_and_keeps_its_payoffs() -> None:
     "make", [lambda: PrioritisedPool(POOL), lambda: League(POOL, every=1), lambda: FixedPool(POOL)]
 )
 def test_the_state_survives_json(make) -> None:
-    one = make()
-    assert isinstance(one, Population)
-    one.record(RESULTS)
-    if one.wants_snapshot(5):
-        one.add("checkpoint:x", 5)
-        one.record([("checkpoint:x", 0.5)])
-    other = make()
-    other.restore(json.loads(json.dumps(one.state())))
-    assert other.weights() == one.weights()
-    assert other.state() == one.state()
-    assert other.wants_snapshot(6) == one.wants_snapshot(6)
+    population = make()
+    assert isinstance(population, Population)
+    population.record(RESULTS)
+    if population.wants_snapshot(5):
+        population.add("checkpoint:x", 5)
+        population.record([("checkpoint:x", 0.5)])
+    second_population = make()
+    second_population.restore(json.loads(json.dumps(population.state())))
+    assert second_population.weights() == population.weights()
+    assert second_population.state() == population.state()
+    assert second_population.wants_snapshot(6) == population.wants_snapshot(6)
 
 
 @pytest.mark.parametrize(

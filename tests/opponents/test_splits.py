@@ -26,10 +26,10 @@ def test_a_split_holds_out_opponents_and_has_the_seats_of_its_game(prefix: str) 
 
 
 def test_two_splits_share_no_prefix_and_no_seed() -> None:
-    before = list_splits()
-    known = before["pd"]
-    register_split("pd", known)
+    splits_before = list_splits()
+    split = splits_before["pd"]
+    register_split("pd", split)
     for prefix, seed in (("pd", 90), ("mine", 17), ("mine", 18)):
         with pytest.raises(ValueError, match=rf"^Split 'pd' already .*; choose others for '{prefix}'\."):
-            register_split(prefix, replace(known, seed=seed))
-    assert list_splits() == before
+            register_split(prefix, replace(split, seed=seed))
+    assert list_splits() == splits_before

@@ -18,7 +18,7 @@ RAISING: dict[str, Callable[[], BaseException]] = {
     "result": lambda: KeyError("result"),
     "leave": lambda: SystemExit(1),
 }
-"""What is raised; `leave` in `act`."""
+"""Exceptions to raise, by fault; `leave` in `act`."""
 DEADLY = ("sleep", "loop", "segfault", "kill", "memory")
 KIND = dict.fromkeys(RAISING, "opponent") | {
     "sleep": "hang",
@@ -27,14 +27,13 @@ KIND = dict.fromkeys(RAISING, "opponent") | {
     "kill": "crash",
     "memory": "memory",
 }
-"""What a failure of each is called."""
+"""The kind of failure, by fault."""
 
 
 class Faulty:
-    """Plays at random. Each of `faults` happens in one of `rarity` hands; `log` is where it is written down.
+    """Plays at random. Each of `faults` happens in one of `rarity` hands, and is written to `log`.
 
-    Which hand that is follows from the hand's own stream; it happens in no hand twice, so that a second attempt is
-    sound.
+    The hand's own stream decides which hand fails. A hand never fails twice, so that a second attempt is sound.
     """
 
     def __init__(self, log: str, faults: tuple[str, ...], rarity: int = 25) -> None:
@@ -51,8 +50,8 @@ class Faulty:
     def reset(self, rng: Any) -> None:
         self.rng = rng
         key = int(rng.integers(2**40))
-        place = key % self.rarity
-        self.fault = self.faults[place] if place < len(self.faults) else ""
+        position = key % self.rarity
+        self.fault = self.faults[position] if position < len(self.faults) else ""
         if self.fault == "begin" or (self.fault and not self.arm(str(key))):
             self.fault = ""
         self.fail("reset")
@@ -65,7 +64,7 @@ class Faulty:
         self.fail("result")
 
     def arm(self, key: str) -> bool:
-        """Whether that hand fails for the first time."""
+        """Return True if the hand fails for the first time."""
         self.key = key
         return key not in [line.split()[1] for line in lines(self.log)]
 
@@ -106,6 +105,6 @@ def lines(log: str | Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def injected(log: str | Path) -> Counter[str]:
+def count_faults(log: str | Path) -> Counter[str]:
     """How often each kind of failure was made to happen."""
     return Counter(KIND[line.split()[0]] for line in lines(log))

@@ -23,17 +23,17 @@ KUHN = {
 
 
 def is_time(key: str) -> bool:
-    """Whether a metric is another one each time."""
+    """Return True if a metric differs in each run."""
     return key.startswith("time/") or key in ("environment_share", "tokens/sampled_per_second")
 
 
 def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
-    # Here, as each worker of a script imports what stands above, and a worker that was killed does so anew.
+    # Import here, because each worker of a script imports the code above, and the successor of a killed worker again.
     from mage_envs.trainer import MAGETrainer
-    from tests.trainer.tiny_runs import cached, make_config
+    from tests.trainer.tiny_runs import make_cached_generator, make_config
 
     make_env = partial(make_meta_env, "KuhnPoker", opponent=Faulty(log, tuple(faults.split(",")), 30), **KUHN)
-    played: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
     config = make_config(
         Path(folder),
         groups_per_rollout=8,
@@ -46,15 +46,15 @@ def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
         model,
         config,
         make_env,
-        generator=partial(cached, constrained=True),
-        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+        generator=partial(make_cached_generator, constrained=True),
+        on_rollout_end=lambda _, trajectories: all_trajectories.extend(trajectories),
     )
     trainer.train()
     if trainer.accelerator.is_main_process:
         logs: list[dict[str, Any]] = [entry for entry in trainer.state.log_history if "rollout" in entry]
         text = {
-            "trajectories": [repr(trajectory) for trajectory in played],
-            "failures": sum(len(trajectory.failures) for trajectory in played),
+            "trajectories": [repr(trajectory) for trajectory in all_trajectories],
+            "failures": sum(len(trajectory.failures) for trajectory in all_trajectories),
             "logged": [{key: value for key, value in entry.items() if not is_time(key)} for entry in logs],
             "told": trainer.failure_log.summary(),
             "processes": trainer.accelerator.num_processes,

@@ -1,4 +1,4 @@
-"""A text environment of somebody else, registered in Gymnasium without a word about this suite."""
+"""A text environment of another author, registered in Gymnasium without a word about this suite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Guess(gym.Env[str, str]):
 
 
 class ToldGuess(Guess):
-    """The same with an `info` that tells what there is to tell."""
+    """The same with a complete `info`."""
 
     def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
         return super().reset(**options)[0], {"legal_actions": NUMBERS}

@@ -38,7 +38,7 @@ def trajectory(
                 )
             )
         for t in range(counts[k]):
-            last = t == counts[k] - 1
+            is_last = t == counts[k] - 1
             steps.append(
                 Step(
                     episode=k,
@@ -46,9 +46,9 @@ def trajectory(
                     turn=t,
                     hand=0,
                     anchor=f"turn {t}",
-                    reward=reward if last else 0.0,
+                    reward=reward if is_last else 0.0,
                     penalty=owed.get((k, "play", t), 0.0),
-                    hand_end=last,
+                    hand_end=is_last,
                 )
             )
     episodes = tuple(

@@ -25,7 +25,7 @@ class Gradients(TrainerCallback):
 def main(model: str, out: str, ranks: Sequence[str] = ()) -> None:
     as_rank(ranks)
     gradients = Gradients()
-    played: list[Any] = []
+    all_trajectories: list[Any] = []
     tasks = [Task("mage/KuhnPoker-Meta-v0", "kuhn/rock", seed=seed) for seed in range(3)]
     trainer = make_trainer(
         model,
@@ -40,20 +40,22 @@ def main(model: str, out: str, ranks: Sequence[str] = ()) -> None:
         per_device_eval_batch_size=1,
         max_rollouts=1,
         updates_per_rollout=4,
-        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+        on_rollout_end=lambda _, trajectories: all_trajectories.extend(trajectories),
     )
     trainer.train()
     metrics = trainer.evaluate()
     processes = trainer.accelerator.num_processes
     if trainer.accelerator.is_main_process:
-        kept = {
+        saved = {
             "gradients": gradients.kept,
             "losses": [log["loss"] for log in trainer.state.log_history if "loss" in log],
-            "trajectories": [(t.group, t.member, t.opponent, [s.completion_ids for s in t.steps]) for t in played],
+            "trajectories": [
+                (t.group, t.member, t.opponent, [s.completion_ids for s in t.steps]) for t in all_trajectories
+            ],
             "evaluated": {key: metrics[key] for key in ("eval_reward", "eval_steps", "eval_value/episode_1")},
             "processes": processes,
         }
-        torch.save(kept, out)
+        torch.save(saved, out)
     if processes > 1:
         collective(model, out)
 

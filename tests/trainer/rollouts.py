@@ -1,4 +1,4 @@
-"""What the tests of rollouts play with: environments, specs, answers, and backends and opponents that misbehave."""
+"""Shared parts of the tests of rollouts: environments, specs, answers, and faulty backends and opponents."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OneAtATime:
         self.most = 0
 
     def submit(self, prompt: Prompt) -> None:
-        assert all(prompt.slot != other.slot for other in self.waiting)
+        assert all(prompt.slot != waiting_prompt.slot for waiting_prompt in self.waiting)
         self.waiting.append(prompt)
         self.most = max(self.most, len(self.waiting))
 
@@ -107,12 +107,12 @@ class Hanging:
 
 def broken(failures: int) -> MetaEpisode:
     """An environment whose first `failures` plays raise."""
-    env, left = make(), [failures]
+    env, failures_left = make(), [failures]
     step = env.env.step
 
     def maybe(action: str) -> Any:
-        if left[0] > 0:
-            left[0] -= 1
+        if failures_left[0] > 0:
+            failures_left[0] -= 1
             raise ZeroDivisionError("the simulator broke")
         return step(action)
 

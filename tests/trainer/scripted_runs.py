@@ -39,7 +39,7 @@ class Same:
 
 @dataclass
 class ScriptedRun:
-    """What such a run did."""
+    """Results of a scripted run."""
 
     trainer: MAGETrainer
     advantages: list[float] = field(default_factory=list)
@@ -73,8 +73,10 @@ def train(
 
         def answer(prompt: Prompt) -> str:
             if prompt.slot not in players:
-                made = [PolicyAgent(make, "").generator(make_env().unwrapped.game) for make in (expert, loser)]
-                players.update((slot, (made[0], made[1])) for slot in range(len(trainer.player._envs.in_process)))
+                generators = [PolicyAgent(make, "").generator(make_env().unwrapped.game) for make in (expert, loser)]
+                players.update(
+                    (slot, (generators[0], generators[1])) for slot in range(len(trainer.player._envs.in_process))
+                )
             member = prompt.seed[1]
             completion: Completion = players[prompt.slot][member % 2].generate([prompt])[0]
             assert completion.error is None, completion.error
@@ -100,27 +102,27 @@ def train(
         max_tokens_per_microbatch=16_384,
     )
     run = ScriptedRun(None)  # type: ignore[arg-type]
-    first: list[Trajectory] = []
+    first_rollout: list[Trajectory] = []
 
-    def keep(trainer: MAGETrainer, played: Sequence[Trajectory]) -> None:
-        run.advantages += [float(a) for a in _flat(compute_advantages(list(played), trainer.credit)[0])]
-        run.successes += [(t.member, t.episodes[-1].success) for t in played]
-        if not first:
-            first.extend(played)
+    def keep(trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
+        run.advantages += [float(a) for a in _flat(compute_advantages(list(trajectories), trainer.credit)[0])]
+        run.successes += [(t.member, t.episodes[-1].success) for t in trajectories]
+        if not first_rollout:
+            first_rollout.extend(trajectories)
             measure(trainer)
 
     def measure(trainer: MAGETrainer) -> None:
         for member, scores in ((0, run.winning), (1, run.losing)):
-            steps = [step for t in first if t.member == member for step in t.steps]
+            steps = [step for t in first_rollout if t.member == member for step in t.steps]
             scores.append(sum(_log_probability(trainer, step) for step in steps) / len(steps))
 
     model = general_tiny(folder / "model")
     trainer = run.trainer = MAGETrainer(model, config, make_env, generator=generator, on_rollout_end=keep)
-    before = [p.detach().clone() for p in trainer.model.parameters()]
+    weights_before = [p.detach().clone() for p in trainer.model.parameters()]
     trainer.train()
     measure(trainer)
-    after = [p.detach() for p in trainer.model.parameters()]
-    run.moved = max(float((p - q).abs().max()) for p, q in zip(after, before, strict=True))
+    weights_after = [p.detach() for p in trainer.model.parameters()]
+    run.moved = max(float((p - q).abs().max()) for p, q in zip(weights_after, weights_before, strict=True))
     return run
 
 
@@ -142,5 +144,5 @@ def _log_probability(trainer: MAGETrainer, step: Step) -> float:
     ids = torch.tensor([[*step.prompt_ids, *step.completion_ids]])
     with torch.no_grad():
         logits = trainer.model(ids).logits[0, len(step.prompt_ids) - 1 : -1]
-    chosen = torch.log_softmax(logits, -1).gather(1, torch.tensor(step.completion_ids)[:, None])
-    return float(chosen.mean())
+    token_logprobs = torch.log_softmax(logits, -1).gather(1, torch.tensor(step.completion_ids)[:, None])
+    return float(token_logprobs.mean())

@@ -15,7 +15,7 @@ def shard_on_cpu(state_dict_type: str = STATE_DICTS[0]) -> None:
     """For good: the process is a fork that ends soon."""
     initialise = AcceleratorState.__init__
 
-    def patched(self: Any, *arguments: Any, **options: Any) -> None:
+    def patch(self: Any, *arguments: Any, **options: Any) -> None:
         initialise(self, *arguments, **options)
         for state in (PartialState, AcceleratorState):
             state._shared_state["distributed_type"] = DistributedType.FSDP
@@ -28,4 +28,4 @@ def shard_on_cpu(state_dict_type: str = STATE_DICTS[0]) -> None:
             cpu_ram_efficient_loading=False,
         )
 
-    AcceleratorState.__init__ = patched  # type: ignore[method-assign]
+    AcceleratorState.__init__ = patch  # type: ignore[method-assign]

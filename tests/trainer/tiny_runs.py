@@ -80,22 +80,22 @@ def make_config(folder: Path, **changes: Any) -> MAGEConfig:
     return MAGEConfig(**(settings | changes))
 
 
-def cached(trainer: MAGETrainer, constrained: bool = False) -> CachedGenerator:
+def make_cached_generator(trainer: MAGETrainer, constrained: bool = False) -> CachedGenerator:
     tokens = ChatTokenizer(trainer.processing_class)  # type: ignore[arg-type]
     return CachedGenerator(trainer.model, tokens, Sampling(1, constrained=constrained))  # type: ignore[arg-type]
 
 
-def scripted(trainer: MAGETrainer) -> ScriptedGenerator:
-    """Plays by the prompt's sampling key alone: the same rows in any number of processes, whatever the weights."""
+def make_scripted_generator(trainer: MAGETrainer) -> ScriptedGenerator:
+    """Return a generator that plays by the prompt's sampling key: the same rows in any number of processes."""
     tokens = ChatTokenizer(trainer.processing_class)  # type: ignore[arg-type]
     return ScriptedGenerator(lambda prompt: prompt.legal_actions[sum(prompt.seed) % len(prompt.legal_actions)], tokens)
 
 
-def make_trainer(model: Any, folder: Path, generator: Any = cached, **changes: Any) -> MAGETrainer:
+def make_trainer(model: Any, folder: Path, generator: Any = make_cached_generator, **changes: Any) -> MAGETrainer:
     opponents = changes.pop("opponents", POOL)
     parts = ("eval_tasks", "peft_config", "callbacks", "on_rollout_end", "processing_class")
-    given = {name: changes.pop(name) for name in parts if name in changes}
-    return MAGETrainer(model, make_config(folder, **changes), make_env, opponents, generator=generator, **given)
+    trainer_parts = {name: changes.pop(name) for name in parts if name in changes}
+    return MAGETrainer(model, make_config(folder, **changes), make_env, opponents, generator=generator, **trainer_parts)
 
 
 def trajectory(steps: Sequence[Step], group: int = 0, member: int = 0, failure: str | None = None) -> Trajectory:

@@ -82,8 +82,8 @@ def past_the_door(event: str, arguments: tuple[Any, ...], foreign: tuple[str, ..
     """Return a description of an access to a foreign folder by a module that must not, else None."""
     if event == "pickle.find_class":
         by = caller()
-        known = by.startswith("mage_envs/processes/") or by in ("trainer/backends/shards.py", "")
-        return None if known else f"unpickle {arguments[1:]} by {by}"
+        is_allowed = by.startswith("mage_envs/processes/") or by in ("trainer/backends/shards.py", "")
+        return None if is_allowed else f"unpickle {arguments[1:]} by {by}"
     if event != "open" and event not in CHANGES:
         return None
     paths = [os.path.realpath(os.fsdecode(path)) for path in arguments[:2] if isinstance(path, str | bytes)]
@@ -152,7 +152,7 @@ def main() -> None:
         stdout, stderr = io.StringIO(), io.StringIO()
         if address := next(filter(None, map(job.get("visits", {}).get, arguments)), None):
             threading.Thread(target=visit, args=(address,), daemon=True).start()
-        started = time.monotonic()
+        start_time = time.monotonic()
         watching[0] = True
         try:
             with redirect_stdout(stdout), redirect_stderr(stderr):
@@ -163,8 +163,8 @@ def main() -> None:
             status = f"{type(error).__name__}: {error}"
         finally:
             watching[0] = False
-        told = {"out": stdout.getvalue()[:20_000], "err": stderr.getvalue()[:20_000], "events": list(events)}
-        report.append({"arguments": arguments, "status": status, "seconds": time.monotonic() - started, **told})
+        outputs = {"out": stdout.getvalue()[:20_000], "err": stderr.getvalue()[:20_000], "events": list(events)}
+        report.append({"arguments": arguments, "status": status, "seconds": time.monotonic() - start_time, **outputs})
     Path(job["out"]).write_text(json.dumps(report))
     leave(0)
 

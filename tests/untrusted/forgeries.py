@@ -89,10 +89,10 @@ def set_at(*path: str | int, value: Any) -> Change:
     """Return a change of one value in run.json."""
 
     def change(about: dict[str, Any]) -> None:
-        place: Any = about
+        container: Any = about
         for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
+            container = container[key]
+        container[path[-1]] = value
 
     return edit_run(change)
 
@@ -101,9 +101,9 @@ def link(name: str, target: Path) -> Change:
     """Return a change that replaces a file or folder by a link."""
 
     def apply(folder: Path) -> None:
-        place = folder / name
-        shutil.rmtree(place) if place.is_dir() else place.unlink()
-        place.symlink_to(target)
+        target_path = folder / name
+        shutil.rmtree(target_path) if target_path.is_dir() else target_path.unlink()
+        target_path.symlink_to(target)
 
     return apply
 

@@ -38,8 +38,8 @@ def stranger(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("words", [["list"], ["verify", "."], ["play", "mage/KuhnPoker-v0", "--opponents", "kuhn/no"]])
 def test_a_command_imports_nothing_from_the_current_folder(words: list[str], stranger: Path) -> None:
     code = f"from mage_envs.cli.program import mage; sys.argv = {['mage', *words]!r}; sys.exit(mage())"
-    done = run_program(stranger, code)
-    assert done.returncode in (0, 2), done.stderr
+    process = run_program(stranger, code)
+    assert process.returncode in (0, 2), process.stderr
     assert not (stranger.parent / "PWNED").exists()
 
 
@@ -56,8 +56,8 @@ if __name__ == "__main__":
     process.join(60)
     sys.exit(process.exitcode)
 """
-    done = run_program(stranger, code)
-    assert done.returncode == 0, done.stderr
+    process = run_program(stranger, code)
+    assert process.returncode == 0, process.stderr
     assert not (stranger.parent / "PWNED").exists()
 
 
@@ -74,11 +74,13 @@ open("my_registered.py", "w").close()
 load_registered("my_registered")
 assert sys.path == path
 """
-    done = run_program(tmp_path, code)
-    assert done.returncode == 0, done.stderr
+    process = run_program(tmp_path, code)
+    assert process.returncode == 0, process.stderr
 
 
 def test_no_registered_module_is_searched_in_the_current_folder_unless_the_user_named_one(tmp_path: Path) -> None:
     (tmp_path / "not_named.py").write_text("")
-    done = run_program(tmp_path, "from mage_envs.loading.imports import load_registered\nload_registered('not_named')")
-    assert "ModuleNotFoundError: No module named 'not_named'" in done.stderr
+    process = run_program(
+        tmp_path, "from mage_envs.loading.imports import load_registered\nload_registered('not_named')"
+    )
+    assert "ModuleNotFoundError: No module named 'not_named'" in process.stderr

@@ -1,4 +1,4 @@
-"""Names and paths in files resolve to what is registered or allowed, in every kind of file."""
+"""Names and paths in files resolve to registered or allowed objects only, in every kind of file."""
 
 from __future__ import annotations
 

@@ -118,9 +118,9 @@ OWN = {"list", "serve", "headroom"}
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    place = tmp_path_factory.mktemp("door")
+    folder = tmp_path_factory.mktemp("door")
     names = ("run", "other", "model", "shards", "suite", "played", "files", "cup", "swept", "shop")
-    foreign = {name: place / "foreign" / name for name in names}
+    foreign = {name: folder / "foreign" / name for name in names}
     for name in ("run", "other"):
         opponents = "kuhn/nash" if name == "run" else "kuhn/conservative,kuhn/aggressive"
         assert main(["eval", "scripted:random", *KUHN, "--opponents", opponents, "--out", str(foreign[name])]) == 0
@@ -136,15 +136,15 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (foreign["files"] / name).write_text(text.replace("{files}", str(foreign["files"])))
     foreign["shop"].mkdir()
     write_official(foreign["shop"])
-    catalogue = import_official(foreign["shop"], "small", products=8, cache=place / "foreign" / "cache")
+    catalogue = import_official(foreign["shop"], "small", products=8, cache=folder / "foreign" / "cache")
     for command in ("tournament", "eval", "adapt", "train"):
         words = WORDS[command][-1]
         assert main([command, *(word.format(**foreign) for word in words if word != "--resume")]) == 0
-    (place / "out").mkdir()
+    (folder / "out").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    own = {"out": place / "out", "bank": place / "out" / "bank.json", "place": place}
-    return foreign | own | {"catalogue": catalogue, "port": port}
+    own_paths = {"out": folder / "out", "bank": folder / "out" / "bank.json", "place": folder}
+    return foreign | own_paths | {"catalogue": catalogue, "port": port}
 
 
 def test_every_command_is_listed() -> None:
@@ -175,7 +175,7 @@ def run_audited(commands: dict[str, list[list[str]]], places: dict[str, Any], se
     content = {"commands": lines, "allowed": allowed, "foreign": foreign, "visits": visits, "out": str(report)}
     job.write_text(json.dumps(content))
     environment = os.environ | {"MAGE_ENVS_CACHE": str(places["place"] / "cache"), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.untrusted.audited", str(job)],
         cwd=ROOT,
         env=environment,
@@ -184,7 +184,7 @@ def run_audited(commands: dict[str, list[list[str]]], places: dict[str, Any], se
         text=True,
         timeout=seconds,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert process.returncode == 0, process.stderr[-2000:]
     results = json.loads(report.read_text())
     failed = {" ".join(row["arguments"][:3]): row["err"][-500:] for row in results if row["status"] not in (0, 1)}
     assert failed == {}

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN = ("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--rows", "2")
 
 
-def printed() -> list[str]:
+def read_commands() -> list[str]:
     block = (ROOT / "SECURITY.md").read_text().split("```")[1]
     return [line.partition("#")[0].strip() for line in block.splitlines() if line.startswith("mage ")]
 
@@ -39,7 +39,7 @@ def test_the_commands_for_what_a_stranger_sent(
     )
     general_tiny(tmp_path / "other")
     (tmp_path / "config.yaml").write_text(json.dumps({"model_name_or_path": "tiny", "max_rollouts": 1}))
-    lines = printed()
+    lines = read_commands()
     assert [line.split()[1] for line in lines] == ["verify", "report", "eval", "eval", "train"]
     for line in lines:
         line = line.replace("hf:STRANGER_MODEL", "hf:other,max_tokens=4").replace("STRANGER_MODEL", "model")
@@ -63,17 +63,19 @@ def test_a_level_of_too_many_cells_is_dropped_with_its_reason(tmp_path: Path) ->
     (tmp_path / "levels.xsb").write_text("\n".join([*room, "", *huge, ""]))
     read = read_levels(tmp_path / "levels.xsb")
     assert len(read.levels) == 1
-    assert [(one.line, "at most 10,000 are allowed" in one.reason) for one in read.dropped] == [(5, True)]
+    assert [
+        (dropped_level.line, "at most 10,000 are allowed" in dropped_level.reason) for dropped_level in read.dropped
+    ] == [(5, True)]
 
 
-@pytest.mark.parametrize(("asked", "off"), [(None, True), ("0", False)])
-def test_telemetry_is_off_unless_asked(asked: str | None, off: bool) -> None:
+@pytest.mark.parametrize(("setting", "off"), [(None, True), ("0", False)])
+def test_telemetry_is_off_unless_asked(setting: str | None, off: bool) -> None:
     code = "import mage_envs.trainer.trl.trl_compat\nfrom huggingface_hub import constants\n"
     code += "print(constants.HF_HUB_DISABLE_TELEMETRY)"
     environment = {key: value for key, value in os.environ.items() if key != "HF_HUB_DISABLE_TELEMETRY"}
-    environment |= {} if asked is None else {"HF_HUB_DISABLE_TELEMETRY": asked}
+    environment |= {} if setting is None else {"HF_HUB_DISABLE_TELEMETRY": setting}
     environment["HF_HUB_OFFLINE"] = "0"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
     )
-    assert done.stdout.strip().splitlines()[-1:] == [str(off)], done.stderr[-500:]
+    assert process.stdout.strip().splitlines()[-1:] == [str(off)], process.stderr[-500:]

@@ -1,4 +1,4 @@
-"""What a stranger's run links to is neither copied nor written, and what cannot be read is one failure."""
+"""Links in a stranger's run are neither copied nor written, and an unreadable record is one failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def rewrite(run: Path, change: Any) -> None:
-    """Change every line of a run and sign it anew."""
+    """Change every line of a run and sign it again."""
     shard = run / "episodes" / "00000.jsonl.gz"
     lines = [json.loads(line) for line in gzip.decompress(shard.read_bytes()).splitlines()]
     for line in lines:
@@ -161,7 +161,7 @@ def test_rows_of_a_billion_values_are_refused(tmp_path: Path, capsys: pytest.Cap
     assert "it has more than 10000 values" in capsys.readouterr().err
 
 
-# -- what is written into a folder of others ---------------------------------------------------------------------------
+# -- files in a folder of others ----------------------------------------------------------------------------------
 
 
 def test_a_log_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ JUDGED = (*EVAL[:-1], "--opponents", "kuhn/conservative,kuhn/aggressive", "--out
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Path:
+def evaluation_run(tmp_path: Path) -> Path:
     assert main([*JUDGED, str(tmp_path / "judged")]) == 0
     assert sorted(path.name for path in (tmp_path / "judged" / "controls").iterdir()) == ["none", "other"]
     return tmp_path / "judged"
@@ -218,54 +218,54 @@ def judged(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("linked", ["controls", "controls/none", "controls/other"])
 def test_controls_that_are_links_are_neither_read_nor_written(
-    linked: str, judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    linked: str, evaluation_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outside = tmp_path / "outside"
-    (judged / linked).rename(outside)
-    (judged / linked).symlink_to(outside)
-    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    (evaluation_run / linked).rename(outside)
+    (evaluation_run / linked).symlink_to(outside)
+    content_before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
     capsys.readouterr()
-    assert main([*JUDGED, str(judged), "--resume"]) == 2
-    assert f"{judged / linked} is a link" in capsys.readouterr().err
-    assert main(["report", str(judged), "--out", str(tmp_path / "r.html")]) == 0
-    assert f"mage: no level: {judged / linked} is a link" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+    assert main([*JUDGED, str(evaluation_run), "--resume"]) == 2
+    assert f"{evaluation_run / linked} is a link" in capsys.readouterr().err
+    assert main(["report", str(evaluation_run), "--out", str(tmp_path / "r.html")]) == 0
+    assert f"mage: no level: {evaluation_run / linked} is a link" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == content_before
 
 
 @pytest.mark.parametrize("forged", ["other agent", "other tasks", "wrong control"])
-def test_a_run_of_another_agent_is_no_control(
-    forged: str, judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_of_another_agent_is_not_a_control(
+    forged: str, evaluation_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A bad player without memory would make any player with memory adapt."""
-    place = judged / "controls" / "none"
-    source = judged / "controls" / "other"
+    control_folder = evaluation_run / "controls" / "none"
+    source = evaluation_run / "controls" / "other"
     if forged != "wrong control":
         words = {"other agent": ("scripted:first",), "other tasks": ("scripted:random", "--seed", "9")}[forged]
         assert main(["eval", *words, *JUDGED[2:], str(tmp_path / "forged")]) == 0
         source = tmp_path / "forged" / "controls" / "none"
-    shutil.rmtree(place)
-    shutil.copytree(source, place)
+    shutil.rmtree(control_folder)
+    shutil.copytree(source, control_folder)
     capsys.readouterr()
-    assert main(["report", str(judged), "--out", str(tmp_path / "r.html")]) == 0
-    assert f"no level: {place} is not the control 'none' of this run. Remove it." in capsys.readouterr().err
+    assert main(["report", str(evaluation_run), "--out", str(tmp_path / "r.html")]) == 0
+    assert f"no level: {control_folder} is not the control 'none' of this run. Remove it." in capsys.readouterr().err
 
 
-def test_a_policy_plays_a_control_again_whose_memories_have_changed(judged: Path) -> None:
+def test_a_policy_plays_a_control_again_whose_memories_have_changed(evaluation_run: Path) -> None:
     """The stored control copied the memories of another state of the main run."""
-    other = judged / "controls" / "other"
-    root, about = (other / "root.json").read_text(), json.loads((other / "run.json").read_text())
+    other_control = evaluation_run / "controls" / "other"
+    root, about = (other_control / "root.json").read_text(), json.loads((other_control / "run.json").read_text())
     for options in (about["setting"]["options"], about["env_kwargs"]):
         options["memory"] = re.sub("@[0-9a-f]{32}", "@" + 32 * "0", options["memory"])
-    (other / "run.json").write_text(json.dumps(about))
-    (other / "root.json").unlink()
-    assert main([*JUDGED, str(judged), "--resume"]) == 0
-    assert (other / "root.json").read_text() == root
+    (other_control / "run.json").write_text(json.dumps(about))
+    (other_control / "root.json").unlink()
+    assert main([*JUDGED, str(evaluation_run), "--resume"]) == 0
+    assert (other_control / "root.json").read_text() == root
 
 
 def test_a_run_that_cannot_be_executed_again_can_be_read(
-    judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    evaluation_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rewrite(judged, lambda line: line["episodes"][0].update(reward=line["episodes"][0]["reward"] + 1))
-    (judged / "summary.json").unlink()
-    assert main(["report", str(judged), "--out", str(tmp_path / "r.html")]) == 0
+    rewrite(evaluation_run, lambda line: line["episodes"][0].update(reward=line["episodes"][0]["reward"] + 1))
+    (evaluation_run / "summary.json").unlink()
+    assert main(["report", str(evaluation_run), "--out", str(tmp_path / "r.html")]) == 0
     assert "mage: no level: " in capsys.readouterr().err

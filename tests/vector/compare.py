@@ -38,38 +38,38 @@ def play(envs: Any, steps: int, seed: int, odd: float, seeds: Any = 0, options: 
     """Everything that `envs` shows a scripted learner. Mode DISABLED resets by mask what ended."""
     rng = np.random.default_rng(seed)
     observation, info = envs.reset(seed=seeds, options=None if options is None else dict(options))
-    seen: list[Any] = [(observation, info)]
+    received: list[Any] = [(observation, info)]
     disabled = envs.metadata["autoreset_mode"].value == "Disabled"
     for step in range(steps):
         observation, reward, terminated, truncated, info = envs.step(
             [reply(info, row, rng, odd) for row in range(envs.num_envs)]
         )
-        seen.append((observation, reward, terminated, truncated, info))
-        ended = terminated | truncated
-        if disabled and ended.any():
-            again: list[int | None] = [100 * step + row if row % 3 == 0 else None for row in range(envs.num_envs)]
-            seen.append(envs.reset(seed=again, options={**(options or {}), "reset_mask": ended}))
+        received.append((observation, reward, terminated, truncated, info))
+        over = terminated | truncated
+        if disabled and over.any():
+            reset_seeds: list[int | None] = [100 * step + row if row % 3 == 0 else None for row in range(envs.num_envs)]
+            received.append(envs.reset(seed=reset_seeds, options={**(options or {}), "reset_mask": over}))
     envs.close()
-    return seen
+    return received
 
 
-def assert_same(left: Any, right: Any, where: str = "") -> None:
+def assert_same(actual: Any, expected: Any, where: str = "") -> None:
     """Equal in value, type, dtype and keys."""
-    assert type(left) is type(right), f"{where}: {left!r} {right!r}"
-    if isinstance(left, dict):
-        assert sorted(left) == sorted(right), where
-        for key in left:
-            assert_same(left[key], right[key], f"{where}[{key!r}]")
-    elif isinstance(left, np.ndarray):
-        assert left.dtype == right.dtype, f"{where}: {left.dtype} {right.dtype}"
-        assert left.shape == right.shape, where
-        if left.dtype == object:
-            assert_same(left.tolist(), right.tolist(), where)
+    assert type(actual) is type(expected), f"{where}: {actual!r} {expected!r}"
+    if isinstance(actual, dict):
+        assert sorted(actual) == sorted(expected), where
+        for key in actual:
+            assert_same(actual[key], expected[key], f"{where}[{key!r}]")
+    elif isinstance(actual, np.ndarray):
+        assert actual.dtype == expected.dtype, f"{where}: {actual.dtype} {expected.dtype}"
+        assert actual.shape == expected.shape, where
+        if actual.dtype == object:
+            assert_same(actual.tolist(), expected.tolist(), where)
         else:
-            np.testing.assert_array_equal(left, right, err_msg=where)
-    elif isinstance(left, list | tuple):
-        assert len(left) == len(right), where
-        for index, (one, other) in enumerate(zip(left, right)):
-            assert_same(one, other, f"{where}[{index}]")
+            np.testing.assert_array_equal(actual, expected, err_msg=where)
+    elif isinstance(actual, list | tuple):
+        assert len(actual) == len(expected), where
+        for index, (actual_item, expected_item) in enumerate(zip(actual, expected)):
+            assert_same(actual_item, expected_item, f"{where}[{index}]")
     else:
-        assert left == right, f"{where}: {left!r} {right!r}"
+        assert actual == expected, f"{where}: {actual!r} {expected!r}"

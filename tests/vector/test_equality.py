@@ -67,21 +67,21 @@ def test_equal_to_single_environments(env_id, options):
     singles = [gym.make(env_id, **options) for _ in range(count)]
     texts, info = envs.reset(seed=40)
     for row, single in enumerate(singles):
-        alone = single.reset(seed=40 + row)
-        assert alone[0] == texts[row]
+        single_result = single.reset(seed=40 + row)
+        assert single_result[0] == texts[row]
     rng = np.random.default_rng(0)
     for _ in range(steps):
         answers = [reply(info, row, rng, 0.1) for row in range(count)]
         texts, rewards, terminated, truncated, info = envs.step(answers)
         for row, single in enumerate(singles):
-            text, reward, over, cut, told = single.step(answers[row])
+            text, reward, over, cut, row_info = single.step(answers[row])
             assert (reward, over, cut) == (rewards[row], terminated[row], truncated[row])
             if over:
                 assert text == info["final_obs"][row]
-                assert told["private"]["opponent"] == info["final_info"]["private"]["opponent"][row]
-                text, told = single.reset()
+                assert row_info["private"]["opponent"] == info["final_info"]["private"]["opponent"][row]
+                text, row_info = single.reset()
             assert text == texts[row]
-            assert told["legal_actions"] == info["legal_actions"][row]
+            assert row_info["legal_actions"] == info["legal_actions"][row]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -107,10 +107,10 @@ def test_arrays_are_the_callers():
     envs = ours("mage/KuhnPoker-v0", 4, "SameStep")
     texts, infos = envs.reset(seed=0)
     batch = envs.step(["bet"] * 4)
-    kept = [value.copy() for value in (*batch[1:4], batch[4]["seat"], batch[4]["_seat"], batch[4]["legal_actions"])]
+    copies = [value.copy() for value in (*batch[1:4], batch[4]["seat"], batch[4]["_seat"], batch[4]["legal_actions"])]
     for _ in range(5):
         envs.step(["bet"] * 4)
-    assert_same(kept, [*batch[1:4], batch[4]["seat"], batch[4]["_seat"], batch[4]["legal_actions"]])
+    assert_same(copies, [*batch[1:4], batch[4]["seat"], batch[4]["_seat"], batch[4]["legal_actions"]])
     masks = [id(value) for key, value in batch[4].items() if key.startswith("_")]
     assert len(set(masks)) == len(masks)
     assert texts == envs.reset(seed=0)[0]

@@ -1,4 +1,4 @@
-"""What callers may do and may not, and what Gymnasium's own vector environments do with our ids."""
+"""Calls that are allowed or refused, and Gymnasium's own vector environments with our ids."""
 
 import copy
 import re
@@ -39,22 +39,22 @@ NUMBERS = st.one_of(st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.none
     )
 )
 @settings(max_examples=200)
-def test_infos_are_batched_as_gymnasium_does(told):
-    """Types of first values, conversions of later ones, nesting, rows told twice."""
+def test_infos_are_batched_as_gymnasium_does(row_infos):
+    """Types of first values, conversions of later ones, nesting, rows that come twice."""
     plain = gym.vector.VectorEnv()
     plain.num_envs = 4
     expected: dict = {}
     error = None
     try:
-        for row, info in told:
+        for row, info in row_infos:
             expected = plain._add_info(expected, info, row)
     except (TypeError, ValueError) as raised:
         error = type(raised)
     if error is None:
-        assert_same(batch_infos(4, told), expected)
+        assert_same(batch_infos(4, row_infos), expected)
     else:
         with pytest.raises(error):
-            batch_infos(4, told)
+            batch_infos(4, row_infos)
 
 
 @pytest.mark.parametrize("game", mage_envs.list_games())
@@ -69,15 +69,17 @@ def test_every_id_has_a_vector_form(game, kind):
 def test_made_by_id_spec_and_mode(mode):
     envs = gym.make_vec("mage/KuhnPoker-v0", num_envs=2, autoreset_mode=mode, opponent="cfr:50")
     assert envs.metadata["autoreset_mode"] is mode
-    again = gym.make_vec(envs.spec)
-    assert (again.num_envs, again.autoreset_mode) == (2, mode)
-    assert_same(envs.reset(seed=1), again.reset(seed=1))
-    assert_same(envs.step(["bet", "check"]), again.step(["bet", "check"]))
-    named = gym.make_vec("mage/KuhnPoker-v0", num_envs=2, vectorization_mode="vector_entry_point", opponent="cfr:50")
-    assert named.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    second_envs = gym.make_vec(envs.spec)
+    assert (second_envs.num_envs, second_envs.autoreset_mode) == (2, mode)
+    assert_same(envs.reset(seed=1), second_envs.reset(seed=1))
+    assert_same(envs.step(["bet", "check"]), second_envs.step(["bet", "check"]))
+    entry_point_envs = gym.make_vec(
+        "mage/KuhnPoker-v0", num_envs=2, vectorization_mode="vector_entry_point", opponent="cfr:50"
+    )
+    assert entry_point_envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
 
 
-def test_spaces_hold_what_is_seen():
+def test_spaces_contain_the_observations():
     envs = ours("mage/TicTacToe-v0", 3, "NextStep", opponent="minimax")
     texts, _ = envs.reset(seed=0)
     assert texts in envs.observation_space
@@ -111,11 +113,11 @@ def test_what_is_refused(opponent):
             envs.reset(options={"reset_mask": mask})
     with pytest.raises(ValueError, match=re.escape("unknown keys ['sead']")):
         envs.reset(options={"sead": 1})
-    ended = np.zeros(2, dtype=bool)
+    any_over = np.zeros(2, dtype=bool)
     envs.reset(seed=0)
-    while not ended.any():
-        _, _, ended, _, _ = envs.step(["check", "nonsense"])
-    over = ", ".join(map(str, np.flatnonzero(ended)))
+    while not any_over.any():
+        _, _, any_over, _, _ = envs.step(["check", "nonsense"])
+    over = ", ".join(map(str, np.flatnonzero(any_over)))
     with pytest.raises(gym.error.ResetNeeded, match=f"Environments {over} are over and autoreset is disabled"):
         envs.step(["check", "check"])
     envs.close()
@@ -151,7 +153,7 @@ def test_an_opponent_given_as_an_object_is_copied():
     assert (texts[1], infos["legal_actions"][1]) == (single.reset(seed=1)[0], single.reset(seed=1)[1]["legal_actions"])
     for action in ("(1, 1)", "(2, 2)"):
         assert set(envs.step([action] * 3)[0]) == {single.step(action)[0]}
-    assert mine.seen == single.unwrapped.seated.others[0].policy.seen  # it sits in the first one itself
+    assert mine.seen == single.unwrapped.seated.others[0].policy.seen  # the first environment holds the object itself
     with pytest.raises(
         TypeError, match="there is only one.*Make one per environment, or pass it by name or as 'module:Class'"
     ):

@@ -21,8 +21,8 @@ from tests.vector.deadly_opponents import Deadly, Hanging, Raising
 ROOT = Path(__file__).parent.parent.parent
 
 
-def gone(pid):
-    """Whether there is no such process, not even a zombie."""
+def is_gone(pid):
+    """Return True if the process does not exist, not even as a zombie."""
     return not Path(f"/proc/{pid}").exists()
 
 
@@ -41,7 +41,7 @@ def test_equal_to_gymnasiums_in_one_process(env_id, options, mode):
     theirs = gymnasiums(env_id, 5, mode, **options)
     assert mine.metadata == theirs.metadata
     assert_same(play(mine, 25, 1, 0.2, 3), play(theirs, 25, 1, 0.2, 3))
-    assert all(gone(pid) for pid in pids)
+    assert all(is_gone(pid) for pid in pids)
     assert not multiprocessing.active_children()
     mine.close()
     with pytest.raises(gym.error.ClosedEnvironmentError):
@@ -54,26 +54,26 @@ def test_a_killed_worker_costs_its_own_episodes(mode, tmp_path):
     flag = tmp_path / "armed"
     envs = ours("mage/KuhnPoker-v0", 4, mode, workers=2, opponent=Deadly("Qp", str(flag)), seat="first")
     calm = ours("mage/KuhnPoker-v0", 4, mode, workers=2, opponent=Deadly("Qp", ""), seat="first")
-    for each in (envs, calm):
-        each.reset(seed=[0, 1, 2, 3])
+    for each_envs in (envs, calm):
+        each_envs.reset(seed=[0, 1, 2, 3])
     # The opponent's queen: as the seeds deal it to rows 0 and 1 of these.
     texts = envs.reset(seed=[5, 5, 2, 3])[0]
     calm.reset(seed=[5, 5, 2, 3])
     flag.touch()
     step = 0
     while flag.exists():
-        before = envs.processes
-        shown = envs.step(["check"] * 4)
+        processes_before = envs.processes
+        batch = envs.step(["check"] * 4)
         expected = calm.step(["check"] * 4)
         step += 1
         if flag.exists():
-            assert_same(shown[0], expected[0])
-            texts = shown[0]
-            if mode == "Disabled" and (ended := shown[2] | shown[3]).any():
-                texts = envs.reset(options={"reset_mask": ended})[0]
-                calm.reset(options={"reset_mask": ended})
+            assert_same(batch[0], expected[0])
+            texts = batch[0]
+            if mode == "Disabled" and (over := batch[2] | batch[3]).any():
+                texts = envs.reset(options={"reset_mask": over})[0]
+                calm.reset(options={"reset_mask": over})
         assert step < 60
-    told, rewards, terminated, truncated, infos = shown
+    new_texts, rewards, terminated, truncated, infos = batch
     dead = [row for row in range(4) if truncated[row]]
     assert dead in ([0, 1], [2, 3])
     living = [row for row in range(4) if row not in dead]
@@ -82,19 +82,19 @@ def test_a_killed_worker_costs_its_own_episodes(mode, tmp_path):
     assert final["_failure"].tolist() == [row in dead for row in range(4)]
     assert not terminated[dead].any()
     assert not rewards[dead].any()
-    last = infos["final_obs"] if mode == "SameStep" else told
-    assert [last[row] for row in dead] == [texts[row] for row in dead]
-    assert [told[row] for row in living] == [expected[0][row] for row in living]
+    final_texts = infos["final_obs"] if mode == "SameStep" else new_texts
+    assert [final_texts[row] for row in dead] == [texts[row] for row in dead]
+    assert [new_texts[row] for row in living] == [expected[0][row] for row in living]
     assert rewards[living].tolist() == expected[1][living].tolist()
-    check_going_on(envs, mode, dead, before, truncated | terminated)
+    check_going_on(envs, mode, dead, processes_before, truncated | terminated)
     pids = envs.processes
     envs.close()
     calm.close()
-    assert all(gone(pid) for pid in pids)
+    assert all(is_gone(pid) for pid in pids)
     assert not multiprocessing.active_children()
 
 
-def check_going_on(envs, mode, dead, before, ended):
+def check_going_on(envs, mode, dead, processes_before, over):
     """The dead worker is replaced at its rows' next reset, and the rows play on."""
     if mode == "NextStep":
         assert envs.processes.count(None) == 1
@@ -104,12 +104,12 @@ def check_going_on(envs, mode, dead, before, ended):
     elif mode == "Disabled":
         with pytest.raises(gym.error.ResetNeeded):
             envs.step(["check"] * 4)
-        first = ended.copy()
-        first[dead[1]] = False
-        envs.reset(options={"reset_mask": first})  # not all rows of the new worker at once
-        envs.reset(options={"reset_mask": ended & ~first})
+        first_rows = over.copy()
+        first_rows[dead[1]] = False
+        envs.reset(options={"reset_mask": first_rows})  # not all rows of the new worker at once
+        envs.reset(options={"reset_mask": over & ~first_rows})
     assert None not in envs.processes
-    assert sum(pid in before for pid in envs.processes) == 1
+    assert sum(pid in processes_before for pid in envs.processes) == 1
     _, _, _, truncated, infos = envs.step(["check"] * 4)
     assert not truncated.any()
     assert "failure" not in infos
@@ -117,16 +117,16 @@ def check_going_on(envs, mode, dead, before, ended):
 
 def test_what_follows_a_death_follows_from_the_seed():
     """Killed between steps, from outside; the new environments' deals are a function of seed and number of deaths."""
-    seen = []
+    batches = []
     for _ in range(2):
         envs = ours("mage/KuhnPoker-v0", 2, "NextStep", workers=2, opponent="kuhn/soft-station")
         envs.reset(seed=8)
         os.kill(envs.processes[0], signal.SIGKILL)
-        shown = [envs.step(["check"] * 2) for _ in range(6)]
-        assert shown[0][3].tolist() == [True, False]
-        seen.append(shown)
+        next_batches = [envs.step(["check"] * 2) for _ in range(6)]
+        assert next_batches[0][3].tolist() == [True, False]
+        batches.append(next_batches)
         envs.close()
-    assert_same(*seen)
+    assert_same(*batches)
 
 
 def test_a_hung_worker_is_killed_at_the_deadline(tmp_path):
@@ -162,24 +162,24 @@ def test_a_death_in_reset_is_an_exception():
         WorkerFailure, match=r"environments 2 to 3: its process died: exit code -9 \(SIGKILL\) in reset. Call reset\(\)"
     ):
         envs.reset(seed=0)
-    other = ours("mage/KuhnPoker-v0", 4, "NextStep", opponent="kuhn/nash")
-    assert_same(envs.reset(seed=0), other.reset(seed=0))
+    calm = ours("mage/KuhnPoker-v0", 4, "NextStep", opponent="kuhn/nash")
+    assert_same(envs.reset(seed=0), calm.reset(seed=0))
     envs.close()
 
 
 def test_an_exception_is_raised_as_without_workers():
-    told = []
+    messages = []
     for workers in (0, 2):
         envs = ours("mage/KuhnPoker-v0", 2, "NextStep", workers=workers, opponent=Raising("Jp"), seat="first")
         envs.reset(seed=0)
-        told.append(until_it_raises(envs))
+        messages.append(until_it_raises(envs))
         envs.reset(seed=1)
         envs.close()
-    assert told == ["Opponent 'Raising' failed in KuhnPoker: no idea"] * 2
+    assert messages == ["Opponent 'Raising' failed in KuhnPoker: no idea"] * 2
 
 
 def until_it_raises(envs):
-    """What the opponent's failure says."""
+    """Step until the opponent fails, and return the message."""
     for _ in range(40):
         try:
             envs.step(["check"] * envs.num_envs)
@@ -218,7 +218,7 @@ def test_refusals(options, message):
 
 
 def test_types_are_exported():
-    assert isinstance(ours("mage/KuhnPoker-v0", 1, "NextStep", workers=1), WorkerVectorEnv)  # and nobody closes it
+    assert isinstance(ours("mage/KuhnPoker-v0", 1, "NextStep", workers=1), WorkerVectorEnv)  # never closed
 
 
 SCRIPT = """
@@ -257,21 +257,21 @@ def run(tmp_path, guard, end=""):
 
 def test_a_script_that_never_closes_ends_cleanly(tmp_path):
     """And a game that only the script registers, below its guard, is known in the workers."""
-    ended = run(tmp_path, "if __name__ == '__main__':")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert all(gone(pid) for pid in ended.stdout.split())
+    process = run(tmp_path, "if __name__ == '__main__':")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert all(is_gone(pid) for pid in process.stdout.split())
 
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
-    ended = run(tmp_path, "if __name__ == '__main__':", "os.kill(os.getpid(), signal.SIGKILL)")
-    assert ended.returncode == -signal.SIGKILL
-    assert ended.stderr == ""
-    for pid in ended.stdout.split():
-        assert ended_by_itself(int(pid))
+    process = run(tmp_path, "if __name__ == '__main__':", "os.kill(os.getpid(), signal.SIGKILL)")
+    assert process.returncode == -signal.SIGKILL
+    assert process.stderr == ""
+    for pid in process.stdout.split():
+        assert ends_by_itself(int(pid))
 
 
-def ended_by_itself(pid):
-    """Waits for a process that is nobody's child any more; whoever adopted it may leave it a zombie."""
+def ends_by_itself(pid):
+    """Return True if an orphaned process ends within a minute. Its new parent may leave it a zombie."""
     for _ in range(600):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -282,7 +282,7 @@ def ended_by_itself(pid):
     return False
 
 
-def test_a_script_without_a_guard_is_told_so(tmp_path):
-    ended = run(tmp_path, "if True:")
-    assert ended.returncode == 1
-    assert "below `if __name__ == '__main__':`" in ended.stderr.splitlines()[-1]
+def test_a_script_without_a_guard_raises_an_error_that_names_it(tmp_path):
+    process = run(tmp_path, "if True:")
+    assert process.returncode == 1
+    assert "below `if __name__ == '__main__':`" in process.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""A learner for tests of memories: what it answers to a prompt, alone a function of the prompt and of its key."""
+"""A learner for tests of memories. Its reply is a function of the prompt and its sampling key only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make(env_id: str = KUHN, **options: Any) -> MetaEpisode:
 
 
 def good(info: dict[str, Any], word: str = "w") -> str:
-    """A well-formed reply to whatever is asked."""
+    """Return a well-formed reply to any prompt."""
     kind = info["kind"]
     if kind == "play":
         legal = info["legal_actions"] or ("search[hat]",)
@@ -42,25 +42,29 @@ def good(info: dict[str, Any], word: str = "w") -> str:
 
 def play(env: MetaEpisode, answer: Callable[[dict[str, Any]], str] = good, seed: int = 0) -> list[tuple[Any, ...]]:
     """All (prompt, info before, reply, reward, info after) of a meta-episode."""
-    shown, info = env.reset(seed=seed)
+    prompt, info = env.reset(seed=seed)
     log: list[tuple[Any, ...]] = []
-    done = False
-    while not done:
+    terminated = False
+    while not terminated:
         reply = answer(info)
-        after, reward, done, _, later = env.step(reply)
-        log.append((shown, info, reply, reward, later))
-        shown, info = after, later
+        next_prompt, reward, terminated, _, next_info = env.step(reply)
+        log.append((prompt, info, reply, reward, next_info))
+        prompt, info = next_prompt, next_info
     return log
 
 
 def kinds(log: list[tuple[Any, ...]]) -> list[tuple[str, int]]:
     """(kind of call, episode that it serves) without plays that follow a play."""
-    found = [(row[1]["kind"], row[1]["episode_index"]) for row in log]
-    return [one for at, one in enumerate(found) if at == 0 or one != found[at - 1] or one[0] != "play"]
+    kinds_found = [(row[1]["kind"], row[1]["episode_index"]) for row in log]
+    return [
+        kind_and_episode
+        for at, kind_and_episode in enumerate(kinds_found)
+        if at == 0 or kind_and_episode != kinds_found[at - 1] or kind_and_episode[0] != "play"
+    ]
 
 
 class FaultyLearner:
-    """Answers well, but 20% of the replies are malformed, 5% empty and 5% cut; it counts what it did, by kind."""
+    """Answers well, but 20% of the replies are malformed, 5% empty and 5% cut. It counts its replies by kind."""
 
     def __init__(self) -> None:
         self.faults: dict[str, int] = {}
@@ -71,12 +75,12 @@ class FaultyLearner:
     def _answer(self, prompt: Prompt) -> Completion:
         kind = str(prompt.info["kind"])
         seed, member, call, retry = prompt.seed
-        drawn = Streams(seed, member, retry).at(7, call).generator().random()
-        if drawn >= 0.3:
+        number = Streams(seed, member, retry).at(7, call).generator().random()
+        if number >= 0.3:
             return Completion(good(dict(prompt.info), f"w{seed}x{call}"))
         self.faults[kind] = self.faults.get(kind, 0) + 1
-        if drawn < 0.05:
+        if number < 0.05:
             return Completion("")
-        if drawn < 0.10:
+        if number < 0.10:
             return Completion(good(dict(prompt.info))[:-3], truncated=True)
         return Completion("no tag and no JSON { here: [1, 2")

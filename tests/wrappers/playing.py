@@ -22,9 +22,9 @@ def answer(env, info, choose=0):
 def play(env, choose=0, seed=0, options=None):
     """All (prompt, info before, reward, info after) of a meta-episode."""
     observation, info = env.reset(seed=seed, options=options)
-    log, done = [], False
-    while not done:
-        shown, before = observation, info
-        observation, reward, done, _, info = env.step(answer(env, info, choose))
-        log.append((shown, before, reward, info))
+    log, terminated = [], False
+    while not terminated:
+        prompt, info_before = observation, info
+        observation, reward, terminated, _, info = env.step(answer(env, info, choose))
+        log.append((prompt, info_before, reward, info))
     return log

@@ -10,7 +10,7 @@ ANSWER = '<type>{"1": 0.25, "2": 0.75}</type>'
 BELIEF = {"pd/all-c": 0.25, "pd/tit-for-tat": 0.75, "pd/all-d": 0.0}
 
 
-def played(answer=ANSWER, game="PrisonersDilemma", **options):
+def play_questions(answer=ANSWER, game="PrisonersDilemma", **options):
     """The chats of the play prompts, the infos of the questions, and the memory events, of a fixed way to play."""
     defaults = {"num_episodes": 3, "opponent": "pd/tit-for-tat", "memory": "both"}
     env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, **defaults | options)
@@ -27,20 +27,24 @@ def played(answer=ANSWER, game="PrisonersDilemma", **options):
             chats.append(info["messages"])
             reply = f"<action>{info['legal_actions'][len(chats) % 2]}</action>"
         _, _, over, _, info = env.step(reply)
-        events += [one for one in info.get("memory_events", ()) if one["event"] in ("belief", "guess")]
+        events += [
+            memory_event
+            for memory_event in info.get("memory_events", ())
+            if memory_event["event"] in ("belief", "guess")
+        ]
     return chats, questions, events
 
 
 @pytest.mark.parametrize("context", ["rebuilt", "conversation"])
 @pytest.mark.parametrize("memory", ["none", "history", "both", "reflexion", "react"])
 def test_the_prompts_of_play_and_memory_are_those_of_a_run_without_questions(memory, context):
-    plain, none, _ = played(memory=memory, context=context)
-    asked, questions, events = played(memory=memory, context=context, elicit=NAMES)
+    plain, none, _ = play_questions(memory=memory, context=context)
+    asked_chats, questions, events = play_questions(memory=memory, context=context, elicit=NAMES)
     assert not none
-    assert asked == plain
-    assert [one["episode_index"] for one in questions] == [1, 2]
-    assert [one["probabilities"] for one in events] == [BELIEF] * 2
-    assert {one["answer_tag"] for one in questions} == {"type"}
+    assert asked_chats == plain
+    assert [question["episode_index"] for question in questions] == [1, 2]
+    assert [question["probabilities"] for question in events] == [BELIEF] * 2
+    assert {question["answer_tag"] for question in questions} == {"type"}
 
 
 def test_the_question_shows_the_memory_of_the_next_episode():
@@ -49,7 +53,7 @@ def test_the_question_shows_the_memory_of_the_next_episode():
         ("history", "conversation", True),
         ("none", "rebuilt", False),
     ):
-        _, questions, _ = played(memory=memory, context=context, elicit=NAMES)
+        _, questions, _ = play_questions(memory=memory, context=context, elicit=NAMES)
         text = "\n".join(message["content"] for message in questions[0]["messages"])
         assert ("Round 5: " in text) == shows
         assert text.count("The 5 rounds are over") == int(shows)
@@ -58,7 +62,7 @@ def test_the_question_shows_the_memory_of_the_next_episode():
 
 
 @pytest.mark.parametrize(
-    ("answer", "named"),
+    ("answer", "expected_name"),
     [
         ("<type>3</type>", "pd/all-d"),
         ("I think <type> PD/all-C. </type>", "pd/all-c"),
@@ -67,11 +71,11 @@ def test_the_question_shows_the_memory_of_the_next_episode():
         ("<type></type>", None),
     ],
 )
-def test_a_guess_is_a_number_or_a_name_in_the_tag(answer, named):
-    _, questions, events = played(answer, elicit=NAMES, elicit_form="name")
+def test_a_guess_is_a_number_or_a_name_in_the_tag(answer, expected_name):
+    _, questions, events = play_questions(answer, elicit=NAMES, elicit_form="name")
     assert {question["kind"] for question in questions} == {"guess"}
     assert "like this: <type>1</type>" in questions[0]["messages"][-1]["content"]
-    assert [one["name"] for one in events] == [named] * 2
+    assert [guess_event["name"] for guess_event in events] == [expected_name] * 2
 
 
 @pytest.mark.parametrize(
@@ -86,8 +90,10 @@ def test_a_guess_is_a_number_or_a_name_in_the_tag(answer, named):
     ],
 )
 def test_probabilities_are_a_json_object(text, row):
-    _, _, events = played(f"Let me see. <type>{text}</type>", elicit=NAMES)
-    assert [one["probabilities"] for one in events] == [pytest.approx(dict(zip(NAMES, row, strict=True)))] * 2
+    _, _, events = play_questions(f"Let me see. <type>{text}</type>", elicit=NAMES)
+    assert [belief_event["probabilities"] for belief_event in events] == [
+        pytest.approx(dict(zip(NAMES, row, strict=True)))
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -128,18 +134,18 @@ def test_probabilities_are_a_json_object(text, row):
     ],
 )
 def test_other_answers_are_invalid(text):
-    _, _, events = played(f"<type>{text}</type>", elicit=NAMES)
-    assert [one["probabilities"] for one in events] == [None] * 2
+    _, _, events = play_questions(f"<type>{text}</type>", elicit=NAMES)
+    assert [belief_event["probabilities"] for belief_event in events] == [None] * 2
 
 
 def test_probabilities_need_the_tag():
-    _, _, events = played('{"1": 1}', elicit=NAMES)
-    assert [one["probabilities"] for one in events] == [None] * 2
+    _, _, events = play_questions('{"1": 1}', elicit=NAMES)
+    assert [belief_event["probabilities"] for belief_event in events] == [None] * 2
 
 
 def test_related_tasks_describe_their_opponents():
     names = ["encounters:kind", "encounters:greedy"]
-    _, questions, events = played(game="Encounters", opponent=names[0], elicit=names)
+    _, questions, events = play_questions(game="Encounters", opponent=names[0], elicit=names)
     text = questions[0]["messages"][-1]["content"]
     assert "How likely is it that each of these is true in all episodes?\n1. The other player" in text
     assert events[0]["probabilities"] == {names[0]: 0.25, names[1]: 0.75}
@@ -156,7 +162,7 @@ def test_related_tasks_describe_their_opponents():
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        played(**options)
+        play_questions(**options)
 
 
 def test_a_question_needs_opponents():

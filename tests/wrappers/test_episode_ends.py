@@ -16,14 +16,14 @@ MEMORIES = ("reflection", "history", "both", "reflexion", "amem", "memento", "me
 def play(env, choose, seed=0):
     """Every prompt with its info, the last one included."""
     text, info = env.reset(seed=seed)
-    found = [(text, info)]
+    texts_and_infos = [(text, info)]
     over = False
     while not over:
         tag = info["answer_tag"]
         answer = choose(info) if info["phase"] == "play" else "a plan"
         text, _, over, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)
-        found.append((text, info))
-    return found
+        texts_and_infos.append((text, info))
+    return texts_and_infos
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_prompts_say_what_info_says(game, opponent, action):
     ends = [info for _, info in log[1:] if info["episode_end"]]
     assert {(info["success"], info["outcome"]) for info in ends} <= {(False, "failure"), (True, "success")}
     assert any(info["outcome"] == "failure" and info["episode_value"] == 0 for info in ends)
-    said = [one for text, _ in log for one in re.findall(r"^Result: ([^;]*);", text, re.MULTILINE)]
-    assert said
-    assert set(said) <= {"a success", "a failure"}
+    sentences = [sentence for text, _ in log for sentence in re.findall(r"^Result: ([^;]*);", text, re.MULTILINE)]
+    assert sentences
+    assert set(sentences) <= {"a success", "a failure"}
     assert [info["ended_episode"] for info in ends] == [0, 1]
     assert [info["episode_values"] for info in ends] == [
         [ends[0]["episode_value"]],
@@ -73,14 +73,14 @@ def test_every_memory_shows_the_same_sentence(show_score):
         legal = info["legal_actions"]
         if "click[buy now]" in legal:
             return "click[buy now]"
-        return next((one for one in legal if one.startswith("click[b0")), "search[shoes]")
+        return next((action for action in legal if action.startswith("click[b0")), "search[shoes]")
 
-    shown = {}
+    score_shown = {}
     for memory in MEMORIES:
         env = gym.make("mage/WebShop-Meta-v0", memory=memory, num_episodes=2, show_score=show_score, size="tiny")
-        later = [text for text, info in play(env, buy) if info["episode_index"] >= 1]
-        shown[memory] = any(re.search(r"in total a score of \d", text) for text in later)
-    assert set(shown.values()) == {bool(show_score)}, shown
+        later_texts = [text for text, info in play(env, buy) if info["episode_index"] >= 1]
+        score_shown[memory] = any(re.search(r"in total a score of \d", text) for text in later_texts)
+    assert set(score_shown.values()) == {bool(show_score)}, score_shown
 
 
 def test_a_game_of_one_player_has_no_fresh_deals():

@@ -20,9 +20,9 @@ def test_a_hundred_thousand_meta_episodes_leave_memory_flat(options):
     sizes = []
     for seed in range(100_000):
         _, info = env.reset(seed=seed)
-        done = False
-        while not done:
-            *_, done, _, info = env.step(f"<action>{info['legal_actions'][-1]}</action>")
+        terminated = False
+        while not terminated:
+            *_, terminated, _, info = env.step(f"<action>{info['legal_actions'][-1]}</action>")
         if seed in (20_000, 99_999):
             sizes.append(resident_bytes())
     assert sizes[1] - sizes[0] < 4_000_000

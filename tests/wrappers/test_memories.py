@@ -19,20 +19,20 @@ from tests.wrappers.memory_players import KUHN, good, make, play
 
 
 @pytest.fixture(autouse=True)
-def registered():
+def restore_registry():
     """Puts the registry back after each test."""
-    before = dict(memories._REGISTRY)
+    registry_before = dict(memories._REGISTRY)
     yield
     memories._REGISTRY.clear()
-    memories._REGISTRY.update(before)
+    memories._REGISTRY.update(registry_before)
 
 
 class Counting(EpisodicMemory):
     """A memory with options."""
 
-    def __init__(self, most: int = 3, share: float = 0.5, loud: bool = False, word: str = "x") -> None:
+    def __init__(self, limit: int = 3, share: float = 0.5, loud: bool = False, word: str = "x") -> None:
         super().__init__(reflections=True, transcripts=False)
-        self.given = (most, share, loud, word)
+        self.given = (limit, share, loud, word)
 
 
 def test_names_are_listed_the_methods_own_first():
@@ -45,10 +45,10 @@ def test_names_are_listed_the_methods_own_first():
 def test_options_follow_a_colon_and_are_converted():
     register_memory("counting")(Counting)
     assert as_memory("counting").given == (3, 0.5, False, "x")
-    assert as_memory("counting:most=7, loud=true,share=.25,word=a=b").given == (7, 0.25, True, "a=b")
-    assert as_memory(f"{__name__}:Counting:most=2").given[0] == 2
+    assert as_memory("counting:limit=7, loud=true,share=.25,word=a=b").given == (7, 0.25, True, "a=b")
+    assert as_memory(f"{__name__}:Counting:limit=2").given[0] == 2
     assert as_memory(Counting).given == as_memory(lambda: Counting()).given
-    assert make(memory="counting:most=9").memory.given[0] == 9
+    assert make(memory="counting:limit=9").memory.given[0] == 9
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_mistake_is_one_line_with_the_nearest_name(spec, says):
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_strategy_is_refused():
+def test_a_value_that_is_no_memory_is_refused():
     with pytest.raises(TypeError, match="expected a mage_envs.Memory, got int"):
         as_memory(lambda: 3)
     with pytest.raises(TypeError, match="expected a mage_envs.Memory, got dict"):
@@ -121,14 +121,14 @@ def test_a_plug_in_announces_its_memories(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_settings_hold_every_option_and_the_hash_of_a_bank(tmp_path: Path):
     assert memory_settings("history") == {"memory": "history"}
-    found = memory_settings("amem:k_read=4")
-    assert (found["memory"], found["k_read"], found["k_write"], found["encoder"]) == ("amem", 4, 5, "hash")
+    settings = memory_settings("amem:k_read=4")
+    assert (settings["memory"], settings["k_read"], settings["k_write"], settings["encoder"]) == ("amem", 4, 5, "hash")
     assert memory_settings("amem") == memory_settings("amem:k_read=10")
     for content in ("one", "two"):
         (tmp_path / "bank.json").write_text(content)
-        found = memory_settings(f"memento:scope=run,bank={tmp_path / 'bank.json'}")
-        assert len(found["bank"]) == 64
-    assert found["bank"] == "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
+        settings = memory_settings(f"memento:scope=run,bank={tmp_path / 'bank.json'}")
+        assert len(settings["bank"]) == 64
+    assert settings["bank"] == "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
 
 
 def test_the_defaults_of_the_published_methods_are_those_of_their_page():
@@ -167,7 +167,7 @@ def test_the_command_lines_know_them():
 
 
 class Secretive(EpisodicMemory):
-    """Reflects, and shows all that it was told."""
+    """Reflects, and shows all of its input."""
 
     def __init__(self) -> None:
         super().__init__(reflections=True, transcripts=False)
@@ -180,37 +180,37 @@ def tell_the_seed(prompt):
 
 def foreign_secrets(memory, **options):
     """How many prompts held another meta-episode's secret, of how many that held their own."""
-    own = others = 0
+    num_own = num_others = 0
 
-    def watched(prompt):
-        nonlocal own, others
+    def watch(prompt):
+        nonlocal num_own, num_others
         text = "\n".join(message.content for message in prompt.messages if message.role == "user")
-        found = set(re.findall(r"secret-(\d+)!", text))
-        own += str(prompt.seed[0]) in found
-        others += bool(found - {str(prompt.seed[0])})
+        secrets = set(re.findall(r"secret-(\d+)!", text))
+        num_own += str(prompt.seed[0]) in secrets
+        num_others += bool(secrets - {str(prompt.seed[0])})
         return tell_the_seed(prompt)
 
     tasks = panel(KUHN, ["kuhn/nash"], 32, 0)
     tasks = tuple(task for task in tasks if task.seat == 0)
-    done = evaluate(GeneratorAgent(ScriptedGenerator(watched), "secrets"), tasks, {"memory": memory, **options})
-    assert all(trajectory.failure is None for trajectory in done)
-    return own, others
+    trajectories = evaluate(GeneratorAgent(ScriptedGenerator(watch), "secrets"), tasks, {"memory": memory, **options})
+    assert all(trajectory.failure is None for trajectory in trajectories)
+    return num_own, num_others
 
 
 def test_a_factory_and_a_name_give_each_environment_its_own():
     for memory in (Secretive, lambda: Secretive(), f"{__name__}:Secretive", "reflection"):
-        own, others = foreign_secrets(memory)
-        assert own > 32
-        assert others == 0
+        num_own, num_others = foreign_secrets(memory)
+        assert num_own > 32
+        assert num_others == 0
 
 
 @pytest.mark.parametrize(
     "memory", ["react:think_action=true", "reflexion", "reflexion:reflect_on=always", "amem", "memento", "both"]
 )
 def test_no_secret_of_a_meta_episode_reaches_another(memory):
-    own, others = foreign_secrets(memory, num_episodes=3, hands_per_episode=2)
-    assert others == 0
-    assert own > 0
+    num_own, num_others = foreign_secrets(memory, num_episodes=3, hands_per_episode=2)
+    assert num_others == 0
+    assert num_own > 0
 
 
 def test_one_object_for_several_environments_is_refused_with_the_remedy():
@@ -219,21 +219,21 @@ def test_one_object_for_several_environments_is_refused_with_the_remedy():
         foreign_secrets(Secretive())
     with pytest.raises(ValueError, match=remedy):
         gym.make_vec(KUHN, num_envs=2, memory=Secretive())
-    one = make(memory=Secretive(), opponent="kuhn/nash")
-    assert len(play(one)) == len(play(one))
+    shared_env = make(memory=Secretive(), opponent="kuhn/nash")
+    assert len(play(shared_env)) == len(play(shared_env))
 
 
 def test_two_meta_episodes_at_once_on_one_object_are_refused():
     shared = Secretive()
-    first, second = make(memory=shared), make(memory=lambda: shared)
-    first.reset(seed=0)
+    first_env, second_env = make(memory=shared), make(memory=lambda: shared)
+    first_env.reset(seed=0)
     with pytest.raises(RuntimeError, match="One Secretive is used by two meta-episodes at once. Pass memory= a name"):
-        second.reset(seed=1)
-    play(first)
-    play(second)
+        second_env.reset(seed=1)
+    play(first_env)
+    play(second_env)
     specs = [RolloutSpec(task) for task in panel(KUHN, ["kuhn/nash"], 2, 0)]
-    done = collect([first, second], ScriptedGenerator(tell_the_seed), specs, retries=0)
-    assert any("is used by two meta-episodes at once" in (trajectory.failure or "") for trajectory in done)
+    trajectories = collect([first_env, second_env], ScriptedGenerator(tell_the_seed), specs, retries=0)
+    assert any("is used by two meta-episodes at once" in (trajectory.failure or "") for trajectory in trajectories)
 
 
 def test_vectors_make_one_each():

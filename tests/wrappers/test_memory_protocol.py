@@ -1,4 +1,4 @@
-"""The hooks of a memory: their order, what they see, what becomes of requests and answers, what `info` tells."""
+"""The hooks of a memory: their order, their views, the course of requests and answers, and the keys of `info`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.wrappers.memory_players import good, kinds, make, play
 
 
 class Talker:
-    """Asks at every hook, `follow` more times each, and writes down what it saw."""
+    """Returns a request at every hook, `follow` more times each, and stores its views."""
 
     carries_transcript = False
 
@@ -117,16 +117,16 @@ def test_no_view_holds_the_opponents_name_hidden_cards_or_metrics(game):
         return f"<action>{'bet' if 'bet' in info['legal_actions'] else info['legal_actions'][0]}</action>"
 
     log = play(env, answer)
-    seen = repr([view for _, view in talker(env).views])
+    all_views = repr([view for _, view in talker(env).views])
     name = log[-1][4]["private"]["opponent"]
-    assert not name or (name not in seen and name.rpartition("/")[2] not in seen)
+    assert not name or (name not in all_views and name.rpartition("/")[2] not in all_views)
     assert "metrics" not in EpisodeRecord.__dataclass_fields__
-    assert "distance_to_goal" not in seen
+    assert "distance_to_goal" not in all_views
     if game == "KuhnPoker":
-        own = {row[1]["anchor"][11] for row in log if row[1]["kind"] == "play"}
-        shown = "".join(view.first_observation for _, view in talker(env).views)
-        assert {card for card in "JQK" if f"card: {card}" in shown} == own
-        assert KuhnPoker().spec.rules in seen
+        own_cards = {row[1]["anchor"][11] for row in log if row[1]["kind"] == "play"}
+        first_texts = "".join(view.first_observation for _, view in talker(env).views)
+        assert {card for card in "JQK" if f"card: {card}" in first_texts} == own_cards
+        assert KuhnPoker().spec.rules in all_views
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_every_answer_reaches_the_strategy(reply, tag, text, tagged, reason):
 def test_an_answer_may_be_followed_by_another_request():
     env = make(memory=lambda: Talker(follow=2, hooks=("before_episode", "after_episode")), num_episodes=2)
     log = play(env)
-    found = [kind for kind, _ in kinds(log) if kind != "play"]
-    one = ["before_episode", "before_episode+", "before_episode+"]
-    after = ["after_episode", "after_episode+", "after_episode+"]
-    assert found == [*one, *after, *one, *after]
+    kinds_found = [kind for kind, _ in kinds(log) if kind != "play"]
+    before_kinds = ["before_episode", "before_episode+", "before_episode+"]
+    after_kinds = ["after_episode", "after_episode+", "after_episode+"]
+    assert kinds_found == [*before_kinds, *after_kinds, *before_kinds, *after_kinds]
     assert all(row[4]["memory_events"] == [{"event": "heard", "kind": row[1]["kind"]}] for row in log[:3])
 
 
@@ -243,21 +243,21 @@ def test_a_request_that_is_too_long_does_not_end_the_episode():
 
 
 @pytest.mark.parametrize("memory", ["amem", "memento", "react:think_action=true", "reflexion:reflect_on=always"])
-def test_copies_in_mid_course_go_on_alike(memory):
+def test_copies_in_mid_course_continue_alike(memory):
     env = make(memory=memory, num_episodes=3, opponent="kuhn/nash")
     expected = play(env, seed=5)
     for steps in range(len(expected)):
-        shown, info = env.reset(seed=5)
+        prompt, info = env.reset(seed=5)
         for row in expected[:steps]:
-            shown, *_, info = env.step(row[2])
-        for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-            rest, done, told = [], False, info
-            while not done:
-                reply = good(told)
-                _, reward, done, _, told = other.step(reply)
-                rest.append((reply, reward, json.dumps(told)))
-            assert rest == [(row[2], row[3], json.dumps(row[4])) for row in expected[steps:]]
-        assert shown == expected[steps][0]
+            prompt, *_, info = env.step(row[2])
+        for env_copy in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+            remaining, terminated, last_info = [], False, info
+            while not terminated:
+                reply = good(last_info)
+                _, reward, terminated, _, last_info = env_copy.step(reply)
+                remaining.append((reply, reward, json.dumps(last_info)))
+            assert remaining == [(row[2], row[3], json.dumps(row[4])) for row in expected[steps:]]
+        assert prompt == expected[steps][0]
 
 
 def test_calls_are_credited_like_reflections_and_one_after_the_end_earns_nothing():
@@ -269,12 +269,12 @@ def test_calls_are_credited_like_reflections_and_one_after_the_end_earns_nothing
     memory = lambda: Talker(hooks=("before_episode", "after_episode"))  # noqa: E731
     envs = [make(memory=memory, opponent="kuhn/nash", num_episodes=2) for _ in range(2)]
     specs = [RolloutSpec(_task(), group=0, member=member) for member in range(2)]
-    done = collect(envs, ScriptedGenerator(answer), specs)
-    steps, returns = done[0].steps, step_returns(done[0])
-    first = {k: next(r for s, r in zip(steps, returns) if s.phase == "play" and s.episode == k) for k in (0, 1)}
-    asked = [(s.episode, r) for s, r in zip(steps, returns) if s.phase == "reflect"]
-    assert asked == [(0, first[0]), (1, first[1]), (1, first[1]), (2, 0.0)]
-    weights, _ = compute_advantages(done, CreditConfig())
+    trajectories = collect(envs, ScriptedGenerator(answer), specs)
+    steps, returns = trajectories[0].steps, step_returns(trajectories[0])
+    first_returns = {k: next(r for s, r in zip(steps, returns) if s.phase == "play" and s.episode == k) for k in (0, 1)}
+    reflect_returns = [(s.episode, r) for s, r in zip(steps, returns) if s.phase == "reflect"]
+    assert reflect_returns == [(0, first_returns[0]), (1, first_returns[1]), (1, first_returns[1]), (2, 0.0)]
+    weights, _ = compute_advantages(trajectories, CreditConfig())
     assert weights[0] == weights[1] == [0.0] * len(steps)
 
 
@@ -285,24 +285,26 @@ def _task():
 
 
 @pytest.mark.parametrize("memory", ["reflection", "both", "reflexion", "amem", "memento", "none", "react"])
-def test_the_length_of_what_is_shown_is_told_where_it_changes(memory):
+def test_the_length_of_the_memory_is_logged_when_it_changes(memory):
     env = make(memory=memory, opponent="kuhn/aggressive", num_episodes=3)
-    shown, real = [0], env.memory.render
+    lengths, real = [0], env.memory.render
 
     def render(view):
-        shown.append(len(real(view)))
+        lengths.append(len(real(view)))
         return real(view)
 
     env.memory.render = render
     log = play(env)
-    told = [
+    lengths_logged = [
         event["characters"]
         for *_, info in log
         for event in info.get("memory_events", ())
         if event["event"] == "rendered"
     ]
-    assert told == [length for length, before in zip(shown[1:], shown, strict=False) if length != before]
-    assert bool(told) == (memory not in ("none", "react"))
+    assert lengths_logged == [
+        length for length, previous in zip(lengths[1:], lengths, strict=False) if length != previous
+    ]
+    assert bool(lengths_logged) == (memory not in ("none", "react"))
 
 
 def test_old_strategies_run_unchanged():
@@ -339,7 +341,7 @@ def test_old_strategies_run_unchanged():
     assert env.memory.ends == 1
 
 
-def test_replies_are_taken_apart():
+def test_replies_are_parsed():
     parsed = parse_reply("<think>a <action>no</action></think> I <b>will</b>. <action> go </action> now", "action")
     assert parsed == ("I <b>will</b>. <action> go </action> now", "I <b>will</b>.", "go")
     assert parse_reply("just words", "action") == ("just words", "just words", None)
@@ -364,7 +366,7 @@ def test_a_conversation_works_with_react_and_reflexion(memory):
     assert len(firsts) == 2
     assert all("You thought" not in row[0] for row in log)  # the chat itself shows it
     if memory.startswith("reflexion"):
-        asked = next(row for row in log if row[1]["kind"] == "reflect")
-        assert "# Task" not in asked[0]  # the chat before it shows the task and the attempt
-        assert asked[0].startswith("You look back at an attempt of your own")
+        reflect_row = next(row for row in log if row[1]["kind"] == "reflect")
+        assert "# Task" not in reflect_row[0]  # the chat before it shows the task and the attempt
+        assert reflect_row[0].startswith("You look back at an attempt of your own")
         assert "1. after episode 1: learnt w" in firsts[1][0]

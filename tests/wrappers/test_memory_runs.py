@@ -12,7 +12,7 @@ from mage_envs.benchmarks import GeneratorAgent, evaluate, panel
 from mage_envs.testing import check_id
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
-from tests.processes import told_by_two
+from tests.processes import run_in_two_processes
 from tests.wrappers.memory_players import KUHN, FaultyLearner, good, make
 
 MEMORIES = ("react", "react:think_action=true", "reflexion:reflect_on=always", "amem", "memento", "memento_trace")
@@ -45,14 +45,14 @@ def test_bad_replies_lose_no_meta_episode_and_are_all_recorded(memory):
     learner = FaultyLearner()
     envs = [Counted(make(memory=memory, num_episodes=4)) for _ in range(8)]
     specs = [RolloutSpec(task) for task in panel(KUHN, ["kuhn/nash", "kuhn/maniac"], 16, 0)]
-    done = collect(envs, learner, specs, retries=0)
-    assert [trajectory.failure for trajectory in done] == [None] * 64
-    assert all(len(trajectory.episodes) == 4 for trajectory in done)
+    trajectories = collect(envs, learner, specs, retries=0)
+    assert [trajectory.failure for trajectory in trajectories] == [None] * 64
+    assert all(len(trajectory.episodes) == 4 for trajectory in trajectories)
     failures = sum((env.failures for env in envs), Counter())
     invalid = sum((env.invalid for env in envs), Counter())
     thoughts = sum(env.thoughts for env in envs)
     injected = {kind: count for kind, count in learner.faults.items() if kind != "play"}
-    if "query" in injected:  # any text is a query: what is malformed elsewhere says something here
+    if "query" in injected:  # any text is a query, so a reply that is malformed elsewhere is valid here
         assert 0 < failures.pop("query") < injected.pop("query")
     assert failures == injected
     assert invalid["play"] + thoughts == learner.faults["play"] > 20
@@ -61,16 +61,16 @@ def test_bad_replies_lose_no_meta_episode_and_are_all_recorded(memory):
 
 def digest(trajectories):
     """A hash of all that was asked and answered."""
-    told = [[[s.episode, s.phase, s.text, s.reward, s.invalid_reason] for s in t.steps] for t in trajectories]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    steps = [[[s.episode, s.phase, s.text, s.reward, s.invalid_reason] for s in t.steps] for t in trajectories]
+    return hashlib.sha256(json.dumps(steps).encode()).hexdigest()
 
 
 def prompts_digest(memory, batch, count=32):
     """A hash over every prompt and reply of a panel, in the panel's order."""
-    asked = {}
+    messages_by_key = {}
 
     def answer(prompt):
-        asked.setdefault((prompt.seed[0], prompt.info["seat"], prompt.slot, prompt.seed[2]), prompt.messages)
+        messages_by_key.setdefault((prompt.seed[0], prompt.info["seat"], prompt.slot, prompt.seed[2]), prompt.messages)
         text = "".join(message.content for message in prompt.messages)
         return good(dict(prompt.info), hashlib.sha256(text.encode()).hexdigest()[:6])
 
@@ -81,7 +81,7 @@ def prompts_digest(memory, batch, count=32):
 
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_the_same_bytes_for_any_batch(memory):
-    """Each reply is a hash of its whole prompt, so that any difference in a prompt goes on to the end."""
+    """Each reply is a hash of its whole prompt, so that any difference in a prompt lasts to the end."""
     assert len({prompts_digest(memory, batch) for batch in (1, 8, 256)}) == 1
 
 
@@ -90,7 +90,7 @@ def test_the_same_bytes_in_two_processes():
         "from tests.wrappers.test_memory_runs import *\n"
         "for memory in MEMORIES: print(memory, prompts_digest(memory, 8, 8))"
     )
-    assert len(told_by_two(code).splitlines()) == len(MEMORIES)
+    assert len(run_in_two_processes(code).splitlines()) == len(MEMORIES)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

@@ -7,31 +7,35 @@ from tests.wrappers.playing import answer, make, play
 
 def test_course_of_a_meta_episode():
     log = play(make(opponent="kuhn/maniac"))
-    phases = [(before["episode_index"], before["phase"]) for _, before, _, _ in log]
+    phases = [(info_before["episode_index"], info_before["phase"]) for _, info_before, _, _ in log]
     assert phases[0] == (0, "play")
     for k in (1, 2):
         assert phases.count((k, "reflect")) == 1
         assert phases.index((k, "reflect")) < phases.index((k, "play"))
-    ends = [(reward, after) for _, _, reward, after in log if after["episode_end"]]
-    assert [reward for reward, _ in ends] == [after["episode_return"] for _, after in ends]
-    assert all(reward == 0 for _, _, reward, after in log if not after["episode_end"])
-    assert all(reward == 5 * after["episode_value"] for reward, after in ends)
+    ends = [(reward, info_after) for _, _, reward, info_after in log if info_after["episode_end"]]
+    assert [reward for reward, _ in ends] == [info_after["episode_return"] for _, info_after in ends]
+    assert all(reward == 0 for _, _, reward, info_after in log if not info_after["episode_end"])
+    assert all(reward == 5 * info_after["episode_value"] for reward, info_after in ends)
     assert "opponent" not in log[0][3]
     assert log[-1][3]["private"]["opponent"] == "kuhn/maniac"
 
 
 def test_the_opponent_is_never_named_in_a_prompt():
     for memory in ("reflection", "history", "both", "none"):
-        for shown, before, _, _ in play(make(opponent="kuhn/maniac", memory=memory)):
-            assert "maniac" not in shown
-            assert "opponent" not in before
+        for prompt, info_before, _, _ in play(make(opponent="kuhn/maniac", memory=memory)):
+            assert "maniac" not in prompt
+            assert "opponent" not in info_before
 
 
 def test_deals_are_fresh_under_adaptive_and_replayed_under_paper():
     def cards(**kwargs):
         env = make(opponent="kuhn/passive", seat="first", memory="none", **kwargs)
         return [
-            tuple(before["anchor"][11] for _, before, _, _ in play(env, 0, seed) if before["phase"] == "play")
+            tuple(
+                info_before["anchor"][11]
+                for _, info_before, _, _ in play(env, 0, seed)
+                if info_before["phase"] == "play"
+            )
             for seed in range(30)
         ]
 
@@ -52,7 +56,7 @@ def test_seats_alternate_over_the_hands_of_the_meta_episode_or_stay():
     assert seats(seat="fixed", hands_per_episode=2) == [0] * 6
 
 
-def test_members_of_a_group_meet_the_same_deals_whatever_they_do():
+def test_members_of_a_group_meet_the_same_deals_for_any_actions():
     env = make(opponent="kuhn/soft-station", hands_per_episode=2, memory="none", on_invalid="forfeit")
     timid = {(b["episode_index"], b["hand"]): b["anchor"][:26] for _, b, _, _ in play(env, 0, seed=4)}
     bold = {(b["episode_index"], b["hand"]): b["anchor"][:26] for _, b, _, _ in play(env, 1, seed=4)}
@@ -91,9 +95,13 @@ def test_timeout_counts_the_running_and_every_unplayed_hand():
 def test_hand_rewards_add_up_to_the_episode():
     log = play(make(opponent="uniform", hands_per_episode=3), choose=1)
     for k in range(3):
-        shares = [after["hand_reward"] for _, before, _, after in log if before["episode_index"] == k]
+        shares = [
+            info_after["hand_reward"] for _, info_before, _, info_after in log if info_before["episode_index"] == k
+        ]
         total = next(
-            after["episode_return"] for _, b, _, after in log if after["episode_end"] and b["episode_index"] == k
+            info_after["episode_return"]
+            for _, b, _, info_after in log
+            if info_after["episode_end"] and b["episode_index"] == k
         )
         assert sum(shares) == pytest.approx(total)
 
@@ -119,14 +127,14 @@ def test_penalties_and_reasons():
 def test_memory_modes_show_what_they_say():
     def last_prompt(memory):
         log = play(make(opponent="kuhn/maniac", memory=memory))
-        return [shown for shown, before, _, _ in log if before["phase"] == "play"][-1]
+        return [prompt for prompt, info_before, _, _ in log if info_before["phase"] == "play"][-1]
 
-    reflection, history, both, none = map(last_prompt, ("reflection", "history", "both", "none"))
+    reflection, history, with_both, none = map(last_prompt, ("reflection", "history", "both", "none"))
     assert reflection.count("plan") == 2
     assert "It ended with" not in reflection
     assert history.count("It ended with") == 2
     assert "Your remark" not in history
-    assert both.count("It ended with") == both.count("Your remark") == 2
+    assert with_both.count("It ended with") == with_both.count("Your remark") == 2
     assert "earlier episodes" not in none
 
 
@@ -147,33 +155,33 @@ def test_conversation_extends_the_chat_and_starts_afresh_where_the_memory_says()
     for memory, chats in (("history", 1), ("both", 1), ("reflection", 3), ("none", 3)):
         env = make(opponent="kuhn/maniac", context="conversation", memory=memory)
         observation, info = env.reset(seed=2)
-        fresh, done = 1, False
-        while not done:
+        fresh, terminated = 1, False
+        while not terminated:
             assert info["messages"][-1] == {"role": "user", "content": observation}
-            before = info["messages"]
-            observation, _, done, _, info = env.step(answer(env, info))
-            if done:
+            messages_before = info["messages"]
+            observation, _, terminated, _, info = env.step(answer(env, info))
+            if terminated:
                 break
             if info["fresh_chat"]:
                 fresh += 1
                 assert len(info["messages"]) == 1
             else:
-                assert info["messages"][: len(before)] == before
-                assert [m["role"] for m in info["messages"][len(before) :]] == ["assistant", "user"]
+                assert info["messages"][: len(messages_before)] == messages_before
+                assert [m["role"] for m in info["messages"][len(messages_before) :]] == ["assistant", "user"]
         assert fresh == chats
 
 
-def test_in_a_conversation_the_observation_is_what_is_new():
+def test_in_a_conversation_the_observation_is_the_new_text():
     env = make(opponent="kuhn/maniac", context="conversation", memory="both")
     log = play(env)
-    text = "\n".join(shown for shown, *_ in log)
+    text = "\n".join(text_shown for text_shown, *_ in log)
     assert text.count(env.env_metadata.spec.rules) == 1
     assert text.count("It ended with") == 0
-    assert all("# Task" not in shown for shown, *_ in log[1:])
+    assert all("# Task" not in text_shown for text_shown, *_ in log[1:])
 
 
 def shorten(env):
-    """Whether the environment found something to leave out, and the shorter prompt."""
+    """Return True if the environment can shorten the prompt, and the shorter prompt."""
     observation, reward, over, _, info = env.step(Reply("", overflow=True))
     assert info.get("shortened", False) is not over
     assert reward == 0.0 or over
@@ -208,12 +216,12 @@ def test_a_conversation_that_is_too_long_keeps_the_rules_and_loses_the_oldest_tu
     env.reset(seed=0)
     for number in range(3):
         observation, *_, info = env.step(f"Reply {number}: <action>bet</action>")
-    whole = info["messages"]
-    assert len(whole) == 7
-    for left in ([0, 1, 4, 5, 6], [0, 1, 6]):
-        shorter, shown, info = shorten(env)
-        assert (shorter, shown, info["fresh_chat"]) == (True, observation, True)
-        assert info["messages"] == [whole[index] for index in left]
+    messages = info["messages"]
+    assert len(messages) == 7
+    for indices_left in ([0, 1, 4, 5, 6], [0, 1, 6]):
+        shorter, last_text, info = shorten(env)
+        assert (shorter, last_text, info["fresh_chat"]) == (True, observation, True)
+        assert info["messages"] == [messages[index] for index in indices_left]
         assert env.env_metadata.spec.rules in info["messages"][0]["content"]
     assert shorten(env)[0] is False
 

@@ -60,9 +60,9 @@ def test_memory_stays_flat_over_many_meta_episodes():
 
     tracemalloc.start()
     run(500, 0)  # fills the bounded cache of stream states
-    before = tracemalloc.get_traced_memory()[0]
+    bytes_before = tracemalloc.get_traced_memory()[0]
     run(500, 500)
-    grown = tracemalloc.get_traced_memory()[0] - before
+    grown = tracemalloc.get_traced_memory()[0] - bytes_before
     tracemalloc.stop()
     assert grown < 200_000
 
@@ -70,24 +70,24 @@ def test_memory_stays_flat_over_many_meta_episodes():
 def test_outside_of_play_there_is_nothing_to_act_on():
     env = make(opponent="kuhn/nash", num_episodes=2)
     _, info = env.reset(seed=1)
-    seen, done = set(), False
-    while not done:
-        seen.add(info["phase"])
+    phases, terminated = set(), False
+    while not terminated:
+        phases.add(info["phase"])
         if info["phase"] == "reflect":
             assert (info["legal_actions"], info["anchor"], info["hand"]) == ((), "reflection", 0)
             assert (info["answer_tag"], "information_state" in info) == ("remark", False)
         else:
             assert info["legal_actions"]
             assert info["answer_tag"] == "action"
-        *_, done, _, info = env.step(answer(env, info))
-    assert seen == {"play", "reflect"}
+        *_, terminated, _, info = env.step(answer(env, info))
+    assert phases == {"play", "reflect"}
     assert (info["legal_actions"], info["anchor"]) == ((), "reflection")
 
 
 def test_info_is_made_of_json_values():
     for env in (make(), make("TicTacToe", opponent="minimax"), make(context="conversation", hands_per_episode=2)):
-        for _, before, _, after in play(env):
-            for info in (before, after):
+        for _, info_before, _, info_after in play(env):
+            for info in (info_before, info_after):
                 assert json.loads(json.dumps(info)).keys() == info.keys()
 
 
@@ -95,21 +95,21 @@ def test_statistics_of_gymnasium_stand_beside_ours():
     for env_id in ("mage/KuhnPoker-Meta-v0", "mage/KuhnPoker-v0"):
         env = gym.wrappers.RecordEpisodeStatistics(gym.make(env_id, opponent="kuhn/nash"))
         _, info = env.reset(seed=0)
-        done, total = False, 0.0
-        while not done:
+        terminated, total = False, 0.0
+        while not terminated:
             reply = info["legal_actions"][0] if info["legal_actions"] else ""
-            _, reward, done, _, info = env.step(f"<action>{reply}</action>" if "Meta" in env_id else reply)
+            _, reward, terminated, _, info = env.step(f"<action>{reply}</action>" if "Meta" in env_id else reply)
             total += reward
         assert info["episode"]["r"] == pytest.approx(total)
 
 
 @pytest.mark.parametrize("opponent", ["kuhn/nash", "uniform", "counting", "switch:kuhn/rock,kuhn/maniac,1"])
 @pytest.mark.parametrize("options", [{}, {"context": "conversation", "memory": "both", "hands_per_episode": 2}])
-def test_copies_in_mid_episode_go_on_alike(opponent, options):
+def test_copies_in_mid_episode_continue_alike(opponent, options):
     def rest(env, info):
-        log, done = [], False
-        while not done:
-            observation, reward, done, _, info = env.step(answer(env, info, -1 if info["legal_actions"] else 0))
+        log, terminated = [], False
+        while not terminated:
+            observation, reward, terminated, _, info = env.step(answer(env, info, -1 if info["legal_actions"] else 0))
             log.append((observation, reward, info))
         return log
 
@@ -120,28 +120,28 @@ def test_copies_in_mid_episode_go_on_alike(opponent, options):
             *_, info = env.step(answer(env, info))
         copies = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
         expected = rest(env, info)
-        assert [rest(one, info) for one in copies] == [expected, expected]
+        assert [rest(env_copy, info) for env_copy in copies] == [expected, expected]
 
 
 class LoudMeta(MetaEpisode):
     """A user's subclass."""
 
     def step(self, action):
-        observation, *rest = super().step(action.replace("shout", "bet"))
-        return observation.upper(), *rest
+        observation, *others = super().step(action.replace("shout", "bet"))
+        return observation.upper(), *others
 
 
 def test_a_subclass_is_called_by_the_rollout_loop():
     env = LoudMeta(gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash"), memory="history", context="conversation")
-    seen = []
+    prompts_seen = []
 
     def shout(prompt):
-        seen.append(prompt.messages[-1].content)
+        prompts_seen.append(prompt.messages[-1].content)
         return "<action>shout</action>"
 
     [trajectory] = collect([env], ScriptedGenerator(shout), [RolloutSpec(Task("", seed=3))])
     assert trajectory.failure is None
-    assert all(text == text.upper() for text in seen[1:])
+    assert all(text == text.upper() for text in prompts_seen[1:])
     assert any(step.invalid_reason is None for step in trajectory.steps)
 
 

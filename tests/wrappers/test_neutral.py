@@ -23,7 +23,7 @@ LORE = re.compile(
 CARDS = re.compile(r"\b[JQK]\b")
 
 
-def played(game, style, place=0, **options):
+def play_meta_episode(game, style, index=0, **options):
     """The prompts, the rewards and the actions of a meta-episode, in which answers are given by their place."""
     defaults = {"num_episodes": 3, **OPTIONS.get(game, {})}
     env = gym.make(f"mage/{game}-Meta-v0", style=style, disable_env_checker=True, **defaults | options)
@@ -33,7 +33,7 @@ def played(game, style, place=0, **options):
         prompts += [message["content"] for message in info["messages"] if message["role"] == "user"]
         if info["phase"] == "play":
             legal = info["legal_actions"]
-            answer = legal[(place + len(actions)) % len(legal)]
+            answer = legal[(index + len(actions)) % len(legal)]
             if style == "neutral":
                 answer = env.get_wrapper_attr("style").renaming.shown(answer).upper()
             reply = f"<action>{answer}</action>"
@@ -51,32 +51,32 @@ def test_the_games_of_the_suite_have_neutral_words():
 
 @pytest.mark.parametrize("game", GAMES)
 def test_the_game_is_the_same_and_no_prompt_names_it(game):
-    for place in range(3):
-        plain, paid, actions = played(game, "plain", place, memory="both")
-        neutral, also_paid, also = played(game, "neutral", place, memory="both")
+    for index in range(3):
+        plain, paid, actions = play_meta_episode(game, "plain", index, memory="both")
+        neutral, also_paid, also = play_meta_episode(game, "neutral", index, memory="both")
         assert also_paid == paid
         assert also == actions
         assert len(neutral) == len(plain)
         for text in neutral:
-            assert (found := LORE.search(text)) is None, f"{found} in {text}"
+            assert (match := LORE.search(text)) is None, f"{match} in {text}"
             assert game not in ("KuhnPoker", "LeducPoker") or not CARDS.search(text)
 
 
 @pytest.mark.parametrize("memory", sorted(set(list_memories()) - {"memento_q"}))
 def test_every_memory_is_renamed(memory):
-    for text in played("PrisonersDilemma", "neutral", memory=memory)[0]:
-        assert (found := LORE.search(text)) is None, f"{found} in {text}"
+    for text in play_meta_episode("PrisonersDilemma", "neutral", memory=memory)[0]:
+        assert (match := LORE.search(text)) is None, f"{match} in {text}"
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_neutral_words_are_no_words_of_the_game_and_differ(game):
+def test_neutral_words_are_not_words_of_the_game_and_differ(game):
     spec = make_game(game).spec
     words = NeutralWords(spec)
-    shown = [words.shown(action) for action in spec.actions or ()]
-    assert len(set(shown)) == len(shown)
-    for word in (*shown, *spec.neutral.values()):
+    neutral_words = [words.shown(action) for action in spec.actions or ()]
+    assert len(set(neutral_words)) == len(neutral_words)
+    for word in (*neutral_words, *spec.neutral.values()):
         assert words.shown(word) == word, "a text that is renamed twice stays the same"
-    assert [words.read(word) for word in shown] == list(spec.actions or ())
+    assert [words.read(word) for word in neutral_words] == list(spec.actions or ())
     assert words.read("anything else") == "anything else"
 
 
@@ -94,10 +94,10 @@ def test_feedback_names_the_nearest_action_in_neutral_words():
 
 def test_the_question_for_the_opponent_hides_registered_names():
     names = ["pd/all-c", "pd/tit-for-tat"]
-    prompts, *_ = played("PrisonersDilemma", "neutral", memory="history", elicit=names)
-    asked = [text for text in prompts if "# Question" in text]
-    assert len(asked) == 2
-    assert all("1. type 1\n2. type 2\n" in text and "tit" not in text for text in asked)
+    prompts, *_ = play_meta_episode("PrisonersDilemma", "neutral", memory="history", elicit=names)
+    question_prompts = [text for text in prompts if "# Question" in text]
+    assert len(question_prompts) == 2
+    assert all("1. type 1\n2. type 2\n" in text and "tit" not in text for text in question_prompts)
 
 
 def test_a_game_without_neutral_words_is_refused():

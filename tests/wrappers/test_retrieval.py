@@ -1,4 +1,4 @@
-"""Encoders: what they see, that they say the same everywhere, and that the right text comes first."""
+"""Encoders: their input, the same output everywhere, and the right text first."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from mage_envs.wrappers.retrieval import BM25Encoder, Encoder, HashEncoder, make_encoder, nearest
-from tests.processes import told_by_two
+from tests.processes import run_in_two_processes
 
 
 def boards(count, seed=0):
     """Distinct Tic-Tac-Toe boards as (9,) letters."""
     rng = np.random.default_rng(seed)
-    found = {"".join(row) for row in np.array(list(".XO"))[rng.integers(0, 3, (3 * count, 9))]}
-    return sorted(found)[:count]
+    distinct = {"".join(row) for row in np.array(list(".XO"))[rng.integers(0, 3, (3 * count, 9))]}
+    return sorted(distinct)[:count]
 
 
-def shown(board):
+def board_text(board):
     return f"{board[:3]}\n{board[3:6]}\n{board[6:]}\nYou are O. Your move."
 
 
@@ -27,32 +27,34 @@ def shown(board):
 def test_the_nearest_board_shares_most_cells(spaced):
     """A word bag agrees on 3.9 of 9 cells, at random it is 3.6 (docs/baselines.md)."""
     cells = boards(100)
-    texts = [shown(board) for board in cells]
+    texts = [board_text(board) for board in cells]
     if spaced:
         texts = ["\n".join(" ".join(line) if len(line) == 3 else line for line in t.split("\n")) for t in texts]
     agreed, best = [], []
     for index, board in enumerate(cells):
         others = [at for at in range(len(cells)) if at != index]
-        [(found, _)] = nearest(HashEncoder(), texts[index], [texts[at] for at in others], 1)
+        [(nearest_index, _)] = nearest(HashEncoder(), texts[index], [texts[at] for at in others], 1)
         same = [sum(a == b for a, b in zip(board, cells[at])) for at in others]
-        agreed.append(same[found])
+        agreed.append(same[nearest_index])
         best.append(max(same))
     assert np.mean(agreed) > np.mean(best) - 0.4
     assert np.mean(best) > 6
 
 
-def test_a_board_is_told_from_one_with_another_cell():
-    one, moved = "# # # #\n# P _ #", "# # # #\n# _ P #"
-    same, other, none = HashEncoder().similarities(f"Row it is:\n{one}", [f"Row it is:\n{one}", moved, "no words"])
+def test_a_board_differs_from_one_with_another_cell():
+    board, moved = "# # # #\n# P _ #", "# # # #\n# _ P #"
+    same, similarity, none = HashEncoder().similarities(
+        f"Row it is:\n{board}", [f"Row it is:\n{board}", moved, "no words"]
+    )
     assert same == pytest.approx(1)
-    assert 0.4 < other < 0.9
+    assert 0.4 < similarity < 0.9
     assert abs(none) < 0.2
 
 
 TASKS = [
-    f"i want {adjective} {thing} in {color} for my {person}, price lower than {price}.00 dollars"
+    f"i want {adjective} {product} in {color} for my {person}, price lower than {price}.00 dollars"
     for adjective, price in (("light", 30), ("waterproof", 90))
-    for thing in ("running shoes", "a desk lamp", "granola bars", "a rain jacket", "a coffee mug")
+    for product in ("running shoes", "a desk lamp", "granola bars", "a rain jacket", "a coffee mug")
     for color, person in (
         ("red", "father"),
         ("blue", "sister"),
@@ -69,9 +71,9 @@ def test_the_note_of_the_matching_task_comes_first_among_50(name, at):
     assert len(TASKS) == 50
     notes = [f"[episode {n}] A visit to the shop. Task: WebShop. It began with: {task}" for n, task in enumerate(TASKS)]
     query = f"WebShop.\nWebShop [SEP] Instruction: [SEP] {TASKS[at]} [SEP] Search"
-    found = nearest(make_encoder(name), query, [*notes, "Something else entirely."], 3)
-    assert found[0][0] == at
-    assert found[0][1] > found[1][1]
+    nearest_notes = nearest(make_encoder(name), query, [*notes, "Something else entirely."], 3)
+    assert nearest_notes[0][0] == at
+    assert nearest_notes[0][1] > nearest_notes[1][1]
 
 
 def test_equal_ones_are_ordered_by_age_the_newest_first():
@@ -114,7 +116,7 @@ def test_the_same_numbers_in_every_process():
         "from mage_envs.wrappers.retrieval import *\n"
         "print([e.similarities('a b\\n# P _ #', ['a', 'b a', '# P _ #']) for e in (HashEncoder(), BM25Encoder())])"
     )
-    assert told_by_two(code)
+    assert run_in_two_processes(code)
 
 
 class Constant:
@@ -159,9 +161,9 @@ def test_minilm_encodes_with_a_models_own_folder(tmp_path):
     )
     BertModel(config).save_pretrained(tmp_path)
     encoder = make_encoder(f"minilm:{tmp_path}")
-    same, other = encoder.similarities("a b c", ["a b c", "h g f e"])
+    same, similarity = encoder.similarities("a b c", ["a b c", "h g f e"])
     assert same == pytest.approx(1)
-    assert other < 0.999
+    assert similarity < 0.999
     assert encoder.name == f"minilm:{tmp_path}"
 
 

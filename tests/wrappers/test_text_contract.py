@@ -1,4 +1,4 @@
-"""What every prompt of every id states, under every memory and context, in the default style."""
+"""Contents of every prompt of every id, under every memory and context, in the default style."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spec_of(memory, folder):
     return f"memento_q:scope=run,bank={bank}"
 
 
-def seen_prompts(game, **options):
+def iterate_prompts(game, **options):
     """Play and yield (user messages of the chat, info, number of answers so far, last state) of each prompt.
 
     The answers of episode 1 are illegal, so that it ends by its limit. The first legal action follows later.
@@ -45,19 +45,19 @@ def seen_prompts(game, **options):
     options = {"num_episodes": EPISODES, "max_turns": LIMIT, **OPTIONS.get(game, {}), **options}
     env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, **options)
     _, info = env.reset(seed=4)
-    answered, state, over = 0, "", False
+    num_answers, state, over = 0, "", False
     while not over:
         chat = [message["content"] for message in info["messages"] if message["role"] == "user"]
-        yield chat, info, answered, state
+        yield chat, info, num_answers, state
         if info["phase"] == "play":
             illegal = info["episode_index"] == 0
             reply = "<action>no such thing</action>" if illegal else f"<action>{info['legal_actions'][0]}</action>"
-            answered, state = answered + 1, info["anchor"]
+            num_answers, state = num_answers + 1, info["anchor"]
         else:
             reply = '<remark>1. Look.\n2. Act.</remark>{"keywords": ["a"], "context": "b", "tags": ["c"]}'
         _, _, over, _, info = env.step(reply)
         if info["episode_end"]:
-            answered = 0
+            num_answers = 0
 
 
 @pytest.mark.parametrize("memory", list_memories())
@@ -74,22 +74,22 @@ def test_every_prompt_states_its_frame_its_place_and_the_end(game, memory, tmp_p
         spec = spec_of(memory, tmp_path)
         if context == "conversation" and as_memory(spec).no_conversation:
             continue
-        for chat, info, answered, state in seen_prompts(game, memory=spec, context=context):
+        for chat, info, num_answers, state in iterate_prompts(game, memory=spec, context=context):
             text = "\n".join(chat)
             assert f"You play {EPISODES} {frame[0]}" in text
             assert frame[-1] in text
             assert f"at most {LIMIT} answers per episode" in text
             if info["phase"] == "play":
-                place = f"Episode {info['episode_index'] + 1} of {EPISODES}. Answer {answered + 1} of {LIMIT}."
-                assert chat[-1].count(f"# Now\n{place}") == 1
-            if info["phase"] == "play" and answered and info["episode_index"] == 0:
+                position = f"Episode {info['episode_index'] + 1} of {EPISODES}. Answer {num_answers + 1} of {LIMIT}."
+                assert chat[-1].count(f"# Now\n{position}") == 1
+            if info["phase"] == "play" and num_answers and info["episode_index"] == 0:
                 assert 'Your last answer was "no such thing", which is not a legal action here.' in chat[-1]
-            found = OLD_WORDS.search(text)
-            assert not found, found
+            match = OLD_WORDS.search(text)
+            assert not match, match
             assert text.count("Result: ") <= info["episode_index"], "an end is stated once"
             first_state = first_state or (state if info["episode_index"] == 1 else "")
             # Later episodes end in another way.
-            ends += [one for one in chat if RAN_OUT in one and info["episode_index"] == 1]
+            ends += [message for message in chat if RAN_OUT in message and info["episode_index"] == 1]
         assert bool(ends) == (memory in STATES_THE_END - {"memento_q"})
         for text in ends:
             assert text.count(RAN_OUT) == 1

@@ -1,4 +1,4 @@
-"""One defect each: opponents of Kuhn Poker, games and an environment, as somebody may write them by mistake."""
+"""Opponents of Kuhn Poker, games and an environment with one defect each, as a user may write them by mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mage_envs.opponents import SeatedOpponents
 
 
 class Sound:
-    """Does what an opponent should; each defect changes one method."""
+    """A sound opponent. Each defect changes one method."""
 
     def reset(self, rng):
         self.rng = rng
@@ -117,10 +117,10 @@ class Unpickled(Sound):
 
 
 class Keeps(Sound):
-    seen: list = []  # noqa: RUF012
+    observations: list = []  # noqa: RUF012
 
     def act(self, turn):
-        Keeps.seen.append([turn.observation] * 50)
+        Keeps.observations.append([turn.observation] * 50)
         return turn.legal_actions[0]
 
 
@@ -128,22 +128,22 @@ class Keeps(Sound):
 class Number(State):
     """Say a number; that is the return."""
 
-    said: float | None = None
+    number: float | None = None
 
     @property
     def player(self):
-        return 0 if self.said is None else None
+        return 0 if self.number is None else None
 
     @property
     def legal_actions(self):
-        return ("1", "2") if self.said is None else ()
+        return ("1", "2") if self.number is None else ()
 
     @property
     def returns(self):
-        return (0.0 if self.said is None else self.read(self.said),)
+        return (0.0 if self.number is None else self.read(self.number),)
 
-    def read(self, said):
-        return said / 2
+    def read(self, number):
+        return number / 2
 
     def observation(self, seat):
         return "Say 1 or 2."
@@ -155,13 +155,13 @@ class Number(State):
 
 
 class NotANumber(Number):
-    def read(self, said):
+    def read(self, number):
         return float("nan")
 
 
 class TooMuch(Number):
-    def read(self, said):
-        return said * 5
+    def read(self, number):
+        return number * 5
 
 
 class Trusting(Number):
@@ -171,23 +171,25 @@ class Trusting(Number):
         return type(self)(min(int(action), 2))
 
 
-class Said(Game):
+class SayNumber(Game):
     """A hand of one of them."""
 
-    def __init__(self, first):
-        self.spec = GameSpec(name="Said", rules="Say 1 or 2.", players=1, max_turns=9)
-        self.first = first
+    def __init__(self, start):
+        self.spec = GameSpec(name="SayNumber", rules="Say 1 or 2.", players=1, max_turns=9)
+        self.start = start
 
     def initial_state(self, rng):
-        return self.first
+        return self.start
 
 
-def said(kind):
-    game = Said({one.__name__: one for one in (Number, NotANumber, TooMuch, Trusting)}[kind]())
+def make_say_number(kind):
+    game = SayNumber(
+        {state_type.__name__: state_type for state_type in (Number, NotANumber, TooMuch, Trusting)}[kind]()
+    )
     return TextGameEnv(game, SeatedOpponents(None, game))
 
 
-gym.register("planted/Said-v0", entry_point=said)
+gym.register("planted/SayNumber-v0", entry_point=make_say_number)
 
 
 class Endless(gym.Env):

@@ -1,4 +1,4 @@
-"""`mage check` passes what is sound, finds each planted defect, and prints the command that shows it again."""
+"""`mage check` passes sound code, finds each planted defect, and prints the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         ("mage/KuhnPoker-Meta-v0",),
         ("mage/TicTacToe-Meta-v0", "--opponents", "mcts:20"),
         ("mage/WebShop-v0", "--game-option", "size=tiny"),
-        own("planted/Said-v0", kind="Number"),
+        own("planted/SayNumber-v0", kind="Number"),
     ],
 )
-def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_sound_code_passes(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     status, out = chaos(capsys, "--quick", *arguments)
     rows = [line.split() for line in out.splitlines()[3:]]
     assert " ".join(row[0] for row in rows) == "play fuzz order interleaving copies recall batch memory processes"
@@ -103,7 +103,7 @@ def test_a_planted_opponent_is_found(opponent: str, check: str, says: str, capsy
     ],
 )
 def test_a_planted_game_is_found(kind: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out = chaos(capsys, *own("planted/Said-v0", kind=kind), "--check", check, "--json")
+    status, out = chaos(capsys, *own("planted/SayNumber-v0", kind=kind), "--check", check, "--json")
     assert status == 1, out
     [row] = json.loads(out)
     assert row["check"] == row["found"]["check"] == check
@@ -126,7 +126,7 @@ def test_a_planted_environment_is_found(options: dict, says: str, capsys: pytest
 
 @pytest.mark.parametrize("opponent", ["Raises", pytest.param("Loops", marks=pytest.mark.slow), "Hashes"])
 def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One cause is one finding, whichever checks meet it; a process that it ends is followed by another."""
+    """Report one cause as one finding, even if several checks meet it, and replace a process that it ends."""
     status, out = chaos(capsys, "--quick", *against(opponent), "--seed", "5", "--timeout", "2")
     assert status == 1
     rows = [line for line in out.splitlines() if re.match(r"\w+ +\d+ +\d", line)]
@@ -136,14 +136,14 @@ def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.Captur
     else:
         assert "FAILED, as play" in out
     command = re.findall(r"again with: (.*)", out)[0]
-    again, seed = shlex.split(command)[1:], int(command.split("--seed ")[1].split()[0])
+    rerun_arguments, seed = shlex.split(command)[1:], int(command.split("--seed ")[1].split()[0])
     finding = out.split("\n\n")[1].splitlines()[0]
-    status, shown = chaos(capsys, *again[1:])
+    status, rerun_output = chaos(capsys, *rerun_arguments[1:])
     assert status == 1
-    assert finding in shown.splitlines()
-    assert f"--seed {seed}" in shown, "the first seed that is tried"
+    assert finding in rerun_output.splitlines()
+    assert f"--seed {seed}" in rerun_output, "the first seed that is tried"
     if opponent != "Hashes":
-        assert 'planted.py", line' in shown, "with its traceback"
+        assert 'planted.py", line' in rerun_output, "with its traceback"
 
 
 @pytest.mark.parametrize(

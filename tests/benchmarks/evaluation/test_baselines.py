@@ -1,4 +1,4 @@
-"""The floors of tasks that repeat: played on the same panel, kept by what they depend on, printed beside the scores."""
+"""The floors of tasks that repeat: played on the same panel, stored by their settings, printed beside the scores."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def setting(game: str, **options: object) -> Setting:
 
 
 class Counted:
-    """`evaluate`, and what it was asked to play."""
+    """`evaluate`, with a record of its requests."""
 
     def __init__(self) -> None:
         self.played: list[str] = []
 
-    def __call__(self, agent, given):
+    def __call__(self, agent, task_setting):
         self.played.append(agent.name)
-        return evaluate(agent, given.tasks, given.options)
+        return evaluate(agent, task_setting.tasks, task_setting.options)
 
 
 @pytest.fixture(autouse=True)
@@ -45,18 +45,19 @@ def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("game", ["WebShop", "Sokoban"])
 def test_rows_are_the_policies_scores_on_the_same_tasks(game: str) -> None:
-    given = setting(game)
-    rows = baseline_rows(given, Counted())
+    task_setting = setting(game)
+    rows = baseline_rows(task_setting, Counted())
     assert [row.opponent for row in rows] == list(settings_of(game).references)
     for row, spec in zip(rows, settings_of(game).references.values(), strict=True):
-        again = summarise(
-            evaluate(make_agent(spec), given.tasks, given.options), game_of(given.panel.env_id, given.options)
+        summary = summarise(
+            evaluate(make_agent(spec), task_setting.tasks, task_setting.options),
+            game_of(task_setting.panel.env_id, task_setting.options),
         )
-        assert row.episodes == again.overall.episodes
-        assert row.pass_at == again.overall.pass_at
+        assert row.episodes == summary.overall.episodes
+        assert row.pass_at == summary.overall.pass_at
 
 
-def test_what_was_played_is_kept_by_what_it_depends_on(cache_of_its_own: Path) -> None:
+def test_played_floors_are_stored_by_their_settings(cache_of_its_own: Path) -> None:
     play = Counted()
     rows = baseline_rows(setting("WebShop"), play)
     assert play.played == list(settings_of("WebShop").references.values())
@@ -66,9 +67,9 @@ def test_what_was_played_is_kept_by_what_it_depends_on(cache_of_its_own: Path) -
         path.write_text(path.read_text()[:-20])
     assert baseline_rows(setting("WebShop"), play) == rows
     assert len(play.played) == 6, "a damaged file is played again"
-    more = baseline_rows(setting("WebShop", num_episodes=4), play)
+    longer_rows = baseline_rows(setting("WebShop", num_episodes=4), play)
     assert len(play.played) == 9
-    assert {len(row.episodes) for row in more} == {4}
+    assert {len(row.episodes) for row in longer_rows} == {4}
     assert all(json.loads(path.read_text()) for path in cache_of_its_own.iterdir())
 
 
@@ -80,10 +81,10 @@ def test_games_without_repeated_tasks_have_none() -> None:
 
 
 def test_a_floor_that_cannot_be_played_is_left_out() -> None:
-    def play(agent, given):
+    def play(agent, task_setting):
         if agent.name == "policy:webshop/next":
             raise RuntimeError("All 6 meta-episodes of policy:webshop/next failed")
-        return evaluate(agent, given.tasks, given.options)
+        return evaluate(agent, task_setting.tasks, task_setting.options)
 
     with pytest.warns(RuntimeWarning, match="'floor: webshop/next' is left out: All 6"):
         rows = baseline_rows(setting("WebShop"), play)
@@ -96,8 +97,8 @@ def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.Capture
     assert mage_envs.cli.program.main(words) == 0
     table = capsys.readouterr().out
     assert all(f"\n{label} " in table for label in settings_of("WebShop").references)
-    kept = load(tmp_path / "run")
-    assert [row.opponent for row in kept.floors] == list(settings_of("WebShop").references)
+    run = load(tmp_path / "run")
+    assert [row.opponent for row in run.floors] == list(settings_of("WebShop").references)
     assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
     assert mage_envs.cli.program.main([*words[:-2], "--no-baselines"]) == 0
     assert "floor" not in capsys.readouterr().out

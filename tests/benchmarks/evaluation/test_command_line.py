@@ -97,11 +97,11 @@ def test_named_panel_and_list(capfd):
     assert "policy:NAME" in capfd.readouterr().out
 
 
-def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path, capfd):
+def test_a_run_is_kept_replayed_validated_and_resumed(tmp_path, capfd):
     folder = str(tmp_path / "run")
     # A process of its own plays, so that the record is executed again in another one.
-    played = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
-    assert played.returncode == 0, played.stderr
+    process = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
+    assert process.returncode == 0, process.stderr
     assert main(["verify", "--replay", folder]) == 0
     out = capfd.readouterr().out
     assert "132 meta-episodes" in out
@@ -112,17 +112,17 @@ def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path, capfd
     assert "holds a run; resume it with --resume" in capfd.readouterr().err
 
 
-def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
+def test_limits_keep_the_finished_meta_episodes_and_resume_plays_the_rest(tmp_path, capfd):
     arguments = ["eval", "scripted:last", "--panel", "kuhn-paper-128", "--out", str(tmp_path), "--batch", "8"]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main([*arguments, "--budget", "calls=100"])
-    assert ended.value.code == 3
+    assert exit_info.value.code == 3
     err = capfd.readouterr().err
     assert "meta-episodes were not played: all 100 calls are spent; --resume plays them" in err
-    kept = Records(tmp_path)
-    assert 5 < len(kept.lines) < 40
-    assert kept.failed == []
-    assert kept.root()["missing"]
+    records = Records(tmp_path)
+    assert 5 < len(records.lines) < 40
+    assert records.failed == []
+    assert records.root()["missing"]
     assert main([*arguments, "--resume"]) == 0
     assert Records(tmp_path).missing == []
 
@@ -228,9 +228,9 @@ def test_tracebacks_are_kept_without_a_folder_too(tmp_path, capfd, monkeypatch):
     assert main([*eval_of, "uniform"]) == 0
     assert list(tmp_path.iterdir()) == []
     illegal = "tests.benchmarks.tournament_policies:Illegal"
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main([*eval_of, f"uniform,{illegal}"])
-    assert ended.value.code == 1
+    assert exit_info.value.code == 1
     (line,) = (line for line in capfd.readouterr().err.splitlines() if line.startswith("Failures: "))
     rows = rows_named_by(line)
     assert {row["opponent"] for row in rows} == {illegal}

@@ -1,4 +1,4 @@
-"""`--control`: what a learner is shown in place of its own memory, for every strategy."""
+"""`--control`: the text that replaces a learner's own memory, for every strategy."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def setting_of_memory(memory, **options):
 
 def play(setting, folder=None):
     agent = make_agent("scripted:random")
-    played = evaluate(agent, setting.tasks, setting.options)
-    assert not any(t.failure for t in played)
+    trajectories = evaluate(agent, setting.tasks, setting.options)
+    assert not any(t.failure for t in trajectories)
     if folder is not None:
         writer = Writer(folder, about_run(agent, setting), resume=False)
-        for index, trajectory in enumerate(played):
+        for index, trajectory in enumerate(trajectories):
             writer.add(index, trajectory)
         writer.close()
-    return played
+    return trajectories
 
 
 def first_prompts(trajectory):
     """The first play prompt of each episode."""
-    found = {}
+    prompts = {}
     for step in trajectory.steps:
         if step.phase == "play":
-            found.setdefault(step.episode, "\n".join(message.content for message in step.messages))
-    return found
+            prompts.setdefault(step.episode, "\n".join(message.content for message in step.messages))
+    return prompts
 
 
 def kinds(trajectories):
@@ -66,27 +66,33 @@ def kinds(trajectories):
 @pytest.mark.parametrize("memory", STRATEGIES)
 def test_every_strategy_runs_under_every_control(memory, tmp_path):
     plain = setting_of_memory(memory)
-    own = play(plain, tmp_path / "run")
+    plain_trajectories = play(plain, tmp_path / "run")
     entries = memories_of(tmp_path / "run", plain)
-    texts = {(entry["task"], k): one["text"] for entry in entries for k, one in enumerate(entry["episodes"])}
+    texts = {
+        (entry["task"], k): episode_record["text"]
+        for entry in entries
+        for k, episode_record in enumerate(entry["episodes"])
+    }
     assert all(len(entry["episodes"]) == 4 for entry in entries)
 
-    other = play(controlled(plain, "other", str(tmp_path / "run")))
-    assert kinds(other) == {}
-    for trajectory in other:
+    control_trajectories = play(controlled(plain, "other", str(tmp_path / "run")))
+    assert kinds(control_trajectories) == {}
+    for trajectory in control_trajectories:
         (foreign,) = {"kuhn/rock", "kuhn/maniac"} - {trajectory.opponent}
         for episode, prompt in first_prompts(trajectory).items():
-            shown = {entry["episodes"][episode]["text"] for entry in entries if entry["task"] == foreign}
-            assert any(text in prompt for text in shown)
-            for text in (texts[one] for one in texts if one == (trajectory.opponent, episode)):
-                assert text not in prompt or any(text in foreign_text for foreign_text in shown)
+            foreign_texts = {entry["episodes"][episode]["text"] for entry in entries if entry["task"] == foreign}
+            assert any(text in prompt for text in foreign_texts)
+            for text in (
+                texts[episode_record] for episode_record in texts if episode_record == (trajectory.opponent, episode)
+            ):
+                assert text not in prompt or any(text in foreign_text for foreign_text in foreign_texts)
     frozen = play(controlled(plain, "frozen", None))
-    asked = kinds(own)
-    assert all(count <= asked[kind] for kind, count in kinds(frozen).items())
+    plain_kinds = kinds(plain_trajectories)
+    assert all(count <= plain_kinds[kind] for kind, count in kinds(frozen).items())
     if memory in ("reflection", "both"):
         assert kinds(frozen)["reflect"] == 4  # before the second episode of four meta-episodes, and never again
     shuffled = play(controlled(plain, "shuffled", None))
-    assert kinds(shuffled) == asked
+    assert kinds(shuffled) == plain_kinds
     assert len(texts) == 8
 
 
@@ -95,9 +101,9 @@ def test_the_items_are_the_same_and_their_order_is_not(style, between):
     plain, mixed = (play(setting_of_memory(memory, style=style)) for memory in ("history", "shuffled/history"))
     moved = 0
     for a, b in zip(plain, mixed, strict=True):
-        one, two = (f"{first_prompts(t)[3].replace(HEADING, '')} " for t in (a, b))
-        assert sorted(one.split(between)) == sorted(two.split(between))
-        moved += one != two
+        first_text, second_text = (f"{first_prompts(t)[3].replace(HEADING, '')} " for t in (a, b))
+        assert sorted(first_text.split(between)) == sorted(second_text.split(between))
+        moved += first_text != second_text
     assert moved >= 2
 
 
@@ -118,8 +124,10 @@ def test_a_chat_is_exchanged_with_the_end_that_it_leads_to(tmp_path):
         for step in trajectory.steps:
             if step.episode and step.turn == 0 and step.phase == "play":
                 assert step.fresh_chat
-                before = [message._asdict() for message in step.messages[:-1]]
-                (match,) = {i for i, chat in enumerate(chats) if chat[step.episode]["chat"] == before} or {None}
+                messages_before = [message._asdict() for message in step.messages[:-1]]
+                (match,) = {i for i, chat in enumerate(chats) if chat[step.episode]["chat"] == messages_before} or {
+                    None
+                }
                 assert match is not None
     for trajectory in play(controlled(plain, "frozen", None)):
         begins = [step for step in trajectory.steps if step.turn == 0]
@@ -133,8 +141,8 @@ def test_a_chat_is_exchanged_with_the_end_that_it_leads_to(tmp_path):
 def test_the_end_of_an_episode_is_kept_as_json(tmp_path):
     plain = setting_of_memory("history", context="conversation", style="words")
     play(plain, tmp_path / "run")
-    told = memories_of(tmp_path / "run", plain)[0]["episodes"][2]["previous"]
-    assert record_json(record_of(told)) == told
+    memory_record = memories_of(tmp_path / "run", plain)[0]["episodes"][2]["previous"]
+    assert record_json(record_of(memory_record)) == memory_record
 
 
 def test_the_stored_form_of_an_episode_keeps_its_keys():
@@ -162,7 +170,7 @@ def test_the_stored_form_of_an_episode_keeps_its_keys():
         hands=(hand,),
         ended_as="success",
     )
-    told = json.loads(json.dumps(record_json(record)))
+    stored_record = json.loads(json.dumps(record_json(record)))
     stored = {
         "value": 1.0,
         "seat": 1,
@@ -171,9 +179,9 @@ def test_the_stored_form_of_an_episode_keeps_its_keys():
         "observation": "You won.",
         "information_state": "Kb",
     }
-    assert told["hands"] == [stored]
-    assert told["turns"][0]["ended"] == stored
-    assert told["turns"][0]["turn"] == {
+    assert stored_record["hands"] == [stored]
+    assert stored_record["turns"][0]["ended"] == stored
+    assert stored_record["turns"][0]["turn"] == {
         "player": 1,
         "observation": "Your card: K.",
         "legal_actions": ["call", "fold"],
@@ -183,18 +191,18 @@ def test_the_stored_form_of_an_episode_keeps_its_keys():
         "task": "levels/7",
         "success": None,
     }
-    assert record_of(told) == record
+    assert record_of(stored_record) == record
 
 
 def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
     run = ["eval", "scripted:random", "--env", PANEL.env_id, "--rows", "1", "--episodes", "2"]
-    for name, more in {
+    for name, options in {
         "plain": ["--memory", "reflexion"],
         "other": ["--memory", "reflexion", "--control", "other", "--from", str(tmp_path / "plain")],
         "none": ["--memory", "reflexion", "--control", "none"],
         "neutral": ["--memory", "reflexion", "--game-option", "style=neutral"],
     }.items():
-        assert main([*run, *more, "--out", str(tmp_path / name)]) == 0
+        assert main([*run, *options, "--out", str(tmp_path / name)]) == 0
     memories = {name: Records(tmp_path / name).about["setting"]["options"]["memory"] for name in ("other", "none")}
     assert memories["none"] == "none/reflexion"
     assert memories["other"].startswith("other@")
@@ -205,9 +213,10 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
         assert main(["compare", str(tmp_path / "plain"), str(tmp_path / name)]) == 0
     # A policy reads no words, so it plays the same under other ones.
     paid = [
-        [one["episodes"] for _, one in sorted(Records(tmp_path / name).lines.items())] for name in ("plain", "neutral")
+        [line["episodes"] for _, line in sorted(Records(tmp_path / name).lines.items())]
+        for name in ("plain", "neutral")
     ]
-    assert [[e["value"] for e in one] for one in paid[0]] == [[e["value"] for e in one] for one in paid[1]]
+    assert [[e["value"] for e in line] for line in paid[0]] == [[e["value"] for e in line] for line in paid[1]]
     capsys.readouterr()
     bad = {
         "requires --from RUN": ["--control", "other"],
@@ -234,27 +243,27 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
 def test_the_same_opponent_with_other_deals(tmp_path):
     """The memory of another meta-episode with the same opponent, in the same seat, and never its own."""
     plain = Setting(replace(PANEL, rows_per_cell=3), "by hand", {"memory": "history", "num_episodes": 3})
-    own = play(plain, tmp_path / "run")
+    own_trajectories = play(plain, tmp_path / "run")
     entries = memories_of(tmp_path / "run", plain)
     same = play(controlled(plain, "same", str(tmp_path / "run")))
     for trajectory in same:
         task = trajectory.task
         fitting = [
-            one
-            for one in entries
-            if (one["task"], one["seat"]) == (task.opponent, task.seat) and one["seed"] != task.seed
+            entry
+            for entry in entries
+            if (entry["task"], entry["seat"]) == (task.opponent, task.seat) and entry["seed"] != task.seed
         ]
         assert len(fitting) == 2
         for episode, prompt in first_prompts(trajectory).items():
-            assert any(one["episodes"][episode]["text"] in prompt for one in fitting)
+            assert any(entry["episodes"][episode]["text"] in prompt for entry in fitting)
             mine = next(
-                one["episodes"][episode]["text"]
-                for one in entries
-                if (one["task"], one["seat"], one["seed"]) == (task.opponent, task.seat, task.seed)
+                entry["episodes"][episode]["text"]
+                for entry in entries
+                if (entry["task"], entry["seat"], entry["seed"]) == (task.opponent, task.seat, task.seed)
             )
-            shown = [one["episodes"][episode]["text"] for one in fitting]
-            assert not mine or mine in shown or mine not in prompt
-    assert len(same) == len(own) == 12
+            fitting_texts = [entry["episodes"][episode]["text"] for entry in fitting]
+            assert not mine or mine in fitting_texts or mine not in prompt
+    assert len(same) == len(own_trajectories) == 12
 
 
 def test_a_specification_without_a_control_stands():

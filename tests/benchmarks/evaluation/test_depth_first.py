@@ -30,7 +30,7 @@ class Slots:
         self._begin()
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        if timeout == 0.0:  # what waits for this thread is no time of this clock
+        if timeout == 0.0:  # time spent waiting for this thread does not count on this clock
             return []
         self.now, slot, completion = heapq.heappop(self._running)
         self.answered += 1
@@ -64,7 +64,7 @@ def play(count: int, slots: int, batch: int = 256) -> tuple[Slots, list[int]]:
     server = Slots(slots)
     ends: list[int] = []
     envs = make_envs(setting.panel.env_id, setting.options, in_flight)
-    collect(envs, server, specs, at_once=at_once, on_finished=lambda place, one: ends.append(server.answered))
+    collect(envs, server, specs, at_once=at_once, on_finished=lambda index, trajectory: ends.append(server.answered))
     assert len(ends) == count
     return server, ends
 
@@ -83,7 +83,7 @@ def test_64_slots_take_at_most_1_3_times_the_critical_path(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "batch", "slots", "found"),
+    ("count", "batch", "slots", "expected"),
     [
         (132, 256, 8, (8, 16)),
         (18, 256, 8, (8, 13)),
@@ -96,5 +96,5 @@ def test_64_slots_take_at_most_1_3_times_the_critical_path(count: int) -> None:
         (16, 256, None, (16, 16)),
     ],
 )
-def test_the_number_in_flight(count: int, batch: int, slots: int | None, found: tuple[int, int]) -> None:
-    assert depth_first(count, batch, slots) == found
+def test_the_number_in_flight(count: int, batch: int, slots: int | None, expected: tuple[int, int]) -> None:
+    assert depth_first(count, batch, slots) == expected

@@ -32,7 +32,7 @@ GAME = KuhnPoker()
 
 
 class BestResponder:
-    """The best response of whichever seat it is in."""
+    """Return the value of the best response in either seat."""
 
     def __init__(self, opponent: str) -> None:
         self.policies = [best_response(GAME, opponent, seat).policy for seat in (0, 1)]
@@ -76,15 +76,15 @@ def test_random_play_has_its_exact_value():
     tasks = panel(KUHN, ["kuhn/rock", "kuhn/maniac"], 300, 2)
     options = {"hands_per_episode": 6, "num_episodes": 1}
     for row in summarise(evaluate(make_agent("scripted:random"), tasks, options), GAME).rows:
-        first = policy_value(GAME, ["uniform", row.opponent])[0]
-        second = policy_value(GAME, [row.opponent, "uniform"])[1]
-        assert within(row.episodes[0].returns, (first + second) / 2)
+        first_value = policy_value(GAME, ["uniform", row.opponent])[0]
+        second_value = policy_value(GAME, [row.opponent, "uniform"])[1]
+        assert within(row.episodes[0].returns, (first_value + second_value) / 2)
 
 
 def test_an_exchanged_opponent_is_met_in_the_last_episode():
     tasks = panel(KUHN, ["switch:kuhn/passive,kuhn/maniac,2"], 200, 3)
     row = summarise(evaluate(make_agent("scripted:last"), tasks), GAME).rows[0]
-    # always bet and call: +1 from one who always folds, evens against one who never does
+    # always bet and call: +1 from an opponent that always folds, evens against one that never does
     assert [e.returns.estimate.mean for e in row.episodes[:2]] == [1, 1]
     assert within_zero(row.episodes[2].returns.estimate)
     assert row.episodes[2].returns.ceiling < 1
@@ -138,7 +138,7 @@ def test_a_policy_that_breaks_is_counted_not_raised():
     assert {t.failure for t in trajectories} == {None, "generator: ZeroDivisionError: oops"}
 
 
-def test_when_everything_breaks_the_reason_is_told():
+def test_when_everything_breaks_the_reason_is_reported():
     def breaks(prompt):
         raise ConnectionError("no route to host")
 
@@ -148,10 +148,10 @@ def test_when_everything_breaks_the_reason_is_told():
 
 
 def test_progress_is_reported():
-    seen = []
-    evaluate(make_agent("scripted:first"), panel(KUHN, ["uniform"], 3, 0), on_step=lambda *args: seen.append(args))
-    assert seen[-1] == (6, 6)
-    assert seen == sorted(seen)
+    progress = []
+    evaluate(make_agent("scripted:first"), panel(KUHN, ["uniform"], 3, 0), on_step=lambda *args: progress.append(args))
+    assert progress[-1] == (6, 6)
+    assert progress == sorted(progress)
 
 
 @pytest.mark.parametrize("context", ["conversation", "rebuilt"])
@@ -164,8 +164,8 @@ def test_a_saved_model(tmp_path, context):
     assert isinstance(agent, SavedModelAgent)
     tasks = panel(agent.settings.env_id, ["uniform", f"checkpoint:{tmp_path}"], 6, 0)
     trajectories = evaluate(agent, tasks, agent.settings.env_kwargs)
-    again = evaluate(agent, tasks, agent.settings.env_kwargs, batch=5)
-    assert [t.episodes for t in again] == [t.episodes for t in trajectories]
+    second_trajectories = evaluate(agent, tasks, agent.settings.env_kwargs, batch=5)
+    assert [t.episodes for t in second_trajectories] == [t.episodes for t in trajectories]
     summary = summarise(trajectories, GAME)
     assert summary.overall.failures == summary.overall.invalid == 0
     assert summary.rows[1].episodes[0].returns.ceiling is None
@@ -184,18 +184,18 @@ def test_policies_of_a_slot_start_afresh_with_every_meta_episode():
             self.draw = rng.random()
 
         def act(self, turn):
-            seen.append((self.begun, self.hands, turn.episode, round(self.draw, 6)))
+            hands_seen.append((self.begun, self.hands, turn.episode, round(self.draw, 6)))
             return turn.legal_actions[0]
 
-    seen: list[tuple] = []
-    # one seed for both seats, one hand each: nothing but the call's index tells the second meta-episode from the first
+    hands_seen: list[tuple] = []
+    # one seed for both seats, one hand each: only the call's index separates the second meta-episode from the first
     evaluate(PolicyAgent(lambda game: Remembers(), "r"), panel(KUHN, ["cfr"], 1, 0), {"num_episodes": 1}, batch=1)
-    assert sorted({row[:3] for row in seen}) == [(1, 1, 0), (2, 1, 0)]
-    assert len({row[3] for row in seen}) == 1  # common random numbers
+    assert sorted({row[:3] for row in hands_seen}) == [(1, 1, 0), (2, 1, 0)]
+    assert len({row[3] for row in hands_seen}) == 1  # common random numbers
 
 
 @pytest.mark.parametrize("spec", ["policy:kuhn/nash", "policy:cfr", "scripted:last", "scripted:random"])
-def test_policies_play_the_same_whatever_the_prompts_look_like(spec):
+def test_policies_play_the_same_for_any_prompt_style(spec):
     """They play by `info`, and their draws are keyed by the hand, not by the call."""
     tasks = panel(KUHN, ["kuhn/conservative", "uniform"], 8, 6)
     options = {"hands_per_episode": 2}
@@ -206,34 +206,36 @@ def test_policies_play_the_same_whatever_the_prompts_look_like(spec):
         ("rebuilt", "none", "words"),
     ):
         changed = options | {"context": context, "memory": memory, "style": style}
-        played = evaluate(make_agent(spec), tasks, changed)
-        assert [t.failure for t in played] == [None] * len(tasks)
-        assert [t.episodes for t in played] == expected
+        trajectories = evaluate(make_agent(spec), tasks, changed)
+        assert [t.failure for t in trajectories] == [None] * len(tasks)
+        assert [t.episodes for t in trajectories] == expected
 
 
-def test_a_policy_is_told_how_its_hands_ended():
+def test_a_policy_sees_how_its_hands_ended():
     class Listens:
         def on_meta_episode_start(self):
-            told.append(("begin",))
+            policy_calls.append(("begin",))
 
         def reset(self, rng):
-            told.append(("hand",))
+            policy_calls.append(("hand",))
 
         def act(self, turn):
             return turn.legal_actions[-1]
 
         def on_hand_end(self, turn):
-            told.append(("end", turn.player, turn.episode, turn.legal_actions, "The hand is over" in turn.observation))
+            policy_calls.append(
+                ("end", turn.player, turn.episode, turn.legal_actions, "The hand is over" in turn.observation)
+            )
             ends.append(turn.information_state)
 
-    told: list[tuple] = []
+    policy_calls: list[tuple] = []
     ends: list[str] = []
     options = {"num_episodes": 2, "hands_per_episode": 2, "seat": "first"}
     tasks = panel(KUHN, ["kuhn/maniac"], 2, 0)[::2]
     evaluate(PolicyAgent(lambda game: Listens(), "listens"), tasks, options, batch=1)
     hand = lambda episode: [("hand",), ("end", 0, episode, (), True)]  # noqa: E731
-    # Nobody is left to listen after the last hand of a meta-episode.
-    assert told == 2 * [("begin",), *hand(0), *hand(0), *hand(1), ("hand",)]
+    # The environment calls no hook after the last hand of a meta-episode.
+    assert policy_calls == 2 * [("begin",), *hand(0), *hand(0), *hand(1), ("hand",)]
     assert {state[1:4] for state in ends} == {"bb|"}
 
 
@@ -250,8 +252,8 @@ def test_a_policys_draws_are_keyed_by_task_member_retry_and_hand():
     generator = PolicyAgent(lambda game: Draws(), "draws").generator(GAME)
 
     def ask(seed, **info):
-        told = {"episode_index": 0, "hand": 0, "seat": 0, "answer_tag": None, **info}
-        generator.generate([Prompt((Message("user", "?"),), seed=seed, legal_actions=("check",), info=told)])
+        prompt_info = {"episode_index": 0, "hand": 0, "seat": 0, "answer_tag": None, **info}
+        generator.generate([Prompt((Message("user", "?"),), seed=seed, legal_actions=("check",), info=prompt_info)])
 
     for seed in ((7, 0, 0, 0), (8, 0, 0, 0), (7, 1, 0, 0), (7, 0, 0, 1)):
         ask(seed)
@@ -263,11 +265,11 @@ def test_a_policys_draws_are_keyed_by_task_member_retry_and_hand():
     assert draws[6:] == [draws[5], draws[0]]
 
 
-# -- whatever an id brings ---------------------------------------------------------------------------------------
+# -- wrappers and rules of an id --------------------------------------------------------------------------------
 
 
 class Reversed(gym.Wrapper):
-    """Whoever plays checks where they meant to bet, and calls where they meant to fold."""
+    """A wrapper that turns a bet into a check and a call into a fold."""
 
     SWAPS: ClassVar = {"check": "bet", "bet": "check", "fold": "call", "call": "fold"}
 
@@ -275,7 +277,7 @@ class Reversed(gym.Wrapper):
         return self.env.step(next(f"<action>{b}</action>" for a, b in self.SWAPS.items() if a in action))
 
 
-def registered(env_id, entry_point):
+def register_env(env_id, entry_point):
     if env_id not in gym.registry:
         gym.register(env_id, entry_point)
     return env_id
@@ -283,13 +285,15 @@ def registered(env_id, entry_point):
 
 def test_wrappers_of_an_id_count():
     plain = {"memory": "none", "num_episodes": 2}
-    wrapped = registered("test/Reversed-v0", lambda **options: Reversed(gym.make(KUHN, **options)))
+    wrapped = register_env("test/Reversed-v0", lambda **options: Reversed(gym.make(KUHN, **options)))
     tasks = panel(KUHN, ["kuhn/nash"], 20, 1)
     others = panel(wrapped, ["kuhn/nash"], 20, 1)
     assert [replace(task, env_id=KUHN) for task in others] == list(tasks)
-    first = evaluate(make_agent("scripted:first"), others, plain)
-    assert [t.episodes for t in first] == [t.episodes for t in evaluate(make_agent("scripted:last"), tasks, plain)]
-    assert summarise(first, game_of(wrapped)).rows[0].episodes[0].returns.ceiling is not None
+    first_trajectories = evaluate(make_agent("scripted:first"), others, plain)
+    assert [t.episodes for t in first_trajectories] == [
+        t.episodes for t in evaluate(make_agent("scripted:last"), tasks, plain)
+    ]
+    assert summarise(first_trajectories, game_of(wrapped)).rows[0].episodes[0].returns.ceiling is not None
 
 
 class Guess(gym.Env):
@@ -309,7 +313,7 @@ class Guess(gym.Env):
 
 def test_anybodys_text_environment_is_evaluated(capfd):
     rules = "A coin was tossed. Say heads or tails."
-    env_id = registered("test/Guess-v0", lambda **options: MetaEpisode(Guess(), rules=rules, **options))
+    env_id = register_env("test/Guess-v0", lambda **options: MetaEpisode(Guess(), rules=rules, **options))
 
     def answer(prompt):
         if prompt.phase == "reflect":
@@ -343,14 +347,14 @@ class Refuses:
 def test_an_opponent_without_any_score_ends_the_command_with_status_1(capfd):
     refuses = f"{__name__}:Refuses"
     arguments = ["eval", "scripted:first", "--env", KUHN, "--rows", "2", "--opponents", f"kuhn/nash,{refuses}"]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(arguments)
-    assert ended.value.code == 1
-    told = capfd.readouterr()
-    assert "kuhn/nash" in told.out
-    last = told.err.splitlines()[-1]
-    assert last.startswith(f"mage: no meta-episode of {refuses} could be played; the first: opponent: ")
-    assert last.endswith("no more numbers")
+    assert exit_info.value.code == 1
+    captured = capfd.readouterr()
+    assert "kuhn/nash" in captured.out
+    last_line = captured.err.splitlines()[-1]
+    assert last_line.startswith(f"mage: no meta-episode of {refuses} could be played; the first: opponent: ")
+    assert last_line.endswith("no more numbers")
 
 
 @pytest.mark.parametrize(
@@ -385,13 +389,13 @@ def test_evaluate_errors():
 
 
 def test_forms_are_all_made():
-    made = {
+    specs = {
         "policy:NAME": "policy:kuhn/nash",
         "model:FOLDER": None,
         "hf:MODEL": None,
         "llm:MODEL@URL": "llm:tiny@http://127.0.0.1/v1,cache=off",
     }
     for form in FORMS:
-        spec = made.get(form, form)
+        spec = specs.get(form, form)
         if spec is not None:
             assert make_agent(spec).name == spec.partition("@")[0]

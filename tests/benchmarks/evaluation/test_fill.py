@@ -23,9 +23,9 @@ def test_a_bank_is_filled_and_read(tmp_path, capsys):
     memory = f"memento:k=2,scope=run,bank={files[0]}"
     command = ["eval", "scripted:random", "--env", "mage/Sokoban-Meta-v0", "--rows", "2", "--episodes", "2"]
     assert main([*command, "--memory", memory]) == 0
-    named = memory_settings(memory)["bank"]
-    assert named == memory_settings(memory.replace("a.json", "b.json"))["bank"]
-    assert len(named) == 64
+    bank_hash = memory_settings(memory)["bank"]
+    assert bank_hash == memory_settings(memory.replace("a.json", "b.json"))["bank"]
+    assert len(bank_hash) == 64
 
 
 @pytest.mark.parametrize(

@@ -31,23 +31,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def agent(spec: str, **sampling: float) -> HuggingFaceAgent:
-    made = make_agent(spec, sampling)
-    assert isinstance(made, HuggingFaceAgent)
-    return made
+    hf_agent = make_agent(spec, sampling)
+    assert isinstance(hf_agent, HuggingFaceAgent)
+    return hf_agent
 
 
 def test_the_date_of_the_prompts_is_part_of_the_request(folder: str, tmp_path: Path) -> None:
-    place = tmp_path / "dated"
-    shutil.copytree(folder, place)
-    assert "date" not in agent(f"hf:{place}").request("KuhnPoker")
-    path = place / "chat_template.jinja"
+    dated_folder = tmp_path / "dated"
+    shutil.copytree(folder, dated_folder)
+    assert "date" not in agent(f"hf:{dated_folder}").request("KuhnPoker")
+    path = dated_folder / "chat_template.jinja"
     path.write_text("{{ strftime_now('%d %b %Y') }}" + path.read_text())
-    assert agent(f"hf:{place}").request("KuhnPoker")["date"] == "2026-01-01"
-    assert agent(f"hf:{place},date=2024-02-29").request("KuhnPoker")["date"] == "2024-02-29"
+    assert agent(f"hf:{dated_folder}").request("KuhnPoker")["date"] == "2026-01-01"
+    assert agent(f"hf:{dated_folder},date=2024-02-29").request("KuhnPoker")["date"] == "2024-02-29"
     with pytest.raises(ValueError, match="date='today' must be a day in the form YYYY-MM-DD"):
-        agent(f"hf:{place},date=today")
+        agent(f"hf:{dated_folder},date=today")
     game, prompt = make_game("KuhnPoker"), Prompt((Message("user", "bet?"),), seed=(1, 0, 0, 0))
-    generator: Any = agent(f"hf:{place},date=2024-02-29,max_tokens=2").generator(game)
+    generator: Any = agent(f"hf:{dated_folder},date=2024-02-29,max_tokens=2").generator(game)
     assert "29 Feb 2024" in generator.tokens.tokenizer.decode(list(generator.generate([prompt])[0].prompt_ids))
 
 
@@ -61,16 +61,16 @@ def test_the_presets_of_the_game_limit_prompts_and_replies(folder: str, game: st
     limits["reply_format"] = request["reply_format"]
     assert request == limits
     assert (limits["reply_format"]["end_ids"], limits["reply_format"]["thought_end"]) == ([256], "</think>")
-    chosen = limits | {
+    expected = limits | {
         "max_tokens": 7,
         "temperature": 0.7,
         "top_k": 20,
         "chat_template_kwargs": {"enable_thinking": False},
     }
-    assert agent(f"hf:{folder},max_tokens=7,thinking=off", temperature=0.7, top_k=20).request(game) == chosen
+    assert agent(f"hf:{folder},max_tokens=7,thinking=off", temperature=0.7, top_k=20).request(game) == expected
     stopping = agent(f"hf:{folder},max_tokens=7,stop=on", temperature=0.7, top_k=20)
-    del chosen["chat_template_kwargs"]
-    assert stopping.request(game) == chosen | {"stop": True}
+    del expected["chat_template_kwargs"]
+    assert stopping.request(game) == expected | {"stop": True}
     generator: Any = stopping.generator(make_game("KuhnPoker"))
     assert generator.sampling.stops_at_answer
 
@@ -109,15 +109,15 @@ def test_a_folder_plays_a_panel_and_its_run_is_executed_again(folder: str, tmp_p
 
 
 def test_a_worker_rebuilds_the_agent_only_from_the_same_weights(folder: str, tmp_path: Path) -> None:
-    place = tmp_path / "model"
-    shutil.copytree(folder, place)
-    identity = identity_of(agent(f"hf:{place},max_tokens=2", temperature=0.5), "KuhnPoker")
+    model_copy = tmp_path / "model"
+    shutil.copytree(folder, model_copy)
+    identity = identity_of(agent(f"hf:{model_copy},max_tokens=2", temperature=0.5), "KuhnPoker")
     rebuilt = agent_of(identity["name"], identity, "KuhnPoker")
     assert isinstance(rebuilt, HuggingFaceAgent)
     limits = {"max_tokens": 2, "max_prompt_tokens": 4096, "temperature": 0.5}
     assert rebuilt.request("KuhnPoker").items() >= limits.items()
-    shutil.rmtree(place)
-    general_tiny(place, seed=1)
+    shutil.rmtree(model_copy)
+    general_tiny(model_copy, seed=1)
     with pytest.raises(RuntimeError, match="On the worker, hf:.* is another model"):
         agent_of(identity["name"], identity, "KuhnPoker")
 

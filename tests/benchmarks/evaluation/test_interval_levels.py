@@ -16,17 +16,17 @@ from mage_envs.benchmarks.evaluation.scoring import paired
     [(2, 2.0e-72), (3, 6.83e-8), (5, 9.540e-4), (20, 1.588e-2)],
 )
 def test_the_levels_are_widened_to_those_of_student(groups: int, level: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[float]] = []
+    level_calls: list[list[float]] = []
     real = np.quantile
 
     def quantile(values: Any, levels: Any, **options: Any) -> Any:
-        asked.append([float(one) for one in levels])
+        level_calls.append([float(level) for level in levels])
         return real(values, levels, **options)
 
     monkeypatch.setattr(np, "quantile", quantile)
     rng = np.random.default_rng(0)
     assert paired._intervals(rng.normal(size=(groups, 1)), np.ones(groups), 0) is not None
-    assert asked == [[pytest.approx(level, rel=2e-2), pytest.approx(1 - level)]]
+    assert level_calls == [[pytest.approx(level, rel=2e-2), pytest.approx(1 - level)]]
 
 
 def test_the_interval_is_as_wide_as_that_of_student() -> None:

@@ -1,4 +1,4 @@
-"""Reply limits of an `llm:` agent by game, and what a panel refuses because it fixes it."""
+"""Reply limits of an `llm:` agent by game, and the options that a panel refuses because it fixes them."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def test_the_limit_is_that_of_the_games_presets(game, limit):
 
 def test_the_record_holds_limits_and_sampling_and_a_worker_compares_them():
     agent = make_agent(LLM, {"temperature": 0.5})
-    told = json.loads(json.dumps(about_run(agent, setting_for("kuhn-paper-128"))["agent"]))
-    assert told["request"] == {"temperature": 0.5, "max_tokens": 4096}
-    assert (told["name"], told["model"]) == ("llm:m", "m")
-    assert told["served"] == {"listed": None, "replied": None}
-    assert agent_of(LLM, told, "KuhnPoker").name == "llm:m"
+    agent_record = json.loads(json.dumps(about_run(agent, setting_for("kuhn-paper-128"))["agent"]))
+    assert agent_record["request"] == {"temperature": 0.5, "max_tokens": 4096}
+    assert (agent_record["name"], agent_record["model"]) == ("llm:m", "m")
+    assert agent_record["served"] == {"listed": None, "replied": None}
+    assert agent_of(LLM, agent_record, "KuhnPoker").name == "llm:m"
     with pytest.raises(RuntimeError, match="another model"):
-        agent_of(LLM, told, "TicTacToe")
+        agent_of(LLM, agent_record, "TicTacToe")
 
 
 def test_games_of_one_agent_share_its_budget():
     agent = make_agent(f"{LLM},max_calls=3")
-    one, two = (agent.generator(make_game(name)) for name in ("KuhnPoker", "TicTacToe"))
-    assert one is not two
-    assert one.budget is two.budget
+    first_generator, second_generator = (agent.generator(make_game(name)) for name in ("KuhnPoker", "TicTacToe"))
+    assert first_generator is not second_generator
+    assert first_generator.budget is second_generator.budget
 
 
 @pytest.mark.parametrize(

@@ -22,21 +22,21 @@ def as_program(function):
     return typer.main.get_command(app)
 
 
-def parsed(module, *words):
+def parse_command(module, *words):
     """The values that a command receives for a command line."""
-    seen = {}
+    parsed_values = {}
 
     @wraps(module.command)
     def keep(**values):
-        seen.update(values)
+        parsed_values.update(values)
 
     as_program(keep).main(list(words), standalone_mode=False)
-    return seen
+    return parsed_values
 
 
 def eval_options(*words):
-    found = parsed(eval_command, *words)
-    return replace(found["options"], agents=tuple(found["agents"]))
+    parsed_values = parse_command(eval_command, *words)
+    return replace(parsed_values["options"], agents=tuple(parsed_values["agents"]))
 
 
 def test_the_flags_have_the_defaults_of_the_fields():
@@ -95,9 +95,9 @@ def test_every_flag_becomes_its_field():
 
 
 def test_every_field_of_an_evaluation_has_a_flag():
-    flags = {flag for one in as_program(eval_command.command).params for flag in one.opts}
-    named = {"source": "--from", "game_options": "--game-option", "env_timeout": "--timeout"}
-    expected = {named.get(one.name, f"--{one.name.replace('_', '-')}") for one in fields(EvalOptions)}
+    flags = {flag for option in as_program(eval_command.command).params for flag in option.opts}
+    flag_names = {"source": "--from", "game_options": "--game-option", "env_timeout": "--timeout"}
+    expected = {flag_names.get(option.name, f"--{option.name.replace('_', '-')}") for option in fields(EvalOptions)}
     assert expected - flags == {"--agents"}
 
 

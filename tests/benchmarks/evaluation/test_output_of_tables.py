@@ -20,7 +20,7 @@ from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.cli.tables import print_report
 from mage_envs.games.kuhn_poker import KuhnPoker
-from tests.benchmarks.results import played
+from tests.benchmarks.results import make_trajectory
 from tests.mage_envs.cli.terminal import on_terminal
 
 ROOT = Path(__file__).parents[3]
@@ -28,10 +28,12 @@ LONG = "kuhn/" + "a-very-long-name-of-an-opponent-" * 3
 
 
 def test_a_terminal_gets_its_width_and_a_pipe_whole_names(monkeypatch, capsys):
-    summary = summarise([played([1, -1], opponent=LONG), played([1, -1], opponent="kuhn/nash")], KuhnPoker())
+    summary = summarise(
+        [make_trajectory([1, -1], opponent=LONG), make_trajectory([1, -1], opponent="kuhn/nash")], KuhnPoker()
+    )
     print_report(means(summary))
-    shown = capsys.readouterr().out
-    assert shown.count(LONG) == 1
+    output = capsys.readouterr().out
+    assert output.count(LONG) == 1
     for columns in (40, 80, 120):
         lines = on_terminal(means(summary), columns, monkeypatch, capsys).splitlines()
         assert columns - 20 < max(map(len, lines)) <= columns
@@ -45,18 +47,18 @@ def test_a_terminal_gets_its_width_and_a_pipe_whole_names(monkeypatch, capsys):
 def test_the_progress_of_headroom_leaves_its_line_to_the_table():
     command = [sys.executable, "-m", "mage_envs", "headroom", "KuhnPoker", "--episodes", "2"]
     reader, terminal = pty.openpty()
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, timeout=120, check=True)
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, timeout=120, check=True)
     os.close(terminal)
-    shown = b""
+    terminal_bytes = b""
     try:
         while part := os.read(reader, 65536):
-            shown += part
+            terminal_bytes += part
     except OSError:
         pass  # Linux ends a terminal whose other side is closed with an error
     os.close(reader)
-    assert b"states before" in shown
-    assert shown.endswith(b"\r\x1b[2K"), "the progress is removed before the table begins"
-    assert done.stdout.startswith(b"KuhnPoker against")
+    assert b"states before" in terminal_bytes
+    assert terminal_bytes.endswith(b"\r\x1b[2K"), "the progress is removed before the table begins"
+    assert process.stdout.startswith(b"KuhnPoker against")
 
 
 def test_the_demo_names_the_package_that_it_lacks(tmp_path):
@@ -69,10 +71,10 @@ def test_the_demo_names_the_package_that_it_lacks(tmp_path):
         "sys.meta_path.insert(0, Missing())\n"
         f"from mage_envs.cli.program import main; sys.exit(main(['demo', '--out', {str(tmp_path)!r}]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
+    process = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 2
     pattern = r'mage: The demo needs \w+\. Install it with: pip install "mage-envs\[train,report\]"\n'
-    assert re.fullmatch(pattern, done.stderr)
+    assert re.fullmatch(pattern, process.stderr)
 
 
 @pytest.fixture
@@ -83,8 +85,8 @@ def setting():
 def test_long_lines_make_small_shards_and_too_long_ones_failures(tmp_path, setting, monkeypatch):
     """A reader bounds lines and shards, so the writer keeps below those bounds."""
     about = about_run(make_agent("scripted:random"), setting)
-    [one] = [played([1, -1, 1])]
-    trajectory = replace(one, task=setting.tasks[0], category="c" * 20_000, steps=())
+    [short_trajectory] = [make_trajectory([1, -1, 1])]
+    trajectory = replace(short_trajectory, task=setting.tasks[0], category="c" * 20_000, steps=())
     monkeypatch.setattr(record_store, "MAX_UNPACKED_BYTES", 4 * 50_000)
     monkeypatch.setattr(record_store, "MAX_LINE_BYTES", 30_000)
     writer = Writer(tmp_path / "run", about, resume=False)

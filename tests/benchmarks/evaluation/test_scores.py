@@ -20,7 +20,7 @@ from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.games.webshop.game import WebShop
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import best_response
-from tests.benchmarks.results import played
+from tests.benchmarks.results import make_trajectory
 
 KUHN = KuhnPoker()
 
@@ -94,9 +94,9 @@ def test_intervals_by_family_cover_what_those_by_meta_episode_do_not(rate, alike
     for _ in range(500):
         chances = rng.beta(rate * (1 / alike - 1), (1 - rate) * (1 / alike - 1), 10)
         values = list((rng.random(128) < chances[families]).astype(float))
-        for place, clusters in enumerate((families, np.arange(128))):
+        for method_index, clusters in enumerate((families, np.arange(128))):
             e = estimate(values, list(clusters), proportion=True)
-            covered[place] += e.low <= rate <= e.high
+            covered[method_index] += e.low <= rate <= e.high
     assert covered[0] / 500 >= 0.92
     assert covered[1] / 500 <= 0.91
 
@@ -104,13 +104,15 @@ def test_intervals_by_family_cover_what_those_by_meta_episode_do_not(rate, alike
 def test_a_goals_family_is_its_cluster():
     game = WebShop("val")
     goals = list(game.shop.goal_ids("val"))
-    mine = replace(played([1], opponent="", seed=7), task_id=goals[0])
-    chosen = replace(mine, task_id=None, task=replace(mine.task, task_id=goals[1], seed=8))
-    other = replace(mine, task_id=goals[-1])
-    assert cluster_of(mine, game) == cluster_of(chosen, game) != cluster_of(other, game)
+    mine = replace(make_trajectory([1], opponent="", seed=7), task_id=goals[0])
+    same_family = replace(mine, task_id=None, task=replace(mine.task, task_id=goals[1], seed=8))
+    other_family = replace(mine, task_id=goals[-1])
+    assert cluster_of(mine, game) == cluster_of(same_family, game) != cluster_of(other_family, game)
     assert cluster_of(replace(mine, task_id=None), game) == 7
     assert cluster_of(mine, KUHN) == 7
-    alike = [replace(played([v], opponent="", seed=i), task_id=goals[i % 2]) for i, v in enumerate((0, 1, 1, 0))]
+    alike = [
+        replace(make_trajectory([v], opponent="", seed=i), task_id=goals[i % 2]) for i, v in enumerate((0, 1, 1, 0))
+    ]
     assert summarise(alike, game).overall.episodes[0].success.estimate.low is None, "one family is one cluster"
 
 
@@ -121,7 +123,7 @@ def test_one_cluster_has_no_interval_and_nothing_no_mean():
 
 
 def test_gain_is_paired_within_the_meta_episode():
-    rows = [played([v, 0, v + 1], seed=i) for i, v in enumerate([-2, 1, 2, -1])]
+    rows = [make_trajectory([v, 0, v + 1], seed=i) for i, v in enumerate([-2, 1, 2, -1])]
     row = summarise(rows, KUHN).rows[0]
     assert row.gain.mean == 1
     assert row.gain.half == 0  # all of them gained exactly 1, however different they were
@@ -129,8 +131,12 @@ def test_gain_is_paired_within_the_meta_episode():
     assert row.success_gain.mean == pytest.approx((0 + 0 + 0 + 0) / 4)
 
 
-def test_where_meta_episodes_stop_with_their_first_success_there_is_no_gain_and_no_ceiling_of_the_rest():
-    rows = [played([1], planned=3, seed=0), played([-1, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
+def test_early_stop_leaves_no_gain_and_no_ceiling_of_the_rest():
+    rows = [
+        make_trajectory([1], planned=3, seed=0),
+        make_trajectory([-1, -1, 2], seed=1),
+        make_trajectory([-1, -1, -1], seed=2),
+    ]
     summary = summarise(rows, KUHN)
     row = summary.rows[0]
     assert summary.early_stop
@@ -145,11 +151,11 @@ def test_where_meta_episodes_stop_with_their_first_success_there_is_no_gain_and_
 
 def test_pass_at_k_and_the_other_rates():
     rows = [
-        played([1, -1, -1], seed=0),
-        played([-1, 0, 1], seed=1, invalid=3),
-        played([-1, -1, -1], seed=2),
-        played([0, 2, -2], seed=3, timeouts=[2]),
-        played([1, 1, 1], seed=4, failure="opponent: broke"),
+        make_trajectory([1, -1, -1], seed=0),
+        make_trajectory([-1, 0, 1], seed=1, invalid=3),
+        make_trajectory([-1, -1, -1], seed=2),
+        make_trajectory([0, 2, -2], seed=3, timeouts=[2]),
+        make_trajectory([1, 1, 1], seed=4, failure="opponent: broke"),
     ]
     row = summarise(rows, KUHN).rows[0]
     assert [e.mean for e in row.pass_at] == [0.25, 0.5, 0.75]
@@ -160,54 +166,58 @@ def test_pass_at_k_and_the_other_rates():
 
 
 def test_returns_are_per_hand():
-    rows = [played([3, -3], seats=[(0, 1, 0), (1, 0, 1)], seed=i) for i in range(2)]
+    rows = [make_trajectory([3, -3], seats=[(0, 1, 0), (1, 0, 1)], seed=i) for i in range(2)]
     row = summarise(rows, KUHN).rows[0]
     assert [e.returns.estimate.mean for e in row.episodes] == [1, -1]
 
 
 def test_ceilings_are_those_of_the_seats_really_played():
     # conservative: 1/6 for the first seat, 1/3 for the second (method.md section 8)
-    alternate = summarise([played([1, 1, 1], seed=0)], KUHN).rows[0]
+    alternate = summarise([make_trajectory([1, 1, 1], seed=0)], KUHN).rows[0]
     assert [e.returns.ceiling for e in alternate.episodes] == pytest.approx([1 / 6, 1 / 3, 1 / 6])
-    both = summarise([played([1, 1], seats=[(1,), (0,)]), played([1, 1], seats=[(0,), (1,)])], KUHN).rows[0]
-    assert [e.returns.ceiling for e in both.episodes] == pytest.approx([0.25, 0.25])
-    three = summarise([played([1], seats=[(0, 1, 0)])], KUHN).rows[0].episodes[0]
+    row = summarise(
+        [make_trajectory([1, 1], seats=[(1,), (0,)]), make_trajectory([1, 1], seats=[(0,), (1,)])], KUHN
+    ).rows[0]
+    assert [e.returns.ceiling for e in row.episodes] == pytest.approx([0.25, 0.25])
+    three = summarise([make_trajectory([1], seats=[(0, 1, 0)])], KUHN).rows[0].episodes[0]
     assert three.returns.ceiling == pytest.approx((1 / 6 + 1 / 3 + 1 / 6) / 3)
     assert three.success.ceiling is None
 
 
 def test_success_ceilings_where_a_hand_is_the_episode():
-    row = summarise([played([1], opponent="cfr-argmax", seats=[(1,)])], KUHN).rows[0]
+    row = summarise([make_trajectory([1], opponent="cfr-argmax", seats=[(1,)])], KUHN).rows[0]
     assert row.episodes[0].success.ceiling == pytest.approx(0.5)  # method.md section 7
     assert row.episodes[0].returns.ceiling == pytest.approx(1 / 6)
 
 
 def test_the_demo_pools_exact_values():
     names = ("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "kuhn/soft-scared")
-    rows = [played([1], opponent=name, seats=[(seat,)], seed=1) for name in names for seat in (0, 1)]
+    rows = [make_trajectory([1], opponent=name, seats=[(seat,)], seed=1) for name in names for seat in (0, 1)]
     summary = summarise(rows, KUHN)
     overall = summary.overall.episodes[0].returns
     assert overall.blind == pytest.approx(0.1209, abs=5e-5)
     assert overall.ceiling == pytest.approx(0.2729, abs=5e-5)
-    each = [row.episodes[0].returns for row in summary.rows]
-    assert np.mean([m.blind for m in each]) == pytest.approx(overall.blind)
-    assert all(m.blind <= m.ceiling for m in each)
+    opponent_returns = [row.episodes[0].returns for row in summary.rows]
+    assert np.mean([m.blind for m in opponent_returns]) == pytest.approx(overall.blind)
+    assert all(m.blind <= m.ceiling for m in opponent_returns)
 
 
 def test_an_exchanged_opponent_has_the_ceiling_of_the_one_in_force():
-    row = summarise([played([1, 1, 1], opponent="switch:kuhn/conservative,uniform,2")], KUHN).rows[0]
+    row = summarise([make_trajectory([1, 1, 1], opponent="switch:kuhn/conservative,uniform,2")], KUHN).rows[0]
     assert [e.returns.ceiling for e in row.episodes] == pytest.approx([1 / 6, 1 / 3, 1 / 2])
 
 
 def test_sampled_and_unnamed_opponents_have_no_exact_values():
     for game, name in ((TicTacToe(), "mcts:10"), (KUHN, "SomebodysClass")):
-        summary = summarise([played([1], opponent=name)], game)
+        summary = summarise([make_trajectory([1], opponent=name)], game)
         measure = summary.overall.episodes[0].measure(summary.objective)
         assert (measure.ceiling, measure.blind) == (None, None)
 
 
 def test_tictactoe_is_scored_by_wins():
-    rows = [played([1], opponent=f"tictactoe/pattern-{n}", seats=[(s,)], seed=s) for n in (1, 2) for s in (0, 1)]
+    rows = [
+        make_trajectory([1], opponent=f"tictactoe/pattern-{n}", seats=[(s,)], seed=s) for n in (1, 2) for s in (0, 1)
+    ]
     summary = summarise(rows, TicTacToe())
     assert summary.objective == "success"
     success = summary.overall.episodes[0].success
@@ -218,7 +228,7 @@ def test_tictactoe_is_scored_by_wins():
 
 
 def test_weights_enter_the_overall_row():
-    rows = [played([2], opponent="kuhn/rock", seed=0), played([-2], opponent="cfr", seed=1)]
+    rows = [make_trajectory([2], opponent="kuhn/rock", seed=0), make_trajectory([-2], opponent="cfr", seed=1)]
     summary = summarise(rows, KUHN, weights={"kuhn/rock": 3, "cfr": 1})
     assert summary.overall.episodes[0].returns.estimate.mean == pytest.approx(1.0)
     assert [row.weight for row in summary.rows] == [0.75, 0.25]
@@ -229,13 +239,13 @@ def test_weights_enter_the_overall_row():
 
 
 def test_a_row_of_failures_alone_is_still_a_row():
-    rows = [played([1], opponent="cfr", failure="opponent: x"), played([1, 2], opponent="kuhn/rock")]
+    rows = [make_trajectory([1], opponent="cfr", failure="opponent: x"), make_trajectory([1, 2], opponent="kuhn/rock")]
     row = summarise(rows, KUHN).rows[0]
     assert (row.meta_episodes, row.failures, row.episodes, row.pass_at) == (0, 1, (), ())
 
 
 def test_json_round_trip():
-    rows = [played([1, -1], seed=i, opponent=name) for i in range(3) for name in ("kuhn/rock", "Unnamed")]
+    rows = [make_trajectory([1, -1], seed=i, opponent=name) for i in range(3) for name in ("kuhn/rock", "Unnamed")]
     summary = summarise(rows, KUHN, agent="a", panel="p")
     assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
 
@@ -244,6 +254,6 @@ def test_the_ceilings_of_a_pool_are_the_best_responses():
     pool = {"kuhn/rock": 0.5, "kuhn/nash": 0.25, "switch:kuhn/rock,kuhn/maniac,1": 0.25}
     exact = ExactValues(KUHN, pool)
     for name, objective, seat, episode in itertools.product(pool, ("returns", "success"), (0, 1), (0, 1)):
-        wanted = best_response(KUHN, make_opponent(name, KUHN), seat, objective, episode).value
-        found = exact.ceiling(name, episode, seat, objective)
-        assert found == pytest.approx(wanted, abs=1e-12), (name, objective, seat, episode)
+        response_value = best_response(KUHN, make_opponent(name, KUHN), seat, objective, episode).value
+        ceiling = exact.ceiling(name, episode, seat, objective)
+        assert ceiling == pytest.approx(response_value, abs=1e-12), (name, objective, seat, episode)

@@ -26,7 +26,7 @@ from mage_envs.benchmarks.runs.suite_folder import plan_of, reported_for
 from mage_envs.benchmarks.suites.planning import planned, short_names
 from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 
 ROWS = Path(__file__).parents[2] / "data" / "rows.yaml"
 SMALL = """
@@ -43,23 +43,23 @@ SMALL = """
 PLAYED = ("react", "nash", "none", "others")
 
 
-def suite(folder, *more):
-    return main(["eval", str(folder / "c.yaml"), "--suite", "demo", "--quick", "--out", str(folder / "s"), *more])
+def suite(folder, *options):
+    return main(["eval", str(folder / "c.yaml"), "--suite", "demo", "--quick", "--out", str(folder / "s"), *options])
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def suite_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     (folder / "c.yaml").write_text(SMALL)
     assert suite(folder) == 0
     return folder
 
 
-def test_json_has_the_rows_of_the_tabbed_table(played, capsys):
-    assert suite(played, "--resume", "--json") == 0
+def test_json_has_the_rows_of_the_tabbed_table(suite_folder, capsys):
+    assert suite(suite_folder, "--resume", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert tuple(rows[0]) == FIELDS
-    with (played / "s" / "table.tsv").open() as file:
+    with (suite_folder / "s" / "table.tsv").open() as file:
         tabbed = list(csv.DictReader(file, delimiter="\t"))
     # The exact text of a number is that of the tabbed table, so no digit is lost.
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == tabbed
@@ -83,16 +83,16 @@ RELEASED = {"protocol": "paper", "num_episodes": 10, "style": "paper"}
         ("paper-sokoban-2box", {}),
     ],
 )
-def test_the_papers_figures_stand_beside_its_own_setting_alone(played, panel, changed):
-    summary = load(next((played / "s").rglob("nash/summary.json")).parent)
-    named = reported_for(setting_for(panel, **changed))
+def test_the_papers_figures_stand_beside_its_own_setting_alone(suite_folder, panel, changed):
+    summary = load(next((suite_folder / "s").rglob("nash/summary.json")).parent)
+    reported = reported_for(setting_for(panel, **changed))
     same = (
         panel.startswith("paper-kuhn")
         and not panel.endswith(("16", "cfr"))
         and not set(changed) & {*RELEASED, "reveal"}
     )
-    assert named == ("paper-kuhn" if same else None)
-    cell = SuiteCell(panel="kuhn", protocol="paper", episodes=10, row="nash", summary=summary, reported=named)
+    assert reported == ("paper-kuhn" if same else None)
+    cell = SuiteCell(panel="kuhn", protocol="paper", episodes=10, row="nash", summary=summary, reported=reported)
     panels = [("paper-kuhn", "kuhn"), ("paper-tictactoe-mcts100", "tictactoe")]
     text = as_text(text_blocks(parts("paper-table1", [cell], ["nash"], panels)))
     ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
@@ -104,42 +104,42 @@ def test_the_papers_figures_stand_beside_its_own_setting_alone(played, panel, ch
         assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split() == ["ReAct", "65", "(4)"]
 
 
-def test_each_row_is_a_run(played, capsys):
-    out = (played / "s" / "table.txt").read_text()
+def test_each_row_is_a_run(suite_folder, capsys):
+    out = (suite_folder / "s" / "table.txt").read_text()
     assert max(map(len, out.splitlines())) <= 80
     ours = out
     assert "As reported" not in out, "the paper did not measure at K = 3 under the protocol adaptive"
     three, rows = len(PLAYED) * 3, 3  # rows in three blocks, exact values in one of them
-    assert ours.count("n/a") == three + rows  # the panel that nobody plays
+    assert ours.count("n/a") == three + rows  # the panel without runs
     assert "= knows the opponent" in ours
-    runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
+    runs = {path.parent.name: Records(path.parent) for path in (suite_folder / "s").rglob("run.json")}
     assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 16)
     memories = [runs[name].about["setting"]["options"]["memory"] for name in PLAYED]
     assert memories[:3] == ["react", "reflexion", "none/reflection"]
     assert memories[3].startswith("other@")
     assert memories[3].endswith("/reflexion")
-    rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
+    rows = list(csv.DictReader((suite_folder / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
     assert [(row["panel"], row["row"], row["n"]) for row in rows] == [("kuhn-train", name, "16") for name in PLAYED]
     for row in rows:
         assert float(row["blind"]) == pytest.approx(0.121, abs=5e-4)
         assert 0.12 < float(row["best_learner"]) < float(row["knows_the_opponent"])
         assert float(row["knows_the_opponent"]) == pytest.approx(0.273, abs=5e-4)
         assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
-    assert "<!doctype html>" in (played / "s" / "report.html").read_text()
-    assert [folder.name for folder in folders_of(played / "s")] == list(PLAYED)
-    assert main(["verify", str(played / "s")]) == 0
-    assert main(["verify", "--replay", str(played / "s"), "--sample", "2"]) == 0
+    assert "<!doctype html>" in (suite_folder / "s" / "report.html").read_text()
+    assert [folder.name for folder in folders_of(suite_folder / "s")] == list(PLAYED)
+    assert main(["verify", str(suite_folder / "s")]) == 0
+    assert main(["verify", "--replay", str(suite_folder / "s"), "--sample", "2"]) == 0
     assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)
-    assert main(["verify", str(played / "s"), "--json"]) == 0
+    assert main(["verify", str(suite_folder / "s"), "--json"]) == 0
     valid = json.loads(capsys.readouterr().out)
     assert [(run["problems"], run["meta_episodes"], run["root"]) for run in valid] == [
         ([], run["planned"], Records(Path(run["folder"])).root()["root"]) for run in valid
     ]
-    assert main(["verify", "--replay", str(played / "s"), "--sample", "2", "--json"]) == 0
+    assert main(["verify", "--replay", str(suite_folder / "s"), "--sample", "2", "--json"]) == 0
     replays = json.loads(capsys.readouterr().out)
     assert [run["folder"] for run in replays] == [run["folder"] for run in valid]
     assert {(run["meta_episodes"], run["damaged_lines"], *run["differences"]) for run in replays} == {(2, 0)}
-    assert main(["compare", str(played / "s/kuhn-train/nash"), str(played / "s/kuhn-train/react")]) == 2
+    assert main(["compare", str(suite_folder / "s/kuhn-train/nash"), str(suite_folder / "s/kuhn-train/react")]) == 2
     assert "options.game.reveal is" in capsys.readouterr().err
 
 
@@ -158,12 +158,12 @@ def test_rows_of_one_model_share_a_line_with_intervals_across_runs(tmp_path, cap
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert [row[0] for row in rows[:4]] == ["", "---", "words", "other"]
     with (tmp_path / "s" / "table.tsv").open() as file:
-        told = {row["row"]: row for row in csv.DictReader(file, delimiter="\t")}
-    assert list(told) == ["seed-0", "other", "seed-1", "seed-2", "words"]
-    lasts = [float(told[name]["last"]) for name in ("seed-0", "seed-1", "seed-2")]
+        rows_by_name = {row["row"]: row for row in csv.DictReader(file, delimiter="\t")}
+    assert list(rows_by_name) == ["seed-0", "other", "seed-1", "seed-2", "words"]
+    lasts = [float(rows_by_name[name]["last"]) for name in ("seed-0", "seed-1", "seed-2")]
     mean, half = np.mean(lasts), quantile(2) * np.std(lasts, ddof=1) / 3**0.5
     assert lasts[0] != lasts[1] == lasts[2]
-    row = told["words"]
+    row = rows_by_name["words"]
     assert (float(row["last"]), row["n"], row["agent"]) == (pytest.approx(mean), "48", "3 runs of words")
     assert float(row["last_low"]) == pytest.approx(mean - half)
     assert float(row["last_high"]) == pytest.approx(mean + half)
@@ -201,12 +201,12 @@ def test_a_dry_run_prints_what_to_expect_and_plays_nothing(tmp_path, capsys):
     assert main([*words, "--dry-run", "--price", "0,1000000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 1 + 4 + 1 + 1
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"kuhn-train/m, llm:m,max_tokens=50: 512 meta-episodes, with 95% intervals: ([\d,]+) \[.*\] calls, "
         r"([\d,]+) \[.*\] prompt tokens, ([\d,]+) \[.*\] reply tokens, n/a hours, price ([\d,]+)\.00 \[.*\]",
         lines[2],
     )
-    calls, prompts, replies, price = (int(text.replace(",", "")) for text in found.groups())
+    calls, prompts, replies, price = (int(text.replace(",", "")) for text in match.groups())
     # Three episodes with at least one play each, and two reflections.
     assert 5 * 512 <= calls <= prompts
     assert replies == price == 50 * calls
@@ -228,27 +228,27 @@ def test_the_plan_of_a_suite_has_no_address(tmp_path):
     assert cells[0]["rows"][0]["agent"] == {"kuhn-train": "llm:m"}
 
 
-def killed_after(folder, count):
+def run_until_killed(folder, count):
     """Plays a suite that ends by SIGKILL after so many meta-episodes; shards have four lines."""
     record_store.SHARD, add = 4, Writer.add
 
-    def counted(writer, index, trajectory):
+    def count_episode(writer, index, trajectory):
         nonlocal count
         add(writer, index, trajectory)
         count -= 1
         if not count:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Writer.add = counted
+    Writer.add = count_episode
     suite(folder)
 
 
-def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
-    whole = json.loads((played / "s" / "suite.json").read_text())
+def test_a_killed_suite_resumes_to_the_same_root(suite_folder, tmp_path, capsys):
+    suite_record = json.loads((suite_folder / "s" / "suite.json").read_text())
     (tmp_path / "c.yaml").write_text(SMALL)
-    assert forked(partial(killed_after, tmp_path, 16 + 11)) == -signal.SIGKILL
-    kept = {path.parent.name: len(Records(path.parent).lines) for path in (tmp_path / "s").rglob("run.json")}
-    assert kept == {"react": 16, "nash": 8}
+    assert run_in_fork(partial(run_until_killed, tmp_path, 16 + 11)) == -signal.SIGKILL
+    num_stored = {path.parent.name: len(Records(path.parent).lines) for path in (tmp_path / "s").rglob("run.json")}
+    assert num_stored == {"react": 16, "nash": 8}
     (tmp_path / "s/kuhn-train/react/episodes/00002.jsonl.gz").unlink()
     capsys.readouterr()
     with pytest.raises(SystemExit, match="1"):
@@ -259,9 +259,9 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
     assert suite(tmp_path) == 2
     assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
     assert suite(tmp_path, "--resume") == 0
-    assert json.loads((tmp_path / "s" / "suite.json").read_text()) == whole
-    whole["runs"][0]["root"] = "0" * 64
-    (tmp_path / "s" / "suite.json").write_text(json.dumps(whole))
+    assert json.loads((tmp_path / "s" / "suite.json").read_text()) == suite_record
+    suite_record["runs"][0]["root"] = "0" * 64
+    (tmp_path / "s" / "suite.json").write_text(json.dumps(suite_record))
     with pytest.raises(SystemExit, match="1"):
         main(["verify", str(tmp_path / "s")])
     assert "suite.json: the root of kuhn-train/react is 000000000000" in capsys.readouterr().out

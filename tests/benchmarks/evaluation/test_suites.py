@@ -1,4 +1,4 @@
-"""Panels and settings: balanced, repeatable, the same for ever, and told apart by all that decides what is played."""
+"""Panels and settings: balanced, repeatable, stable, and with a fingerprint of everything that decides the play."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mage_envs.games.webshop.catalogue_maker.make import _role
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.splits import list_splits
 from mage_envs.text.styles import FIRST_DEFAULT
-from tests.packages import marked, needs_alfworld
+from tests.packages import mark_params, needs_alfworld
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
 """Panel with its size to protocol and K to fingerprint, in the style of the first panels; a change of any needs a new
 name."""
 PANELS = base_panels()
-DRAWN = [name for name, found in PANELS.items() if "official" not in name and not found.variable]
+DRAWN = [name for name, suite_panel in PANELS.items() if "official" not in name and not suite_panel.variable]
 """Panels that need no data of the user's own."""
 
 
@@ -45,10 +45,10 @@ def settings_of_panel(base):
 
 
 def test_the_opponents_of_every_panel_play_its_game():
-    for base, found in PANELS.items():
-        for name in found.weights():
+    for base, setting_panel in PANELS.items():
+        for name in setting_panel.weights():
             if not name.startswith("cfr"):  # which solves the game at once
-                assert make_opponent(name, game_of(found.env_id, found.env_kwargs)), base
+                assert make_opponent(name, game_of(setting_panel.env_id, setting_panel.env_kwargs)), base
 
 
 def test_every_cell_has_the_same_deals():
@@ -69,7 +69,7 @@ def test_longer_panels_continue_shorter_ones_and_seeds_differ():
     assert not {t.seed for t in long} & {t.seed for t in panel(KUHN, ["cfr"], 9, 6)}
 
 
-@pytest.mark.parametrize("base", marked(DRAWN))
+@pytest.mark.parametrize("base", mark_params(DRAWN))
 def test_the_smaller_size_begins_the_larger_and_cells_are_equal(base):
     sizes = PANELS[base].sizes
     small, large = (named_panel(f"{base}-{size}").tasks() for size in (min(sizes), max(sizes)))
@@ -82,12 +82,12 @@ def test_the_smaller_size_begins_the_larger_and_cells_are_equal(base):
     assert full_name(base) == f"{base}-{max(sizes)}"
 
 
-@pytest.mark.parametrize("base", marked(DRAWN))
+@pytest.mark.parametrize("base", mark_params(DRAWN))
 def test_fingerprints_never_change(base):
     assert settings_of_panel(base) == {f"{base}-{size}": GOLDEN[f"{base}-{size}"] for size in PANELS[base].sizes}
 
 
-def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
+def test_every_setting_that_changes_play_or_prompts_is_in_the_fingerprint():
     plain = setting_for("kuhn-paper-128")
     changes = [
         {"num_episodes": 10},
@@ -103,26 +103,26 @@ def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
         {"reward": "sign"},
         {"style": "words"},
     ]
-    found = [setting_for("kuhn-paper-128", **change).fingerprint for change in changes]
-    assert len({plain.fingerprint, *found}) == len(changes) + 1
-    told = {"num_episodes": 3, "protocol": "adaptive", "memory": "reflection", "reveal": "showdown"}
-    assert setting_for("kuhn-paper-128", **told).fingerprint == plain.fingerprint
-    other = Setting(replace(plain.panel, seed=99), plain.name)
-    assert other.fingerprint != plain.fingerprint
+    fingerprints = [setting_for("kuhn-paper-128", **change).fingerprint for change in changes]
+    assert len({plain.fingerprint, *fingerprints}) == len(changes) + 1
+    defaults = {"num_episodes": 3, "protocol": "adaptive", "memory": "reflection", "reveal": "showdown"}
+    assert setting_for("kuhn-paper-128", **defaults).fingerprint == plain.fingerprint
+    other_setting = Setting(replace(plain.panel, seed=99), plain.name)
+    assert other_setting.fingerprint != plain.fingerprint
     assert Setting(plain.panel, "another name").fingerprint == plain.fingerprint
 
 
 def test_data_that_lie_elsewhere_have_a_hash_and_no_path(tmp_path):
     (tmp_path / "levels.txt").write_text("; 0\n######\n#@$. #\n######\n")
-    kept = Setting(Panel(env_id="mage/Sokoban-Meta-v0", about="", seed=1, size=4), "own")
-    one = kept.changed(generator=str(tmp_path / "levels.txt"))
-    assert str(tmp_path) not in json.dumps(one.to_json())
-    assert one.resolved["game"]["generator"] == "local files"
+    base = Setting(Panel(env_id="mage/Sokoban-Meta-v0", about="", seed=1, size=4), "own")
+    local_levels = base.changed(generator=str(tmp_path / "levels.txt"))
+    assert str(tmp_path) not in json.dumps(local_levels.to_json())
+    assert local_levels.resolved["game"]["generator"] == "local files"
     (tmp_path / "moved.txt").write_text((tmp_path / "levels.txt").read_text())
-    moved = kept.changed(generator=str(tmp_path / "moved.txt"))
-    assert moved.fingerprint == one.fingerprint
+    moved = base.changed(generator=str(tmp_path / "moved.txt"))
+    assert moved.fingerprint == local_levels.fingerprint
     (tmp_path / "other.txt").write_text("; 0\n#######\n#@$.  #\n#######\n")
-    assert kept.changed(generator=str(tmp_path / "other.txt")).fingerprint != one.fingerprint
+    assert base.changed(generator=str(tmp_path / "other.txt")).fingerprint != local_levels.fingerprint
 
 
 @needs_alfworld
@@ -134,10 +134,10 @@ def test_official_alfworld_is_a_panel_of_its_own(tmp_path, monkeypatch):
     setting = setting_for("alfworld-official-in-128")
     assert len(setting.tasks) == 6
     assert all((tmp_path / "json_2.1.1" / "valid_seen" / task.task_id).is_dir() for task in setting.tasks)
-    before = setting.fingerprint
+    old_fingerprint = setting.fingerprint
     game = next(tmp_path.rglob("game.tw-pddl"))
     game.write_text(game.read_text() + " ")
-    assert setting_for("alfworld-official-in-128").fingerprint != before
+    assert setting_for("alfworld-official-in-128").fingerprint != old_fingerprint
     with pytest.raises(ValueError, match="Panel 'alfworld-eval-in-512' fixes data='generated'. Remove the option"):
         setting_for("alfworld-eval-in", data="official")
     with pytest.raises(ValueError, match="This panel requires the original data. Use --game-option"):
@@ -170,7 +170,7 @@ def test_the_papers_panels_copy_the_released_evaluation():
     counts = {
         name: Counter((t.opponent, t.seat) for t in PANELS[name].tasks()) for name in DRAWN if "paper-" in name[:6]
     }
-    assert {name: dict(found) for name, found in counts.items()} == {
+    assert {name: dict(panel_counts) for name, panel_counts in counts.items()} == {
         "paper-tictactoe-mcts100": {("mcts:100", 0): 128},
         "paper-tictactoe-mcts1000": {("mcts:1000", 0): 128},
         "paper-kuhn": {("kuhn/conservative", 0): 38, ("kuhn/aggressive", 0): 38, ("kuhn/intermediate", 0): 52},
@@ -197,13 +197,13 @@ def test_the_papers_panels_copy_the_released_evaluation():
 
 
 def test_a_panel_of_original_data_names_the_variable_of_their_folder(monkeypatch, tmp_path):
-    for name, found in PANELS.items():
-        if found.variable:
-            monkeypatch.delenv(found.variable, raising=False)
-            assert found.missing() == f"{found.variable} is not set"
-            with pytest.raises(ValueError, match=f"but {found.variable} is not set. Set it to their folder"):
-                found.tasks()
-            assert named_panel(found.stand_in).env_id == found.env_id, name
+    for name, setting_panel in PANELS.items():
+        if setting_panel.variable:
+            monkeypatch.delenv(setting_panel.variable, raising=False)
+            assert setting_panel.missing() == f"{setting_panel.variable} is not set"
+            with pytest.raises(ValueError, match=f"but {setting_panel.variable} is not set. Set it to their folder"):
+                setting_panel.tasks()
+            assert named_panel(setting_panel.stand_in).env_id == setting_panel.env_id, name
     monkeypatch.setenv("WEBSHOP_DATA", str(tmp_path))
     assert PANELS["paper-webshop"].missing() is None
     assert setting_for("paper-webshop").options["data"] == str(tmp_path)
@@ -213,14 +213,14 @@ def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
     for name, suite in SUITES.items():
         assert all(named_panel(f"{panel}-128").size == 128 for panel in suite.panels)
         assert named_suite(name) is suite
-    told = reported()
-    assert told["meta_episodes"] == 128
-    for table in told["tables"]:
+    figures = reported()
+    assert figures["meta_episodes"] == 128
+    for table in figures["tables"]:
         assert set(table["panels"]) <= set(SUITES[table["suite"]].panels)
         for row in table["rows"].values():
             assert len(row) == len(table["panels"])
             assert all(abs(128 * share - round(128 * share)) < 0.07 for share in row)  # every value is k/128
-    main_table = told["tables"][0]["rows"]
+    main_table = figures["tables"][0]["rows"]
     assert len(main_table) == 8
     assert main_table["MAGE"] == [0.656, 0.672, 0.914, 0.773, 1.0]
 

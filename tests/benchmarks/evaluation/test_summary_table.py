@@ -12,12 +12,12 @@ from mage_envs.benchmarks import adaptation_figure, save, summarise, table
 from mage_envs.benchmarks.evaluation.tables.summary_table import load
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from tests.benchmarks.results import played
+from tests.benchmarks.results import make_trajectory
 
 
 def kuhn_summary():
     rows = [
-        played([value, 0, value + 1], opponent=name, seed=seed, seats=[(s,), (1 - s,), (s,)])
+        make_trajectory([value, 0, value + 1], opponent=name, seed=seed, seats=[(s,), (1 - s,), (s,)])
         for name in ("kuhn/conservative", "kuhn/aggressive")
         for seed, value in enumerate((-2, -1, 1, 1))
         for s in (0, 1)
@@ -31,11 +31,11 @@ def test_table_of_chips():
     lines = text.splitlines()
     assert lines[0] == "tester in mage/KuhnPoker-Meta-v0 (by hand)"
     assert lines[3].split("  ")[0] == "opponent"
-    first = next(line for line in lines if line.startswith("kuhn/conservative"))
+    first_line = next(line for line in lines if line.startswith("kuhn/conservative"))
     # four clusters: s = 1.5, s / 2 = 0.75, and 3.18245 times that to either side
-    assert "-0.250 [-2.637, 2.137]" in first
-    assert "+1.000 [1.000, 1.000]" in first
-    cells = re.split(r"\s{2,}", first)
+    assert "-0.250 [-2.637, 2.137]" in first_line
+    assert "+1.000 [1.000, 1.000]" in first_line
+    cells = re.split(r"\s{2,}", first_line)
     assert cells[-1] == "0.250"
     assert [line.split("  ")[0] for line in lines[5:9]] == ["kuhn/conservative", "kuhn/aggressive", "all", "no memory"]
     assert len({len(line) for line in lines[5:9]}) == 1
@@ -44,8 +44,8 @@ def test_table_of_chips():
     assert "-0.000" not in text
 
 
-def test_table_of_wins_and_of_what_is_not_known():
-    rows = [played([1, 0], opponent="mcts:10", seed=i) for i in range(4)]
+def test_table_of_wins_and_of_unknown_values():
+    rows = [make_trajectory([1, 0], opponent="mcts:10", seed=i) for i in range(4)]
     text = table(summarise(rows, TicTacToe()))
     assert "Success rate with 95% intervals" in text
     assert text.count("n/a") == 2  # blind, knows the opponent
@@ -54,14 +54,21 @@ def test_table_of_wins_and_of_what_is_not_known():
 
 
 def test_a_meta_episode_of_one_and_rows_without_results():
-    rows = [played([1], opponent="cfr", failure="opponent: x"), played([1], opponent="kuhn/rock", seed=3)]
+    rows = [
+        make_trajectory([1], opponent="cfr", failure="opponent: x"),
+        make_trajectory([1], opponent="kuhn/rock", seed=3),
+    ]
     text = table(summarise(rows, KuhnPoker()))
     assert "gain" not in text
     assert next(line for line in text.splitlines() if line.startswith("cfr")).count("n/a") == 3
 
 
 def test_table_where_meta_episodes_stop_with_their_first_success():
-    rows = [played([1], planned=3, seed=0), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
+    rows = [
+        make_trajectory([1], planned=3, seed=0),
+        make_trajectory([-2, -1, 2], seed=1),
+        make_trajectory([-1, -1, -1], seed=2),
+    ]
     lines = table(summarise(rows, KuhnPoker())).splitlines()
     solved = lines.index(next(line for line in lines if line.startswith("Solved by episode k (pass@k), of all")))
     assert lines[solved + 1].split() == [
@@ -78,8 +85,8 @@ def test_table_where_meta_episodes_stop_with_their_first_success():
         "failed",
     ]
     assert re.findall(r"0\.\d{3} \[", lines[solved + 3]) == ["0.333 [", "0.333 [", "0.667 ["]
-    alone = next(line for line in lines if "among those alone who had not succeeded before" in line)
-    row = lines[lines.index(alone) + 3]
+    heading = next(line for line in lines if "among those alone who had not succeeded before" in line)
+    row = lines[lines.index(heading) + 3]
     assert re.findall(r" of (\d)", row) == ["3", "2", "2"]
     assert "gain" not in "\n".join(lines)
     assert "knows the opponent" not in "\n".join(lines)

@@ -23,13 +23,13 @@ from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents.exact import best_response
-from tests.benchmarks.results import played
+from tests.benchmarks.results import make_trajectory
 
 KUHN = KuhnPoker()
 ROCK = best_response(KUHN, "kuhn/rock", 0).value
 
 
-def called(trajectory, kinds, reasons, tokens=None):
+def with_calls(trajectory, kinds, reasons, tokens=None):
     """The meta-episode with calls of these kinds."""
     step = trajectory.steps[0]
     steps = [
@@ -39,11 +39,11 @@ def called(trajectory, kinds, reasons, tokens=None):
     return replace(trajectory, steps=tuple(steps), seconds=(0.5,) * len(steps))
 
 
-def test_answers_are_told_apart_by_what_was_asked():
+def test_answers_are_stored_by_their_requests():
     rows = [
-        called(played([1, -1]), ["play", "note", "play"], [None, "length", "invalid"], (10, 2)),
-        called(played([-1, 1], seed=1), ["play", "note", "link"], ["overflow", None, None], (20, 4)),
-        replace(called(played([1, 1], seed=2), ["play"], ["invalid"]), failure="hang: late"),
+        with_calls(make_trajectory([1, -1]), ["play", "note", "play"], [None, "length", "invalid"], (10, 2)),
+        with_calls(make_trajectory([-1, 1], seed=1), ["play", "note", "link"], ["overflow", None, None], (20, 4)),
+        replace(with_calls(make_trajectory([1, 1], seed=2), ["play"], ["invalid"]), failure="hang: late"),
     ]
     summary = summarise(rows, KUHN)
     row = summary.overall
@@ -65,8 +65,8 @@ def test_answers_are_told_apart_by_what_was_asked():
 
 
 def test_answers_without_text_are_counted_apart_in_every_table():
-    rows = [called(played([1, -1]), ["play"] * 4, ["refusal", "tool_calls", "empty", "invalid"])]
-    rows.append(called(played([1, -1], seed=1), ["play"] * 4, [None, "length", None, None]))
+    rows = [with_calls(make_trajectory([1, -1]), ["play"] * 4, ["refusal", "tool_calls", "empty", "invalid"])]
+    rows.append(with_calls(make_trajectory([1, -1], seed=1), ["play"] * 4, [None, "length", None, None]))
     summary = summarise(rows, KUHN)
     row = summary.overall
     assert (row.invalid, row.no_text) == (2 / 8, 3 / 8)
@@ -88,15 +88,15 @@ def test_answers_without_text_are_counted_apart_in_every_table():
     assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
 
 
-def test_tokens_that_nobody_counted_are_not_known():
-    rows = [called(played([1]), ["play", "play"], [None, None])]
+def test_uncounted_tokens_are_unknown():
+    rows = [with_calls(make_trajectory([1]), ["play", "play"], [None, None])]
     assert costs_of(rows).tokens_in is None
     assert costs_of([]) is None
 
 
 def test_failures_above_one_in_a_hundred_are_also_counted_as_losses():
-    rows = [played([2, 2], seed=i) for i in range(3)] + [
-        replace(played([], seed=3), failure="crash: x", num_episodes=2)
+    rows = [make_trajectory([2, 2], seed=i) for i in range(3)] + [
+        replace(make_trajectory([], seed=3), failure="crash: x", num_episodes=2)
     ]
     summary = summarise(rows, KUHN)
     lost = summary.with_losses
@@ -105,17 +105,24 @@ def test_failures_above_one_in_a_hundred_are_also_counted_as_losses():
     assert [e.returns.estimate.mean for e in lost.episodes] == [1, 1]  # (2 + 2 + 2 - 2) / 4
     assert [e.mean for e in lost.pass_at] == [0.75, 0.75]
     assert any(line.startswith("failures as losses") for line in as_text(means(summary)).splitlines())
-    few = [played([2], seed=i) for i in range(100)] + [replace(played([], seed=100), failure="x", num_episodes=1)]
-    assert summarise(few, KUHN).with_losses is None
+    failed_runs = [make_trajectory([2], seed=i) for i in range(100)] + [
+        replace(make_trajectory([], seed=100), failure="x", num_episodes=1)
+    ]
+    assert summarise(failed_runs, KUHN).with_losses is None
 
 
 def test_pass_at_k_does_not_depend_on_early_stop():
     values = [(1, -1, -1), (-1, -1, 1), (-1, -1, -1), (-1, 1, 1)]
-    whole = [played(one, seed=seed) for seed, one in enumerate(values)]
+    full_runs = [make_trajectory(episode_values, seed=seed) for seed, episode_values in enumerate(values)]
     stopped = [
-        played(one[: one.index(1) + 1] if 1 in one else one, seed=seed, planned=3) for seed, one in enumerate(values)
+        make_trajectory(
+            episode_values[: episode_values.index(1) + 1] if 1 in episode_values else episode_values,
+            seed=seed,
+            planned=3,
+        )
+        for seed, episode_values in enumerate(values)
     ]
-    full, short = summarise(whole, KUHN).overall, summarise(stopped, KUHN).overall
+    full, short = summarise(full_runs, KUHN).overall, summarise(stopped, KUHN).overall
     assert [e.mean for e in full.pass_at] == [0.25, 0.5, 0.75]
     assert full.pass_at == short.pass_at
     assert full.first_success == short.first_success == 2
@@ -124,7 +131,7 @@ def test_pass_at_k_does_not_depend_on_early_stop():
 def test_the_best_learner_is_computed_for_the_panel():
     setting = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {})
     rows = [
-        played(
+        make_trajectory(
             [0.25, 0, 0.5], opponent=task.opponent, seed=task.seed, seats=[(task.seat,), (1 - task.seat,), (task.seat,)]
         )
         for task in setting.tasks
@@ -134,7 +141,7 @@ def test_the_best_learner_is_computed_for_the_panel():
     assert row.episodes[2].returns.regret == pytest.approx(row.episodes[2].returns.ceiling - 0.5)
     replayed = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {"deal": "replay"})
     assert summary_of("tester", replayed, rows).overall.optimal == ()
-    fixed = [played([1, 1], seats=[(0,), (0,)])]
+    fixed = [make_trajectory([1, 1], seats=[(0,), (0,)])]
     assert optimal_learner(KUHN, {"kuhn/rock": 1.0}, fixed) == pytest.approx((ROCK, ROCK))
 
 
@@ -155,13 +162,17 @@ def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
 
 
 def test_a_row_without_results_is_not_known():
-    broken = replace(played([], opponent="cfr"), failure="opponent: x", num_episodes=2)
-    summary = summarise([broken, played([1, 1], opponent="kuhn/rock", seed=3)], KUHN)
+    broken = replace(make_trajectory([], opponent="cfr"), failure="opponent: x", num_episodes=2)
+    summary = summarise([broken, make_trajectory([1, 1], opponent="kuhn/rock", seed=3)], KUHN)
     assert ["cfr", "n/a", "n/a"] in [line.split() for line in as_text(means(summary)).splitlines()]
 
 
 def test_a_stopped_meta_episode_has_no_gain_in_its_table():
-    rows = [played([1], planned=3), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
+    rows = [
+        make_trajectory([1], planned=3),
+        make_trajectory([-2, -1, 2], seed=1),
+        make_trajectory([-1, -1, -1], seed=2),
+    ]
     text = as_text(means(summarise(rows, KUHN, agent="a")))
     assert "Solved by episode k" in text
     assert "gain" not in text
@@ -177,7 +188,7 @@ def test_a_markdown_table_has_its_header_and_every_row():
 
 def test_runs_of_one_model_are_averaged():
     """Shares are means over the runs, and counts are sums."""
-    row = summarise([played([0, 1]), played([0, -1], seed=1)], KUHN).overall
+    row = summarise([make_trajectory([0, 1]), make_trajectory([0, -1], seed=1)], KUHN).overall
     rows = []
     for share, lost in ((0.1, 1), (0.5, 2), (0.9, 3)):
         episodes = tuple(replace(episode, draws=share, timeouts=share / 2) for episode in row.episodes)

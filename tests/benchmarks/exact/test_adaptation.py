@@ -56,8 +56,8 @@ def test_the_seeds_of_both_suites_differ():
 
 def test_the_stored_rows_have_every_cell_that_a_reference_plays():
     for reference, row in reference_rows().items():
-        played = {name for name, cell in CELLS.items() if cell.agent(reference)}
-        assert set(row) == played | {"mean", "own", "other"}, reference
+        cell_names = {name for name, cell in CELLS.items() if cell.agent(reference)}
+        assert set(row) == cell_names | {"mean", "own", "other"}, reference
 
 
 def test_every_cell_with_a_score_describes_its_pool():
@@ -73,9 +73,13 @@ def test_the_stored_rows_of_the_references_are_where_the_exact_values_are():
     rows = reference_rows()
     # The other cells need more seconds for the same.
     for name in ("dilemma", "dilemma3", "noisy", "ultimatum", "offers", "soft", "kuhn", "leduc", "encounters"):
-        found = exact_values(CELLS[name])
-        zero, best = sum(found.no_memory_per_episode), sum(found.per_episode["sum"])
-        exact = {"no-memory": 0.0, "myopic": (sum(found.per_episode["myopic"]) - zero) / (best - zero), "bayes": 1.0}
+        cell_values = exact_values(CELLS[name])
+        zero, best = sum(cell_values.no_memory_per_episode), sum(cell_values.per_episode["sum"])
+        exact = {
+            "no-memory": 0.0,
+            "myopic": (sum(cell_values.per_episode["myopic"]) - zero) / (best - zero),
+            "bayes": 1.0,
+        }
         for reference, value in exact.items():
             row = rows[reference][name]
             # 27 intervals of 95%: a few may miss the exact value, but none by as much as its own width.
@@ -91,14 +95,14 @@ def test_the_stored_rows_of_the_references_are_where_the_exact_values_are():
 
 
 def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
-    found = stratified([(0.25, [1.0, 3.0]), (0.75, [2.0, 2.0, 5.0])])
+    estimate = stratified([(0.25, [1.0, 3.0]), (0.75, [2.0, 2.0, 5.0])])
     variance = 0.25**2 * 2 / 2 + 0.75**2 * 3 / 3
     freedom = variance**2 / ((0.25**2) ** 2 / 1 + (0.75**2) ** 2 / 2)
     from scipy.stats import t
 
-    assert found.mean == pytest.approx(0.25 * 2 + 0.75 * 3)
-    assert found.half == pytest.approx(t.ppf(0.975, freedom) * variance**0.5)
-    assert found.n == 5
+    assert estimate.mean == pytest.approx(0.25 * 2 + 0.75 * 3)
+    assert estimate.half == pytest.approx(t.ppf(0.975, freedom) * variance**0.5)
+    assert estimate.n == 5
     assert stratified([(1.0, [2.0, 2.0])]).half == 0
     assert stratified([(0.5, [2.0]), (0.5, [1.0, 2.0])]).half is None
     with pytest.raises(ValueError, match="at least one stratum"):
@@ -108,21 +112,21 @@ def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
 def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys, monkeypatch):
     arguments = ["adapt", "policy:myopic", "--suite", "adapt-mini", "--out", str(tmp_path / "run"), "--json"]
     assert main(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found["conditions"]) == ["hidden", "none", "other"]
-    levels = {cell["cell"]: cell["level"]["mean"] for cell in found["conditions"]["hidden"]["cells"]}
+    report = json.loads(capsys.readouterr().out)
+    assert list(report["conditions"]) == ["hidden", "none", "other"]
+    levels = {cell["cell"]: cell["level"]["mean"] for cell in report["conditions"]["hidden"]["cells"]}
     assert list(levels) == list(MINI)
     # Three families: noisy, both ultimatum games, kuhn.
     mean = (levels["noisy"] + (levels["ultimatum"] + levels["soft"]) / 2 + levels["kuhn"]) / 3
-    assert found["level"]["mean"] == pytest.approx(mean)
+    assert report["level"]["mean"] == pytest.approx(mean)
     # No card and no die decides the myopic learner's level in the ultimatum game: (1.1125 - .9375) / (1.15 - .9375).
     assert levels["ultimatum"] == pytest.approx((1.1125 - 0.9375) / (1.15 - 0.9375))
     # Without memory it repeats its first episode, which earns as much as no memory.
-    [less] = [cell["less"] for cell in found["conditions"]["none"]["cells"] if cell["cell"] == "ultimatum"]
+    [less] = [cell["less"] for cell in report["conditions"]["none"]["cells"] if cell["cell"] == "ultimatum"]
     assert less["mean"] == pytest.approx((1.1125 - 0.9375) / (1.15 - 0.9375))
-    assert found["verdict"] == "adapts"
-    assert found["sentence"].startswith("policy:myopic adapts: ")
-    assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == found
+    assert report["verdict"] == "adapts"
+    assert report["sentence"].startswith("policy:myopic adapts: ")
+    assert json.loads((tmp_path / "run" / "adapt.json").read_text()) == report
     assert main(["verify", "--replay", str(tmp_path / "run" / "ultimatum" / "hidden")]) == 0
     # The page of the leaderboard computes the same level from the records, also where the memories that the runs copied
     # are not in the cache.
@@ -144,21 +148,23 @@ def test_the_report_has_the_exact_values_of_each_decision(tmp_path):
     decisions = decisions_of(tmp_path)
     assert len(decisions) == 8
     for index, line in Records(tmp_path).lines.items():
-        first, second, third = decisions[index]
+        first_decision, second_decision, third_decision = decisions[index]
         price = int(line["opponent"].rpartition(":")[2])
         # An offer of 3 shows one thing: whether the price is at most 3.
-        assert first.posterior == pytest.approx({f"ultimatum/reserve:{one}": 1 / 8 for one in range(1, 9)})
-        likely = {f"ultimatum/reserve:{one}" for one in range(1, 9) if (one <= 3) == (price <= 3)}
-        assert {name for name, chance in third.posterior.items() if chance > 0} == likely
-        assert second.posterior == third.posterior
+        assert first_decision.posterior == pytest.approx(
+            {f"ultimatum/reserve:{reserve}": 1 / 8 for reserve in range(1, 9)}
+        )
+        likely = {f"ultimatum/reserve:{reserve}" for reserve in range(1, 9) if (reserve <= 3) == (price <= 3)}
+        assert {name for name, chance in third_decision.posterior.items() if chance > 0} == likely
+        assert second_decision.posterior == third_decision.posterior
         # In the last episode the best offer earns, over the prices that are left, the share that is kept.
         prices = [int(name.rpartition(":")[2]) for name in likely]
-        worth = {offer: (10 - offer) / 10 * np.mean([one <= offer for one in prices]) for offer in range(1, 11)}
-        assert worth[int(third.best.removeprefix("offer "))] == pytest.approx(max(worth.values()))
-        assert third.cost == pytest.approx(max(worth.values()) - worth[3])
+        worth = {offer: (10 - offer) / 10 * np.mean([reserve <= offer for reserve in prices]) for offer in range(1, 11)}
+        assert worth[int(third_decision.best.removeprefix("offer "))] == pytest.approx(max(worth.values()))
+        assert third_decision.cost == pytest.approx(max(worth.values()) - worth[3])
         packed_line = json.loads(packed(line, decisions[index]))
         assert [call["exact"].partition("; ")[2] for call in packed_line["calls"]] == [
-            f"best {one.best}; cost {one.cost:.3f}" for one in decisions[index]
+            f"best {reserve.best}; cost {reserve.cost:.3f}" for reserve in decisions[index]
         ]
 
 
@@ -166,13 +172,13 @@ def test_a_model_states_its_size_before_it_starts(tmp_path, capsys):
     # The settings alone: a dry run loads no weights.
     PlaySettings("mage/KuhnPoker-Meta-v0", {"num_episodes": 4, "style": "plain"}).save(tmp_path)
     assert main(["adapt", f"model:{tmp_path}", "--suite", "adapt-mini", "--pool", "both", "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert "kuhn/described" in told
-    assert "kuhn/hidden" in told
-    assert "ultimatum" not in told
+    output = capsys.readouterr().out
+    assert "kuhn/described" in output
+    assert "kuhn/hidden" in output
+    assert "ultimatum" not in output
     # The main run, both runs of the verdict, and the other pool description.
     stated = r"96 meta-episodes, about [\d,]+ calls, [\d,]+ prompt tokens, at most [\d,]+ reply tokens, no price"
-    assert re.search(stated, told)
+    assert re.search(stated, output)
 
 
 def test_a_saved_model_plays_the_game_of_the_cell(tmp_path):
@@ -190,8 +196,8 @@ def test_the_small_suite_has_at_most_600_calls():
     calls = 0.0
     for name in MINI:
         setting = setting_for(f"adapt-mini-{name}", memory="history")
-        played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
-        calls += sum(len(one.steps) for one in played)
+        trajectories = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
+        calls += sum(len(trajectory.steps) for trajectory in trajectories)
     assert 400 < calls <= 600
 
 
@@ -211,8 +217,8 @@ def test_the_figure_shows_the_numbers_of_the_table(tmp_path):
     assert main(["adapt", "policy:bayes", "--suite", "adapt-mini", "--out", str(tmp_path)]) == 0
     result = AdaptResult.of(read_stored_suite(tmp_path))
     [axis] = adapt_figure([result]).axes
-    level, own, other = result.level(), result.difference("none"), result.difference("other")
-    drawn = {line.get_color(): list(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 2}
-    assert drawn["#3b6ea8"] == [level.low, level.high]
-    assert drawn["#c05a2b"] == [own.low, own.high]
-    assert drawn["#3f8f5f"] == [other.low, other.high]
+    level, memory_difference, other_difference = result.level(), result.difference("none"), result.difference("other")
+    intervals = {line.get_color(): list(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 2}
+    assert intervals["#3b6ea8"] == [level.low, level.high]
+    assert intervals["#c05a2b"] == [memory_difference.low, memory_difference.high]
+    assert intervals["#3f8f5f"] == [other_difference.low, other_difference.high]

@@ -41,10 +41,10 @@ MAIN = SuiteRow("described", "scripted:random", memory="history", pool="describe
 def test_a_control_plays_the_cells_that_have_it_with_the_options_of_the_main_run():
     columns = {column.name: column for column in controls_of(MAIN, tuple(PAIRED), tuple(CELLS))}
     assert list(columns) == list(PAIRED)
-    left = {name: set(CELLS) - set(column.agent) for name, column in columns.items()}
+    missing_cells = {name: set(CELLS) - set(column.agent) for name, column in columns.items()}
     # Negative controls have no scale.
     controls = {name for name, cell in CELLS.items() if cell.control}
-    assert left == dict.fromkeys(PAIRED, controls)
+    assert missing_cells == dict.fromkeys(PAIRED, controls)
     assert {name: column.source for name, column in columns.items()} == {
         "neutral": None,
         "none": None,
@@ -61,7 +61,7 @@ def test_neutral_words_cover_the_descriptions_of_the_pools():
         words = make_game(cell.game, **cell.options).spec
         if has_description(cell.pool) and words.neutral:
             text = NeutralWords(words).shown(description_of(cell.pool))
-            assert (found := LORE.search(text)) is None, f"{found} in {text}"
+            assert (match := LORE.search(text)) is None, f"{match} in {text}"
             assert not re.search(r"\ban [^aeiou]", text), text
 
 
@@ -77,33 +77,38 @@ def run_of(totals: dict[int, float], episodes: dict[int, tuple[float, ...]], tas
         most=1.0,
     )
     planned = [Task(env_id="mage/KuhnPoker-Meta-v0", seed=seed, opponent="kuhn/nash", seat=0) for seed in range(tasks)]
-    played = {i: PlayedValue(total=totals[i], episodes=episodes[i], paid=episodes[i]) for i in totals}
-    return ScaledRun(unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, played=played)
+    played_values = {i: PlayedValue(total=totals[i], episodes=episodes[i], paid=episodes[i]) for i in totals}
+    return ScaledRun(
+        unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, played=played_values
+    )
 
 
 def test_the_difference_is_that_of_the_same_tasks():
     values = {i: (9.0 * i, float(i), 2.0 * i) for i in range(4)}
-    own = run_of(dict.fromkeys(values, 1.0), values)
-    other = run_of(dict.fromkeys(values, 0.0), {i: (0.0, one - 0.5, two - 0.5) for i, (_, one, two) in values.items()})
-    found = own.difference(other)
+    own_run = run_of(dict.fromkeys(values, 1.0), values)
+    other_run = run_of(
+        dict.fromkeys(values, 0.0),
+        {i: (0.0, first_value - 0.5, second_value - 0.5) for i, (_, first_value, second_value) in values.items()},
+    )
+    difference = own_run.difference(other_run)
     # Half a point in both later episodes of every task, on a scale of length 2: no luck is left, although the values
     # of the tasks differ a lot. In the first episode no memory exists yet.
-    assert found is not None
-    assert (found.mean, found.half) == pytest.approx((0.5, 0.0), abs=1e-12)
-    level = own.level_difference(other)
+    assert difference is not None
+    assert (difference.mean, difference.half) == pytest.approx((0.5, 0.0), abs=1e-12)
+    level = own_run.level_difference(other_run)
     assert level is not None
     assert level.mean == pytest.approx(0.5)
 
 
 def test_a_task_that_failed_in_one_of_the_runs_has_no_partner():
     values = dict.fromkeys(range(4), (0.0, 0.5, 0.5))
-    own = run_of(dict.fromkeys(values, 1.0), values)
+    own_run = run_of(dict.fromkeys(values, 1.0), values)
     part = run_of({0: 0.0, 1: 0.0, 2: 0.0}, dict.fromkeys(range(3), (0.0, 0.0, 0.0)))
-    found = own.difference(part)
-    assert found is not None
-    assert (found.failed, found.planned) == (1, 4)
+    difference = own_run.difference(part)
+    assert difference is not None
+    assert (difference.failed, difference.planned) == (1, 4)
     # A difference is at most two episodes of -1 against 1, on a scale of length 2.
-    assert (found.worst, found.best) == pytest.approx(((3 * 0.5 - 2) / 4, (3 * 0.5 + 2) / 4))
+    assert (difference.worst, difference.best) == pytest.approx(((3 * 0.5 - 2) / 4, (3 * 0.5 + 2) / 4))
     assert part.episode_value(0) is None
 
 
@@ -111,18 +116,22 @@ def test_an_answer_without_a_legal_action_costs_the_same_in_every_game():
     values = dict.fromkeys(range(4), (0.0, 0.5, 0.5))
     sound, none = run_of(dict.fromkeys(values, 1.0), values), run_of(dict.fromkeys(values, 0.0), values)
     # Two such answers in every meta-episode, one of them in the first episode.
-    spoiled = replace(sound, played={i: one._replace(unusable=(1, 0, 1)) for i, one in sound.played.items()})
+    spoiled = replace(
+        sound, played={i: played_value._replace(unusable=(1, 0, 1)) for i, played_value in sound.played.items()}
+    )
     level, less = spoiled.level(), spoiled.level_difference(sound)
-    own = spoiled.difference(none)
+    difference = spoiled.difference(none)
     assert level is not None
     assert less is not None
-    assert own is not None
+    assert difference is not None
     assert (sound.unusable, spoiled.unusable) == (0, 8)
     assert level.mean == pytest.approx(0.5 - 2 * 0.1)
     assert less.mean == pytest.approx(-2 * 0.1)
-    assert own.mean == pytest.approx(-0.1)
+    assert difference.mean == pytest.approx(-0.1)
     # No level is below that of the least return in every hand: three episodes of -1 on a scale of length 2.
-    lost = replace(sound, played={i: one._replace(unusable=(99, 0, 0)) for i, one in sound.played.items()})
+    lost = replace(
+        sound, played={i: played_value._replace(unusable=(99, 0, 0)) for i, played_value in sound.played.items()}
+    )
     level = lost.level()
     assert level is not None
     assert level.mean == pytest.approx(-1.5)
@@ -159,10 +168,10 @@ def test_a_best_learner_that_stutters_once_loses_a_tenth_of_a_level(name: str) -
     policy = make_agent(spec).policy
     agent = PolicyAgent(lambda game: Stutters(policy(game)), "stutters")
     watched = WatchedGenerator(agent.generator(make_game(cell.game, **cell.options)))
-    played = evaluate(GeneratorAgent(watched, agent.name), panel.tasks(), options, batch=64)
+    trajectories = evaluate(GeneratorAgent(watched, agent.name), panel.tasks(), options, batch=64)
     values = CellValues(panel.env_id, options, panel.weights())
-    judged = {slot: values.of(one, watched.seen[slot, 0]) for slot, one in enumerate(played)}
-    run = run_of_cell(cell, cell_scale(name), panel.tasks(), judged)
+    judged_values = {slot: values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(trajectories)}
+    run = run_of_cell(cell, cell_scale(name), panel.tasks(), judged_values)
     level = run.level()
     assert level is not None
     assert run.unusable == len(panel.tasks())
@@ -224,26 +233,29 @@ def test_a_policy_without_memory_is_new_in_each_episode(monkeypatch):
 
 
 def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp_path):
-    """A Bayes player tells a rock from a maniac after one hand, and plays the other one's best response."""
+    """A Bayes player identifies a rock or a maniac after one hand, and plays the other one's best response."""
     spec = "policy:bayes:kuhn/two,3,1,sum"
     register_pool("kuhn/two", {"kuhn/rock": 0.5, "kuhn/maniac": 0.5})
-    own = play(spec, "history", tmp_path / "own")
+    own_trajectories = play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
     changed = controlled(setting, "other", str(tmp_path / "own"), by_policy=True)
     misled = evaluate(make_agent(spec), changed.tasks, changed.options)
     forgets = play(spec, "none/history")
-    for mine, other, none in zip(own, misled, forgets, strict=True):
+    for mine, misled_trajectory, none in zip(own_trajectories, misled, forgets, strict=True):
         # No memory exists yet in the first episode.
-        first = [
-            [step.action for step in one.steps if step.episode == 0 and step.phase == "play"]
-            for one in (mine, other, none)
+        first_plays = [
+            [step.action for step in trajectory.steps if step.episode == 0 and step.phase == "play"]
+            for trajectory in (mine, misled_trajectory, none)
         ]
-        assert first[0] == first[1] == first[2]
-    totals = [sum(sum(e.value for e in one.episodes[1:]) for one in runs) for runs in (own, misled, forgets)]
+        assert first_plays[0] == first_plays[1] == first_plays[2]
+    totals = [
+        sum(sum(e.value for e in trajectory.episodes[1:]) for trajectory in runs)
+        for runs in (own_trajectories, misled, forgets)
+    ]
     assert totals[0] > totals[2] > totals[1]
     # Each member of a source has other turns than the meta-episode that is judged with its memory.
-    told = {one.opponent: one for one in misled}
-    assert set(told) == {"kuhn/rock", "kuhn/maniac"}
+    misled_by_opponent = {trajectory.opponent: trajectory for trajectory in misled}
+    assert set(misled_by_opponent) == {"kuhn/rock", "kuhn/maniac"}
 
 
 def test_equal_controls_have_equal_bytes(tmp_path):
@@ -253,10 +265,10 @@ def test_equal_controls_have_equal_bytes(tmp_path):
     changed = [controlled(setting, "other", str(tmp_path / "own"), by_policy=True) for _ in range(2)]
     assert changed[0].options["memory"] == changed[1].options["memory"]
     runs = [
-        evaluate(make_agent(spec), one.tasks, one.options, batch=batch)
-        for one, batch in zip(changed, (1, 8), strict=True)
+        evaluate(make_agent(spec), run_setting.tasks, run_setting.options, batch=batch)
+        for run_setting, batch in zip(changed, (1, 8), strict=True)
     ]
-    actions = [[[step.action for step in one.steps] for one in run] for run in runs]
+    actions = [[[step.action for step in run_setting.steps] for run_setting in run] for run in runs]
     assert actions[0] == actions[1]
 
 

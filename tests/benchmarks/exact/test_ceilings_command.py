@@ -20,8 +20,8 @@ def test_the_ceilings_as_json_are_those_of_the_table(capsys: pytest.CaptureFixtu
     assert rows["kuhn/nash"]["NashConv"] == pytest.approx(0, abs=1e-12)
     [row] = pools["rows"]
     assert row.pop("seconds") > 0
-    one = {"blind": 0.125, "Bayes 1": 0.125, "best 1": 0.125, "states": 2, "best response": 0.275}
-    assert row == {"pool": "pool:kuhn/paper"} | {name: pytest.approx(value) for name, value in one.items()}
+    expected = {"blind": 0.125, "Bayes 1": 0.125, "best 1": 0.125, "states": 2, "best response": 0.275}
+    assert row == {"pool": "pool:kuhn/paper"} | {name: pytest.approx(value) for name, value in expected.items()}
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].split()[:5] == ["pool:kuhn/paper", "0.125", "0.125", "0.125", "2"]
@@ -32,6 +32,6 @@ def test_a_tournament_as_json_has_the_exact_payoffs(capsys: pytest.CaptureFixtur
     words = ["tournament", "KuhnPoker", "--opponents", "kuhn/nash,kuhn/rock", "--games", "4", "--json"]
     assert main(words) == 0
     data = json.loads(capsys.readouterr().out)
-    assert {one["policy"] for one in data["ranking"]} == {"kuhn/nash", "kuhn/rock"}
+    assert {entry["policy"] for entry in data["ranking"]} == {"kuhn/nash", "kuhn/rock"}
     assert data["payoffs"]
     assert data["failures"] == []

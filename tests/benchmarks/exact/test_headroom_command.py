@@ -1,4 +1,4 @@
-"""`mage headroom`: what it prints, writes and refuses."""
+"""`mage headroom`: its output, its files and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mage_envs.opponents import OpponentPool, list_pools, pools
 from mage_envs.registry import list_games, load_game, settings_of
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def run_headroom(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     assert main(["headroom", *arguments]) == 0
     return capsys.readouterr().out.splitlines()
 
@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figure = tmp_path / "new" / "demo.png"
     options = ("KuhnPoker", "--opponents", "pool:kuhn/demo", "--weights", ".2,.3,.5")
-    lines = printed(capsys, *options, "--plot", str(figure))
+    lines = run_headroom(capsys, *options, "--plot", str(figure))
     assert lines[0] == "KuhnPoker against pool:kuhn/demo: chips per hand, 3 episodes of 1 hand, seat alternate"
     rows = {line.split()[0]: line.split()[1:4] for line in lines[3:10]}
     assert rows["blind"] == ["0.121"] * 3
@@ -37,7 +37,7 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert lines[10] == "adaptation headroom 0.152 (known - blind)"
     assert lines[11] == "reachable headroom 0.079 (last - no memory, in the last episode)"
     assert lines[12] == "exploration headroom 0.012 (last - myopic, in the last episode)"
-    data = json.loads("\n".join(printed(capsys, *options, "--json")))
+    data = json.loads("\n".join(run_headroom(capsys, *options, "--json")))
     assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
     assert len(data["per_episode"]["own"]) == 3
     assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])
@@ -47,7 +47,7 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_one_episode_leaves_nothing_to_remember(capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(
-        "\n".join(printed(capsys, "KuhnPoker", "--opponents", "pool:kuhn/paper", "--episodes", "1", "--json"))
+        "\n".join(run_headroom(capsys, "KuhnPoker", "--opponents", "pool:kuhn/paper", "--episodes", "1", "--json"))
     )
     assert data["blind"] == pytest.approx(0.125, abs=1e-3)
     assert data["per_episode"]["sum"] == pytest.approx([data["blind"]])
@@ -55,16 +55,16 @@ def test_one_episode_leaves_nothing_to_remember(capsys: pytest.CaptureFixture[st
 
 def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixture[str]) -> None:
     lengths = ("--episodes", "2", "--hands", "2")
-    lines = printed(capsys, "KuhnPoker", "--game-option", "reveal=always", "--seat", "first", *lengths)
+    lines = run_headroom(capsys, "KuhnPoker", "--game-option", "reveal=always", "--seat", "first", *lengths)
     assert lines[0] == "KuhnPoker against pool:kuhn/paper: chips per hand, 2 episodes of 2 hands, seat first"
     assert lines[1].split() == ["episode", "1", "episode", "2"]
-    lines = printed(capsys, "KuhnPoker", "--objective", "success", "--gt", "1")
+    lines = run_headroom(capsys, "KuhnPoker", "--objective", "success", "--gt", "1")
     assert "success per hand" in lines[0]
     assert "best for differential credit at gt 1" in lines[7]
 
 
 def test_what_is_too_large_to_solve_has_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, "KuhnPoker", "--opponents", "pool:kuhn/demo", "--limit", "20")
+    lines = run_headroom(capsys, "KuhnPoker", "--opponents", "pool:kuhn/demo", "--limit", "20")
     assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
     assert lines[6].startswith(
         "reachable and exploration headroom at most that much: The pool of 4 has more than 20 states"
@@ -77,13 +77,15 @@ def test_sampled_moves_show_a_lower_and_an_upper_value(
     # A small game of perfect information, in which search policies read the history; TicTacToe takes 8 CPU seconds.
     monkeypatch.setitem(pools._POOLS, "nim/two", OpponentPool({"mcts:2": 1.0, "uniform": 1.0}))
     options = ("--game-option", "game=nim(pile_sizes=1;2;3)", "--samples", "10", "--seat", "first", "--limit", "20")
-    lines = printed(capsys, "OpenSpiel", "--opponents", "pool:nim/two", *options)
+    lines = run_headroom(capsys, "OpenSpiel", "--opponents", "pool:nim/two", *options)
     assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
     for line in lines[3:5]:
         low, high = map(float, line.split()[1].split(".."))
         assert 0.3 < low < high < 1.1
-    head, low, most = re.fullmatch(r"(adaptation headroom) (\d\.\d+)\.\.(\d\.\d+) \(known - blind\)", lines[5]).groups()  # type: ignore[union-attr]
-    assert 0 <= float(low) < float(most), head
+    head, low, upper = re.fullmatch(
+        r"(adaptation headroom) (\d\.\d+)\.\.(\d\.\d+) \(known - blind\)", lines[5]
+    ).groups()  # type: ignore[union-attr]
+    assert 0 <= float(low) < float(upper), head
     assert lines[6].startswith("reachable and exploration headroom at most the upper value")
 
 
@@ -103,11 +105,11 @@ def test_sampled_moves_show_a_lower_and_an_upper_value(
 )
 def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, options, rows) -> None:
     """The same values as those of small games with the same rules, from the shipped games and their default pools."""
-    lines = printed(capsys, game, *(word for option in options for word in ("--game-option", option)))
+    lines = run_headroom(capsys, game, *(word for option in options for word in ("--game-option", option)))
     assert lines[0].endswith("seat first")
-    found = {line.split()[0]: line.split()[1:4] for line in lines[3:9]}
+    columns = {line.split()[0]: line.split()[1:4] for line in lines[3:9]}
     for name, values in rows.items():
-        assert [float(value) for value in found[name]] == pytest.approx(values, abs=1e-9)
+        assert [float(value) for value in columns[name]] == pytest.approx(values, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,8 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     }
     for game in ("SokobanControls", "Encounters", "WebShopCustomer"):
         assert {row.episodes for row in rows if row.game == game} == {3, 5}
-    few = {"KuhnPoker", "Ultimatum", "ConnectFour", "Encounters"}
-    quick = [row for row in rows if row.game in few and row.hands == 1]
+    quick_games = {"KuhnPoker", "Ultimatum", "ConnectFour", "Encounters"}
+    quick = [row for row in rows if row.game in quick_games and row.hands == 1]
     solved = list(solved_rows(lambda *_: None, quick))
     paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None
@@ -179,16 +181,16 @@ def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     row, *_ = rows = list(solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
     assert [floor.opponent for floor in row.floors] == list(settings_of("Sokoban").references)
-    kept = row.to_json()["floors"]
-    assert [floor["name"] for floor in kept] == list(settings_of("Sokoban").references)
-    assert [one["mean"] for one in kept[1]["success"]] == [1.0, 1.0, 1.0]
+    floors = row.to_json()["floors"]
+    assert [floor["name"] for floor in floors] == list(settings_of("Sokoban").references)
+    assert [estimate["mean"] for estimate in floors[1]["success"]] == [1.0, 1.0, 1.0]
     for wide in (False, True):
         text = as_text(blocks(rows, wide)).splitlines()
         at = text.index("Sokoban: sokoban-eval-1box-16")
         assert text[at + 2].split() == ["expert,", "who", "needs", "no", "memory", *["1.000"] * 4, "16"]
 
 
-def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_floors_that_cannot_be_played_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def evaluate(agent, *_: object, **__: object) -> None:
         raise RuntimeError(f"All 16 meta-episodes of {agent.name} failed; the first: ALFWorld needs textworld.")
 

@@ -1,4 +1,4 @@
-"""`mage regret`: agents of all kinds are judged by what they played, or by their own probabilities."""
+"""`mage regret`: agents of all kinds are judged by their moves, or by their own probabilities."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ DEMO = weights_of("pool:kuhn/demo")
 
 
 def test_the_solved_policy_has_no_regret() -> None:
-    found = regret(make_agent("policy:myopic:kuhn/demo,3,1"), panel(META, tuple(DEMO), 20, 7), DEMO, batch=64)
-    assert found.meta_episodes == 160
-    assert not found.probabilities
+    report = regret(make_agent("policy:myopic:kuhn/demo,3,1"), panel(META, tuple(DEMO), 20, 7), DEMO, batch=64)
+    assert report.meta_episodes == 160
+    assert not report.probabilities
     exact = bayes_value(KuhnPoker(), "pool:kuhn/demo", credit="myopic").per_episode
-    for one, value in zip(found.episodes, exact, strict=True):
-        assert one.regret.mean == pytest.approx(0, abs=1e-12)
-        assert one.adjusted.mean == pytest.approx(one.available)
-        assert one.available == pytest.approx(value, abs=0.02)
-    assert found.episodes[0].available == pytest.approx(exact[0], abs=1e-12)
-    assert all(state.regret.mean == pytest.approx(0, abs=1e-12) for state in found.states)
-    assert (found.episodes[2].narrower or 0) > 4
+    for episode, value in zip(report.episodes, exact, strict=True):
+        assert episode.regret.mean == pytest.approx(0, abs=1e-12)
+        assert episode.adjusted.mean == pytest.approx(episode.available)
+        assert episode.available == pytest.approx(value, abs=0.02)
+    assert report.episodes[0].available == pytest.approx(exact[0], abs=1e-12)
+    assert all(state.regret.mean == pytest.approx(0, abs=1e-12) for state in report.states)
+    assert (report.episodes[2].narrower or 0) > 4
 
 
 def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
@@ -51,8 +51,8 @@ def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
     capsys.readouterr()
     assert main(["regret", folder, "--json"]) == 0
     episodes = json.loads(capsys.readouterr().out)["episodes"]
-    assert [one["regret"]["mean"] for one in episodes] == pytest.approx([0, 0, 0], abs=1e-12)
-    assert [one["available"] for one in episodes] == pytest.approx([1 / 4, 1 / 3, 1 / 3])
+    assert [episode["regret"]["mean"] for episode in episodes] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert [episode["available"] for episode in episodes] == pytest.approx([1 / 4, 1 / 3, 1 / 3])
     with_memory = str(tmp_path / "memory")
     assert main(["eval", "scripted:first", *common, "counting", "--out", with_memory, "--no-baselines"]) == 0
     capsys.readouterr()
@@ -65,18 +65,18 @@ def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
 @pytest.mark.parametrize("credit", ["sum", "last"])
 def test_the_solved_policy_has_no_regret_over_the_meta_episode(credit: CreditName) -> None:
     tasks, solved = panel(META, tuple(DEMO), 4, 7), make_agent(f"policy:bayes:kuhn/demo,3,1,{credit}")
-    found = regret(solved, tasks, DEMO, horizon=Horizon(credit))
-    assert all(one.regret.mean == pytest.approx(0, abs=1e-12) for one in found.episodes)
+    report = regret(solved, tasks, DEMO, horizon=Horizon(credit))
+    assert all(episode.regret.mean == pytest.approx(0, abs=1e-12) for episode in report.episodes)
     exact = bayes_value(KuhnPoker(), "pool:kuhn/demo", credit=credit).per_episode
-    assert found.whole is not None
-    assert found.whole.available == pytest.approx(exact[-1] if credit == "last" else sum(exact), abs=1e-12)
-    assert found.whole.narrower is None, "the adjusted score is that very value"
-    assert found.credit == credit
-    other = regret(make_agent("policy:myopic:kuhn/demo,3,1"), tasks, DEMO, horizon=Horizon(credit))
-    assert other.whole is not None
-    assert other.whole.regret.mean > 0.001, "it does not explore"
-    total = sum(one.regret.mean for one in other.episodes)
-    assert total == pytest.approx(other.whole.regret.mean, abs=1e-12)
+    assert report.whole is not None
+    assert report.whole.available == pytest.approx(exact[-1] if credit == "last" else sum(exact), abs=1e-12)
+    assert report.whole.narrower is None, "the adjusted score is that very value"
+    assert report.credit == credit
+    myopic_report = regret(make_agent("policy:myopic:kuhn/demo,3,1"), tasks, DEMO, horizon=Horizon(credit))
+    assert myopic_report.whole is not None
+    assert myopic_report.whole.regret.mean > 0.001, "it does not explore"
+    total = sum(episode.regret.mean for episode in myopic_report.episodes)
+    assert total == pytest.approx(myopic_report.whole.regret.mean, abs=1e-12)
 
 
 @pytest.mark.slow
@@ -85,15 +85,15 @@ def test_ten_thousand_meta_episodes_earn_the_myopic_value_less_the_regret() -> N
     any player earns the myopic value less its regret in every episode, one that remembers nothing 0."""
     game, pool = make_game("RockPaperScissors", rounds=1), weights_of("pool:rps/biased")
     tasks, options = panel("mage/RockPaperScissors-Meta-v0", tuple(pool), 3334, 11), {"rounds": 1, "memory": "none"}
-    found = regret(make_agent("policy:rps/rock:.6"), tasks, pool, options)
-    assert found.meta_episodes == 10_002
+    report = regret(make_agent("policy:rps/rock:.6"), tasks, pool, options)
+    assert report.meta_episodes == 10_002
     myopic = bayes_value(game, "pool:rps/biased", credit="myopic").per_episode
-    for one, value in zip(found.episodes, myopic, strict=True):
-        for score in (one.value, one.adjusted):
+    for episode, value in zip(report.episodes, myopic, strict=True):
+        for score in (episode.value, episode.adjusted):
             half = (score.high - score.low) / 2 + 1e-12
             assert abs(score.mean) < half
-            assert abs(score.mean + one.regret.mean - value) < half
-    assert all((one.narrower or 0) > 10 for one in found.episodes[1:])
+            assert abs(score.mean + episode.regret.mean - value) < half
+    assert all((episode.narrower or 0) > 10 for episode in report.episodes[1:])
 
 
 def test_regret_of_an_episode_is_that_of_its_states() -> None:
@@ -102,12 +102,12 @@ def test_regret_of_an_episode_is_that_of_its_states() -> None:
     as_played = regret(make_agent("policy:uniform"), tasks, DEMO, scored=False)
     assert by_rule.probabilities
     assert not as_played.probabilities
-    for found in (by_rule, as_played):
-        for k, one in enumerate(found.episodes):
-            total = sum(state.regret.mean for state in found.states if state.episode == k)
-            assert total == pytest.approx(one.regret.mean, abs=1e-12)
-            assert one.adjusted.mean == pytest.approx(one.available - one.regret.mean, abs=1e-12)
-            assert one.value.mean == pytest.approx(as_played.episodes[k].value.mean, abs=1e-12)
+    for report in (by_rule, as_played):
+        for k, episode in enumerate(report.episodes):
+            total = sum(state.regret.mean for state in report.states if state.episode == k)
+            assert total == pytest.approx(episode.regret.mean, abs=1e-12)
+            assert episode.adjusted.mean == pytest.approx(episode.available - episode.regret.mean, abs=1e-12)
+            assert episode.value.mean == pytest.approx(as_played.episodes[k].value.mean, abs=1e-12)
     assert all(state.actions == dict.fromkeys(state.actions, 0.5) for state in by_rule.states)
 
 
@@ -122,19 +122,19 @@ class Sure:
         return [[float(np.log(0.75)), float(np.log(0.25))] for _ in replies]
 
 
-def test_a_model_that_tells_its_probabilities_is_judged_by_them() -> None:
-    found = regret(GeneratorAgent(Sure(), "sure"), panel(META, tuple(DEMO), 4, 9), DEMO, {"memory": "history"})
-    assert found.probabilities
-    assert all(sorted(state.actions.values()) == pytest.approx([0.25, 0.75]) for state in found.states)
+def test_a_model_with_probabilities_is_judged_by_them() -> None:
+    report = regret(GeneratorAgent(Sure(), "sure"), panel(META, tuple(DEMO), 4, 9), DEMO, {"memory": "history"})
+    assert report.probabilities
+    assert all(sorted(state.actions.values()) == pytest.approx([0.25, 0.75]) for state in report.states)
 
 
 def test_deals_that_come_again_are_judged_where_nothing_can_be_known_of_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In one episode alone, and in a game of one deal."""
-    one = ["regret", "policy:uniform", "--rows", "1"]
-    assert main([*one, "--env", META, "--game-option", "protocol=paper", "--game-option", "num_episodes=1"]) == 0
-    assert main([*one, "--env", PD, "--game-option", "deal=replay"]) == 0
+    arguments = ["regret", "policy:uniform", "--rows", "1"]
+    assert main([*arguments, "--env", META, "--game-option", "protocol=paper", "--game-option", "num_episodes=1"]) == 0
+    assert main([*arguments, "--env", PD, "--game-option", "deal=replay"]) == 0
     assert "nan" not in capsys.readouterr().out
 
 
@@ -155,28 +155,30 @@ def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path, conte
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def random_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run on a named panel."""
     folder = tmp_path_factory.mktemp("kept") / "run"
     assert main(["eval", "scripted:random", "--panel", "kuhn-train-128", "--out", str(folder)]) == 0
     return folder
 
 
-def test_a_kept_run_is_judged_as_what_plays_it(kept: Path) -> None:
+def test_a_kept_run_is_judged_as_what_plays_it(random_run: Path) -> None:
     """Its replies are executed again, which gives the same figures as judging the play itself."""
     from mage_envs.benchmarks.evaluation.suites import named_panel
 
-    records = Records(kept)
-    seen: list[int] = []
-    found = regret_of_run(records, batch=50, on_step=lambda done, _: seen.append(done))
-    chosen = named_panel("kuhn-train-128")
-    fresh = regret(make_agent("scripted:random"), chosen.tasks(), chosen.weights(), chosen.env_kwargs, scored=False)
-    assert found == fresh
-    assert seen[-1] == records.planned == found.meta_episodes
+    records = Records(random_run)
+    progress: list[int] = []
+    report = regret_of_run(records, batch=50, on_step=lambda num_done, _: progress.append(num_done))
+    train_panel = named_panel("kuhn-train-128")
+    fresh = regret(
+        make_agent("scripted:random"), train_panel.tasks(), train_panel.weights(), train_panel.env_kwargs, scored=False
+    )
+    assert report == fresh
+    assert progress[-1] == records.planned == report.meta_episodes
 
 
-def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
-    records = Records(kept)
+def test_a_kept_run_that_comes_out_otherwise_is_not_judged(random_run: Path) -> None:
+    records = Records(random_run)
     call = records.lines[3]["calls"][0]
     call["messages"][-1]["content"] = "Another prompt."
     with pytest.raises(ValueError, match=r"run has another outcome with this version. See mage verify .* --replay"):
@@ -184,22 +186,28 @@ def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
 
 
 def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
-    kept: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    random_run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    alone = tmp_path / "sokoban"
+    sokoban_run = tmp_path / "sokoban"
     common = ["--env", "mage/Sokoban-Meta-v0", "--game-option", "num_episodes=1", "--rows", "1", "--no-baselines"]
-    assert main(["eval", "scripted:first", *common, "--out", str(alone)]) == 0
+    assert main(["eval", "scripted:first", *common, "--out", str(sokoban_run)]) == 0
     capsys.readouterr()
     for arguments, message in (
-        ([str(kept), "--panel", "kuhn-paper"], "was played on kuhn-train-128, not on kuhn-paper. Remove --panel."),
-        ([str(kept), "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
-        ([str(kept), "--env", "mage/TicTacToe-Meta-v0"], "was played in mage/KuhnPoker-Meta-v0, not in mage/TicTacToe"),
         (
-            [str(kept), "--game-option", "deal=fresh"],
+            [str(random_run), "--panel", "kuhn-paper"],
+            "was played on kuhn-train-128, not on kuhn-paper. Remove --panel.",
+        ),
+        ([str(random_run), "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+        (
+            [str(random_run), "--env", "mage/TicTacToe-Meta-v0"],
+            "was played in mage/KuhnPoker-Meta-v0, not in mage/TicTacToe",
+        ),
+        (
+            [str(random_run), "--game-option", "deal=fresh"],
             "fixes the options it was played with. Remove --game-option.",
         ),
-        ([str(kept), "--opponents", "pool:kuhn/paper"], "which is not in this pool. Use the run's own pool."),
-        ([str(alone)], "is a run of Sokoban without opponents"),
+        ([str(random_run), "--opponents", "pool:kuhn/paper"], "which is not in this pool. Use the run's own pool."),
+        ([str(sokoban_run)], "is a run of Sokoban without opponents"),
     ):
         assert main(["regret", *arguments]) == 2
         error = capsys.readouterr().err
@@ -207,10 +215,10 @@ def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
         assert error.count("\n") == 1
 
 
-def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["regret", str(kept), "--panel", "kuhn-train-128", "--states", "1"]) == 0
+def test_the_command_judges_a_kept_run(random_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regret", str(random_run), "--panel", "kuhn-train-128", "--states", "1"]) == 0
     assert "scripted:random: chips per hand, 128 meta-episodes, judged by what it played" in capsys.readouterr().out
-    assert main(["regret", str(kept), "--horizon", "meta", "--credit", "mage", "--gt", "0.9"]) == 0
+    assert main(["regret", str(random_run), "--horizon", "meta", "--credit", "mage", "--gt", "0.9"]) == 0
     assert "as mage, gt 0.9 counts it" in capsys.readouterr().out
 
 

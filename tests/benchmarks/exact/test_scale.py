@@ -64,7 +64,7 @@ def test_the_ends_are_those_of_the_lines():
     assert SCALE.length == 3.0
     assert (SCALE.level(6.0), SCALE.level(9.0), SCALE.level(12.0)) == (0.0, 1.0, 2.0)
     assert SCALE.least_level == -2.0
-    # Without memory the best learner pays in each episode: 2 x (2 + 2 - .5 - .5) / 3, which is 1 plus what it pays, 1.
+    # Without memory the best learner pays in each episode: 2 x (2 + 2 - .5 - .5) / 3, so 1 plus its own payment, 1.
     assert SCALE.best_adaptation == pytest.approx(2.0)
     assert SCALE.widest_difference == 2 * 2 * 3 / 3
 
@@ -96,8 +96,8 @@ def test_opponents_that_change_between_episodes_have_an_optimum_of_each_episode(
     pool = {"switch:kuhn/rock,kuhn/maniac,1": 0.5, "switch:kuhn/maniac,kuhn/rock,1": 0.5}
     values = headroom(KuhnPoker(), pool, episodes=2, hands=2)
     # In each episode one of two fixed opponents is met, so each is worth as much as a single episode against them.
-    alone = headroom(KuhnPoker(), {"kuhn/rock": 0.5, "kuhn/maniac": 0.5}, episodes=1, hands=2)
-    assert values.no_memory_per_episode == pytest.approx(alone.per_episode["sum"] * 2, abs=1e-12)
+    single_episode = headroom(KuhnPoker(), {"kuhn/rock": 0.5, "kuhn/maniac": 0.5}, episodes=1, hands=2)
+    assert values.no_memory_per_episode == pytest.approx(single_episode.per_episode["sum"] * 2, abs=1e-12)
 
 
 def test_a_negative_control_has_no_scale():
@@ -111,32 +111,32 @@ def test_a_negative_control_has_no_scale():
 
 
 def test_a_score_without_failures_is_a_stratified_mean():
-    found = score_strata(strata((0.0, 1.0), (2.0, 4.0)), -10.0, 10.0)
-    assert found.mean == pytest.approx((0.5 + 3.0) / 2)
+    scored = score_strata(strata((0.0, 1.0), (2.0, 4.0)), -10.0, 10.0)
+    assert scored.mean == pytest.approx((0.5 + 3.0) / 2)
     # Variances .5 and 2 of two values each, weights 1/2, so 2 degrees of freedom are not enough for both.
     variance = 0.25 * 0.5 / 2 + 0.25 * 2 / 2
     freedom = variance**2 / ((0.25 * 0.25) ** 2 + 0.25**2)
     from scipy.stats import t
 
-    assert found.half == pytest.approx(t.ppf(0.975, freedom) * variance**0.5)
-    assert (found.failed, found.planned, found.worst, found.best) == (0, 4, found.mean, found.mean)
+    assert scored.half == pytest.approx(t.ppf(0.975, freedom) * variance**0.5)
+    assert (scored.failed, scored.planned, scored.worst, scored.best) == (0, 4, scored.mean, scored.mean)
 
 
 def test_failures_give_the_worst_and_the_best_completion():
-    found = score_strata([Stratum("a", 0.5, (1.0,), 1), Stratum("b", 0.5, (0.0, 0.0), 0)], -1.0, 1.0)
+    scored = score_strata([Stratum("a", 0.5, (1.0,), 1), Stratum("b", 0.5, (0.0, 0.0), 0)], -1.0, 1.0)
     # One of two is missing: the stratum's mean is between 0 and 1.
-    assert (found.worst, found.best) == (0.0, 0.5)
-    assert (found.failed, found.planned, found.low) == (1, 4, None)
-    assert score_text(found) == ".00 to .50"
-    assert found.to_json()["mean"] is None
+    assert (scored.worst, scored.best) == (0.0, 0.5)
+    assert (scored.failed, scored.planned, scored.low) == (1, 4, None)
+    assert score_text(scored) == ".00 to .50"
+    assert scored.to_json()["mean"] is None
 
 
 def test_an_opponent_that_was_never_met_leaves_no_score():
-    found = score_strata([Stratum("a", 0.5, (1.0, 1.0), 0), Stratum("b", 0.5, (), 2)], -1.0, 1.0)
-    assert found.unmet == ("b",)
-    assert (found.worst, found.best) == (0.0, 1.0)
-    assert found.floor is None
-    sentence = scale_sentence("m", found, score(1.0), score(1.0))
+    scored = score_strata([Stratum("a", 0.5, (1.0, 1.0), 0), Stratum("b", 0.5, (), 2)], -1.0, 1.0)
+    assert scored.unmet == ("b",)
+    assert (scored.worst, scored.best) == (0.0, 1.0)
+    assert scored.floor is None
+    sentence = scale_sentence("m", scored, score(1.0), score(1.0))
     assert sentence == "m has no score, because it never met b: level .00 to 1.00; 2 of 4 failed"
     # The other seat of an opponent that was met is a missing stratum, and no unmet opponent.
     seats = score_strata([Stratum("a", 0.5, (1.0, 1.0), 0), Stratum("a", 0.5, (), 2)], -1.0, 1.0)
@@ -145,24 +145,24 @@ def test_an_opponent_that_was_never_met_leaves_no_score():
 
 def test_a_stratum_without_variance_allows_for_slips_that_were_not_seen():
     # Twenty equal values: by the rule of three a slip has a probability of at most 3/20, and costs 2.
-    found = score_strata(strata((1.0,) * 10, (1.0,) * 10, slip=2.0), -10.0, 1.0)
-    assert found.low == pytest.approx(1 - 2 * 3 / 20)
-    assert found.high == 1.0
+    scored = score_strata(strata((1.0,) * 10, (1.0,) * 10, slip=2.0), -10.0, 1.0)
+    assert scored.low == pytest.approx(1 - 2 * 3 / 20)
+    assert scored.high == 1.0
     # The second run of a difference may slip, too, which raises the difference.
     paired = score_strata(strata((1.0,) * 10, (1.0,) * 10, slip=2.0), -10.0, 10.0, paired=True)
     assert (paired.low, paired.high) == pytest.approx((1 - 2 * 3 / 20, 1 + 2 * 3 / 20))
     # With variance everywhere, nothing is added.
-    seen = score_strata(strata((1.0, 0.0), (1.0, 0.5), slip=2.0), -10.0, 1.0)
-    assert seen.low == pytest.approx(score_strata(strata((1.0, 0.0), (1.0, 0.5)), -10.0, 1.0).low)
+    with_slips = score_strata(strata((1.0, 0.0), (1.0, 0.5), slip=2.0), -10.0, 1.0)
+    assert with_slips.low == pytest.approx(score_strata(strata((1.0, 0.0), (1.0, 0.5)), -10.0, 1.0).low)
 
 
 def test_a_mean_counts_each_family_once_and_no_cell_below_minus_one():
     weights = family_weights({"a": "x", "b": "x", "c": "y"})
     assert weights == {"a": 0.25, "b": 0.25, "c": 0.5}
-    found = mean_score([(0.25, score(1.0)), (0.25, score(-5.0)), (0.5, score(0.0))], -1.0)
-    assert found.mean == pytest.approx(0.25 - 0.25)
+    mean_of_cells = mean_score([(0.25, score(1.0)), (0.25, score(-5.0)), (0.5, score(0.0))], -1.0)
+    assert mean_of_cells.mean == pytest.approx(0.25 - 0.25)
     # The cell that counts -1 has no luck left.
-    assert found.half == pytest.approx(np.hypot(0.25 * 0.1, 0.5 * 0.1))
+    assert mean_of_cells.half == pytest.approx(np.hypot(0.25 * 0.1, 0.5 * 0.1))
     failed = mean_score([(0.5, score(1.0, failed=1)), (0.5, score(0.0))], -1.0)
     assert (failed.worst, failed.best, failed.low) == (0.0, 1.0, None)
 
@@ -171,7 +171,7 @@ def test_a_mean_counts_each_family_once_and_no_cell_below_minus_one():
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "expected"),
+    ("own_difference", "other_difference", "expected"),
     [
         (score(1.0), score(0.5), ADAPTS),
         (score(1.0), score(0.05), UNCLEAR),
@@ -187,8 +187,8 @@ def test_a_mean_counts_each_family_once_and_no_cell_below_minus_one():
         (ScaleScore(mean=1.0, low=None, high=None, worst=1.0, best=1.0, failed=0, planned=1), score(1.0), None),
     ],
 )
-def test_the_verdict_needs_both_differences(own, other, expected):
-    assert verdict(own, other) == expected
+def test_the_verdict_needs_both_differences(own_difference, other_difference, expected):
+    assert verdict(own_difference, other_difference) == expected
 
 
 def test_the_sentence_has_both_numbers():
@@ -209,25 +209,25 @@ def test_both_estimates_of_adaptation_agree_where_nothing_is_luck(tmp_path):
     agent = "policy:bayes:ultimatum/reserves,3,1,sum"
     words = ["--panel", "adapt-ultimatum", "--no-baselines", "--out", str(tmp_path / "run")]
     assert main(["eval", agent, *words]) == 0
-    judged = judged_folder(tmp_path / "run")
-    own, none = judged.runs[""], judged.runs["none"]
-    paid = [sum(value.episodes[1:]) - sum(none.played[index].episodes[1:]) for index, value in own.played.items()]
-    lost = [sum(none.played[index].regrets[1:]) - sum(value.regrets[1:]) for index, value in own.played.items()]
-    assert max(abs(one - other) for one, other in zip(paid, lost, strict=True)) > 0.1
-    assert own.difference(none, by_regrets=True).mean == pytest.approx(own.difference(none).mean, abs=1e-9)
-    assert own.difference(none).mean > 0.5
+    judged_suite = judged_folder(tmp_path / "run")
+    own_run, none = judged_suite.runs[""], judged_suite.runs["none"]
+    paid = [sum(value.episodes[1:]) - sum(none.played[index].episodes[1:]) for index, value in own_run.played.items()]
+    lost = [sum(none.played[index].regrets[1:]) - sum(value.regrets[1:]) for index, value in own_run.played.items()]
+    assert max(abs(paid_value - lost_value) for paid_value, lost_value in zip(paid, lost, strict=True)) > 0.1
+    assert own_run.difference(none, by_regrets=True).mean == pytest.approx(own_run.difference(none).mean, abs=1e-9)
+    assert own_run.difference(none).mean > 0.5
     # Each opponent is met with one difference. The worst slip of the 56 pairs costs 3/56 of the largest open price.
     prices = [
         max(
             run.played[index].slip
-            for run in (own, none)
-            for index, task in enumerate(own.tasks)
+            for run in (own_run, none)
+            for index, task in enumerate(own_run.tasks)
             if task.opponent == name
         )
-        for name in own.weights
+        for name in own_run.weights
     ]
-    hidden = np.mean(prices) / own.scale.length * 3 / len(own.tasks)
-    assert own.difference(none, by_regrets=True).half == pytest.approx(hidden)
+    hidden = np.mean(prices) / own_run.scale.length * 3 / len(own_run.tasks)
+    assert own_run.difference(none, by_regrets=True).half == pytest.approx(hidden)
     # The best learner has no regret, so its adaptation is the regret of the same player without memory.
-    assert all(abs(regret) < 1e-9 for value in own.played.values() for regret in value.regrets)
-    assert judged.difference("none").mean == pytest.approx(own.difference(none).mean, abs=1e-9)
+    assert all(abs(regret) < 1e-9 for value in own_run.played.values() for regret in value.regrets)
+    assert judged_suite.difference("none").mean == pytest.approx(own_run.difference(none).mean, abs=1e-9)

@@ -36,14 +36,14 @@ def test_a_page_ranks_suites_by_their_paired_levels(suite, tmp_path):
     best = tmp_path / "best"
     assert main(["adapt", "policy:bayes", "--suite", "adapt-mini", "--no-controls", "--out", str(best)]) == 0
     [table] = adaptation_tables([suite, best], {})
-    first, last = table["rows"]
-    assert [row["cells"][:2] for row in (first, last)] == [["1", "policy:bayes"], ["2", "scripted:random"]]
-    assert [row["cells"][-1] for row in (first, last)] == ["no", "no"]
+    first_row, last_row = table["rows"]
+    assert [row["cells"][:2] for row in (first_row, last_row)] == [["1", "policy:bayes"], ["2", "scripted:random"]]
+    assert [row["cells"][-1] for row in (first_row, last_row)] == ["no", "no"]
     # A level of 1 is 48 of 120 units to the right of level 0, on an axis from -1 to 1.5.
-    assert first["bar"][:2] == (48.0, 48.0)
-    assert last["bar"].start == 0.0
-    assert not last["bar"].positive
-    # The same play twice cannot be told apart.
+    assert first_row["bar"][:2] == (48.0, 48.0)
+    assert last_row["bar"].start == 0.0
+    assert not last_row["bar"].positive
+    # Two identical runs do not differ significantly.
     [table] = adaptation_tables([best, best], {})
     assert {row["cells"][0] for row in table["rows"]} == {"1-2"}
 
@@ -111,20 +111,20 @@ def test_a_sound_suite_is_read(suite):
 def test_every_option_of_a_cell_is_refused_by_name(options, name):
     panel = replace(named_panel(PANEL), env_kwargs={})
     setting = Setting(panel, PANEL, {**CELL.env_kwargs(), "memory": "history", **options})
-    found = list(differing_options(setting, PANEL, CELL, "hidden"))
+    differences = list(differing_options(setting, PANEL, CELL, "hidden"))
     if name is None:
-        assert found == []
+        assert differences == []
     else:
-        assert any(text.startswith(name) for text in found), found
+        assert any(text.startswith(name) for text in differences), differences
 
 
 @pytest.mark.parametrize("field", ["seed", "opponents", "seats", "size"])
 def test_every_fact_of_a_panel_is_refused(field):
     panel = named_panel(PANEL)
-    other = {"seed": panel.seed + 1, "opponents": {"pd/all-c": 1.0}, "seats": (1,), "size": 100}[field]
-    setting = Setting(replace(panel, **{field: other}), PANEL, {"memory": "history"})
-    found = list(differing_options(setting, PANEL, CELL, "hidden"))
-    assert any("are not those of adapt-mini-noisy" in text for text in found), found
+    changed_fact = {"seed": panel.seed + 1, "opponents": {"pd/all-c": 1.0}, "seats": (1,), "size": 100}[field]
+    setting = Setting(replace(panel, **{field: changed_fact}), PANEL, {"memory": "history"})
+    differences = list(differing_options(setting, PANEL, CELL, "hidden"))
+    assert any("are not those of adapt-mini-noisy" in text for text in differences), differences
 
 
 @pytest.mark.parametrize("options", [{}, {"style": "prose"}, {"context": "conversation"}])

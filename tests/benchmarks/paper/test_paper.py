@@ -54,19 +54,21 @@ RECOMPUTED = {
 
 def raw(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's files, without the project's reader."""
-    found = []
+    records = []
     for shard in sorted((run / "episodes").iterdir()):
-        found += [json.loads(line) for line in gzip.decompress(shard.read_bytes()).decode().splitlines()]
-    return found
+        records += [json.loads(line) for line in gzip.decompress(shard.read_bytes()).decode().splitlines()]
+    return records
 
 
-def won(lines: list[dict[str, Any]]) -> int:
+def count_successes(lines: list[dict[str, Any]]) -> int:
     return sum(any(episode["success"] for episode in line["episodes"]) for line in lines)
 
 
-def drawn(lines: list[dict[str, Any]]) -> tuple[int, int]:
-    last = [line["episodes"][9] for line in lines if len(line["episodes"]) == 10]
-    return sum(one["value"] == 0 and not one["timeout"] and not one["success"] for one in last), len(last)
+def count_draws(lines: list[dict[str, Any]]) -> tuple[int, int]:
+    last_episodes = [line["episodes"][9] for line in lines if len(line["episodes"]) == 10]
+    return sum(
+        episode["value"] == 0 and not episode["timeout"] and not episode["success"] for episode in last_episodes
+    ), len(last_episodes)
 
 
 def trial_of(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,11 +94,15 @@ def test_cells_are_recomputed_from_raw_records(tmp_path: Path, monkeypatch: pyte
             # Without the report and the figure that `mage eval` writes, too.
             setting = reference_setting(panel)
             measure(PlayOptions(out=out, baselines=False), make_agent(agent), setting, agent)
-            lines, found = raw(out), reference(panel, SUCCESS, kind)
-            assert (found.agent, found.count, found.of) == (agent, won(lines), len(lines)), (panel, kind)
+            lines, reference_row = raw(out), reference(panel, SUCCESS, kind)
+            assert (reference_row.agent, reference_row.count, reference_row.of) == (
+                agent,
+                count_successes(lines),
+                len(lines),
+            ), (panel, kind)
             checked += 1
             if (draws := reference(panel, DRAWS, kind)) is not None:
-                assert (draws.count, draws.of) == drawn(lines)
+                assert (draws.count, draws.of) == count_draws(lines)
                 checked += 1
     # Our cells, which `mage paper` reads from the runs below its folder.
     out = tmp_path / "stages"
@@ -109,26 +115,26 @@ def test_cells_are_recomputed_from_raw_records(tmp_path: Path, monkeypatch: pyte
             [run] = (out / "evaluate").glob(f"{cell.panel.split('-')[1]}-k10-paper/{cell.method}")
             lines = raw(run)
             assert len(lines) == cell.ours.n == 4
-            # Every opponent has its weight in the panel, whatever its share of the trial's tasks. Goals count equally.
+            # Every opponent has its weight in the panel, for any share of the tasks. Goals count equally.
             groups = {
                 name: [line for line in lines if line["opponent"] == name] for name in {x["opponent"] for x in lines}
             }
             weights = setting_for(cell.panel).panel.weights() or dict.fromkeys(groups, 1.0)
             assert cell.ours.mean == pytest.approx(
-                sum(weights[name] * won(one) / len(one) for name, one in groups.items())
+                sum(weights[name] * count_successes(group) / len(group) for name, group in groups.items())
             )
-            # A trial is no run of the panel, so the paper's figure is not shown.
+            # Hide the paper's figure beside a trial, because a trial does not run the panel.
             assert (cell.paper, cell.mark) == (None, TRIAL)
             checked += 1
     assert checked >= 20
 
 
 def test_references_are_those_of_the_tasks_of_today() -> None:
-    for panel, found in results.references().items():
+    for panel, row in results.references().items():
         if "alfworld" not in panel or is_installed():
             setting = reference_setting(panel)
-            told = f"run python -m dev.paper --measure {panel}"
-            assert (found["played"], found["fingerprint"]) == (setting.name, setting.fingerprint), told
+            remedy = f"run python -m dev.paper --measure {panel}"
+            assert (row["played"], row["fingerprint"]) == (setting.name, setting.fingerprint), remedy
 
 
 def test_perfect_play_is_not_below_the_papers_row_except_by_the_cards() -> None:
@@ -143,8 +149,12 @@ def test_perfect_play_is_not_below_the_papers_row_except_by_the_cards() -> None:
     setting = setting_for("paper-kuhn", memory="none")
     reached: set[int] = set()
     for agent in ("policy:kuhn/maniac", "policy:kuhn/caller", "policy:kuhn/passive", "scripted:random"):
-        played = evaluate(make_agent(agent), setting.tasks, setting.options)
-        reached |= {place for place, one in enumerate(played) if any(episode.success for episode in one.episodes)}
+        trajectories = evaluate(make_agent(agent), setting.tasks, setting.options)
+        reached |= {
+            index
+            for index, trajectory in enumerate(trajectories)
+            if any(episode.success for episode in trajectory.episodes)
+        }
     assert len(reached) == reference("paper-kuhn", SUCCESS, "ceiling").count
 
 
@@ -154,20 +164,20 @@ def test_marks() -> None:
     assert mark_of("p", SUCCESS, 0.5, low, generated=False) == UNREACHABLE
     assert mark_of("p", SUCCESS, 0.5, low, generated=True) == OTHER
     assert mark_of("p", DRAWS, 1.0, low, generated=False) == SAME
-    [draws] = [one for one in cells_of("ood", None) if one.measure == DRAWS and one.method == "MAGE"]
+    [draws] = [cell for cell in cells_of("ood", None) if cell.measure == DRAWS and cell.method == "MAGE"]
     assert (draws.panel, draws.paper) == ("paper-tictactoe-mcts1000", 1.0)
-    cfr = {one.panel: one.paper for one in cells_of("ood", None) if one.method == "MAGE" and "cfr" in one.panel}
+    cfr = {cell.panel: cell.paper for cell in cells_of("ood", None) if cell.method == "MAGE" and "cfr" in cell.panel}
     assert cfr == {"paper-kuhn-cfr": None, "paper-kuhn-cfr-second": 0.508}
-    first = next(
+    first_cell = next(
         iter(with_ours(cells_of("table1", None), {"paper-kuhn/ReAct/success rate": vars(Estimate(0.5, 0.4, 0.6, 9))}))
     )
-    assert first.texts()[:2] == ["0.500 [0.400, 0.600]", "0.648"]
+    assert first_cell.texts()[:2] == ["0.500 [0.400, 0.600]", "0.648"]
 
 
 def test_stages() -> None:
-    found = stages_of("table1")
-    assert [stage.number for stage in found] == list(range(1, 61))
-    trainings, evaluations = found[:20], found[20:]
+    stages = stages_of("table1")
+    assert [stage.number for stage in stages] == list(range(1, 61))
+    trainings, evaluations = stages[:20], stages[20:]
     assert {stage.preset for stage in trainings} == {
         f"{algorithm}-{game}-paper"
         for algorithm in ("mage", "lamer", "gigpo", "grpo")
@@ -175,7 +185,7 @@ def test_stages() -> None:
     }
     assert len({(stage.panel, stage.method) for stage in evaluations}) == 40 == len(evaluations)
     for stage in evaluations:
-        assert [found[number - 1].preset for number in stage.after] == (
+        assert [stages[number - 1].preset for number in stage.after] == (
             [stage.preset] if stage.method in TRAINED else []
         )
     for name in NAMES:
@@ -191,26 +201,26 @@ def test_costs_are_those_of_the_training_and_of_the_mean_reply() -> None:
     fields = PRESETS[stage.preset]
     setting = training_setting(stage.preset, 2)
     assert setting.options["num_episodes"] == fields["num_episodes"] == 3
-    one = costs[100]
+    cost = costs[100]
     # 150 rollouts of 16 groups of 8, each of at most three episodes of six turns and two reflections.
-    assert one.calls.most == 150 * 16 * 8 * (3 * 6 + 2)
-    assert one.hours.most == pytest.approx(50.34, abs=0.01)
-    assert (one.devices, one.reply_tokens.typical) == (8, 100 * one.calls.typical)
-    assert costs[200].reply_tokens.typical == 2 * one.reply_tokens.typical
-    # Longer than the limit is no reply.
-    assert costs[99_999].reply_tokens.typical == 4096 * one.calls.typical
+    assert cost.calls.most == 150 * 16 * 8 * (3 * 6 + 2)
+    assert cost.hours.most == pytest.approx(50.34, abs=0.01)
+    assert (cost.devices, cost.reply_tokens.typical) == (8, 100 * cost.calls.typical)
+    assert costs[200].reply_tokens.typical == 2 * cost.reply_tokens.typical
+    # A text that is longer than the limit cannot be a reply.
+    assert costs[99_999].reply_tokens.typical == 4096 * cost.calls.typical
     assert costs[99_999].hours.typical <= costs[99_999].hours.most
     # By hand: a second per device and rollout for sampling, then for scores and updates with the reference model.
-    prompt = one.prompt_tokens.typical / one.calls.typical
-    seconds = one.calls.typical * (100 / 4000 + (prompt + 100) * (1 + 2 / 3) / 5000) / 8
-    assert one.hours.typical == pytest.approx(seconds / 3600, rel=0.02)
+    prompt = cost.prompt_tokens.typical / cost.calls.typical
+    seconds = cost.calls.typical * (100 / 4000 + (prompt + 100) * (1 + 2 / 3) / 5000) / 8
+    assert cost.hours.typical == pytest.approx(seconds / 3600, rel=0.02)
 
 
 def test_the_chain_waits_for_the_training_and_the_server() -> None:
-    found = stages_of("table1")
-    lines = slurm_chain("table1", found, Path("runs/t 1"), hardware("8x80gb"))[2:]
+    stages = stages_of("table1")
+    lines = slurm_chain("table1", stages, Path("runs/t 1"), hardware("8x80gb"))[2:]
     assert len(lines) == 60
-    for stage, line in zip(found, lines, strict=True):
+    for stage, line in zip(stages, lines, strict=True):
         assert line.startswith(f"s{stage.number}=$(sbatch --parsable ")
         assert ("--dependency=afterok:" in line) == bool(stage.after)
         assert all(f"${{s{number}}}" in line for number in stage.after)
@@ -221,7 +231,7 @@ def test_the_chain_waits_for_the_training_and_the_server() -> None:
         else:
             assert words[-3:] == [stage.preset, "--output_dir", f"runs/t 1/train/{stage.preset}"]
     assert serve_line() == "vllm serve Qwen/Qwen3-4B --port 8000 --max-model-len 9216"
-    launched = training_words(found[0], Path("o"), "8x80gb")
+    launched = training_words(stages[0], Path("o"), "8x80gb")
     assert launched[:2] == ["accelerate", "launch"]
     assert launched[-5:] == [
         "--preset",
@@ -252,7 +262,7 @@ def test_the_commands_of_the_page_run(
         assert main(words) == 0, f"{command}: {capsys.readouterr().err}"
         assert capsys.readouterr()
     assert (tmp_path / "runs/table1/train/grpo-kuhn-paper/mage.json").exists()
-    cells = {(one.panel, one.method): one for one in cells_of("table1", tmp_path / "runs/table1")}
+    cells = {(cell.panel, cell.method): cell for cell in cells_of("table1", tmp_path / "runs/table1")}
     assert cells["paper-kuhn", "GRPO"].ours.n == 2
     # On generated goals, because the original ones are absent.
     shop = json.loads((tmp_path / "runs/table1/evaluate/webshop-k10-paper/ReAct/run.json").read_text())
@@ -290,18 +300,18 @@ SHOWN_BY = {
     "benchmarks/paper/results.py",
     "dev/paper.py",
 }
-"""Modules that read the paper's figures. tests of suite, report and `mage paper` cover what they show beside them."""
+"""Modules that read the paper's figures. The tests of suites, reports and `mage paper` cover their tables."""
 
 
 def test_only_the_modules_that_compare_settings_read_the_papers_figures() -> None:
     read = re.compile(r"\breported\(\)|reported\.json")
-    found = {
+    readers = {
         str(path.relative_to(ROOT))
         for folder in ("benchmarks", "trainer", "wrappers", "opponents", "mage_envs", "dev", "examples")
         for path in (ROOT / folder).rglob("*.py")
         if read.search(path.read_text("utf-8"))
     }
-    assert found == SHOWN_BY
+    assert readers == SHOWN_BY
 
 
 def test_no_page_and_no_result_has_a_figure_of_the_paper_elsewhere() -> None:
@@ -320,10 +330,10 @@ def test_no_page_and_no_result_has_a_figure_of_the_paper_elsewhere() -> None:
             text = text.partition("## 7. ")[0]
         assert "As reported" not in text, path
         for line in text.splitlines():
-            found = pattern.findall(line)
+            numbers = pattern.findall(line)
             # A single equal number in a line about a method, such as a gain of .438, is a coincidence.
-            assert not (found and re.search("the paper|paper's|2603", line)), f"{path}: {line}"
-            assert not (len(found) > 1 and method.search(line)), f"{path}: {line}"
+            assert not (numbers and re.search("the paper|paper's|2603", line)), f"{path}: {line}"
+            assert not (len(numbers) > 1 and method.search(line)), f"{path}: {line}"
 
 
 def test_a_leaderboard_has_no_figure_of_the_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,8 @@ class ArenaVisitor:
 
     def buttons(self) -> list[str]:
         """The actions that can be clicked."""
-        found = re.findall(r'<button name="answer" value="([^"]*)"(?! disabled)', self.page)
-        return [html.unescape(one) for one in found]
+        values = re.findall(r'<button name="answer" value="([^"]*)"(?! disabled)', self.page)
+        return [html.unescape(value) for value in values]
 
     def to_the_end(self, note: str = "") -> ArenaVisitor:
         """Click the first action until the end."""
@@ -82,12 +82,12 @@ class Replies:
 
     def generate(self, prompts: Any) -> list[Completion]:
         return [
-            Completion(f"{self._text} <{one.info['answer_tag']}>{self._text}</{one.info['answer_tag']}>")
-            for one in prompts
+            Completion(f"{self._text} <{prompt.info['answer_tag']}>{self._text}</{prompt.info['answer_tag']}>")
+            for prompt in prompts
         ]
 
 
-def watched(agent: Agent | str, **options: Any) -> WatchedAgent:
-    """A watched agent; a text stands for an agent that answers with it."""
-    own = GeneratorAgent(Replies(agent), agent) if isinstance(agent, str) else agent
-    return WatchedAgent(own, None, options, np.random.default_rng(0))
+def watch_agent(agent: Agent | str, **options: Any) -> WatchedAgent:
+    """Return a watched agent. If `agent` is a text, the agent answers with that text."""
+    inner_agent = GeneratorAgent(Replies(agent), agent) if isinstance(agent, str) else agent
+    return WatchedAgent(inner_agent, None, options, np.random.default_rng(0))

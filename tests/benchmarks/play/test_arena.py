@@ -26,7 +26,7 @@ from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.registry import explain_unavailable
 from mage_envs.web.visits import Visits
-from tests.benchmarks.play.arena_visitor import ArenaVisitor, Replies, watched
+from tests.benchmarks.play.arena_visitor import ArenaVisitor, Replies, watch_agent
 from tests.processes import ROOT
 from tests.untrusted.harmless import ATTACKS, assert_harmless
 
@@ -35,11 +35,11 @@ META = "mage/KuhnPoker-Meta-v0"
 
 def test_a_meta_episode_against_a_hidden_opponent() -> None:
     visitor = ArenaVisitor().start()
-    before = len(visitor.pages)
+    pages_before = len(visitor.pages)
     assert "KuhnPoker, hidden, drawn from pool:kuhn/paper" in visitor.text
     visitor.to_the_end(note="It bets\r\nwith anything")
     names = weights_of("pool:kuhn/paper")
-    for page in visitor.pages[before:-1]:
+    for page in visitor.pages[pages_before:-1]:
         assert not [name for name in names if name in page]
     assert "It bets\nwith anything" in visitor.pages[-3]
 
@@ -106,24 +106,24 @@ def test_forms_that_no_page_offers(form: dict[str, str], status: int, text: str)
 
 def test_old_forms_and_ended_visits_play_nothing() -> None:
     visitor = ArenaVisitor(visits=Visits(1)).start()
-    shown = visitor.text
+    page_text = visitor.text
     visitor.post("/play", answer="1", step="7")
     assert "nothing was played" in visitor.text
-    assert visitor.text.replace("That page was out of date, so nothing was played.", "").split() == shown.split()
-    other = ArenaVisitor()
-    other.client = visitor.client.application.test_client()
-    other.start()
+    assert visitor.text.replace("That page was out of date, so nothing was played.", "").split() == page_text.split()
+    second_visitor = ArenaVisitor()
+    second_visitor.client = visitor.client.application.test_client()
+    second_visitor.start()
     # There is room for one meta-episode, which is the newest.
     assert "That meta-episode is gone." in visitor.get("/play").text
-    assert other.get("/healthz").response.get_json() == {"status": "ok", "sittings": 1}
-    assert other.get("/nowhere").status == 404
+    assert second_visitor.get("/healthz").response.get_json() == {"status": "ok", "sittings": 1}
+    assert second_visitor.get("/nowhere").status == 404
     assert ArenaVisitor().get("/watch").status == 404
 
 
 def test_the_end_does_not_wait_for_slow_values(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = threading.Event()
     monkeypatch.setattr(arena, "SOLVED_WITHIN_S", 0.05)
-    monkeypatch.setattr(arena, "end_table", lambda *given: solved.wait(60) and end_table(*given))
+    monkeypatch.setattr(arena, "end_table", lambda *arguments: solved.wait(60) and end_table(*arguments))
     visitor = ArenaVisitor().start(episodes="1").to_the_end()
     assert "The game is being solved exactly." in visitor.text
     assert "The opponent was" not in visitor.text
@@ -153,16 +153,16 @@ def test_lists_of_games_build_no_catalogue(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_watched_agent_has_the_regret_of_mage_regret() -> None:
     agent, weights = make_agent("scripted:first"), weights_of("pool:kuhn/demo")
-    seen = watched(agent, opponent="pool:kuhn/demo")
-    assert seen.advance("end")
-    scene = seen.scene
+    watched_agent = watch_agent(agent, opponent="pool:kuhn/demo")
+    assert watched_agent.advance("end")
+    scene = watched_agent.scene
     task = Task(META, opponent=scene.opponent, seed=int(np.random.default_rng(0).integers(2**31)))
     report = regret(agent, [task], weights, {"opponent": "pool:kuhn/demo", "hands_per_episode": HANDS}, scored=False)
-    plays = [one for one in scene.decisions if one.phase == "play"]
+    plays = [decision for decision in scene.decisions if decision.phase == "play"]
     for number, episode in enumerate(report.episodes, start=1):
-        mine = [one.regret for one in plays if one.heading.startswith(f"Episode {number} of 3, hand ")]
+        mine = [decision.regret for decision in plays if decision.heading.startswith(f"Episode {number} of 3, hand ")]
         assert sum(mine) / HANDS == pytest.approx(episode.regret.mean)
-    assert all(sum(chance for _, chance in one.posterior) == pytest.approx(1) for one in plays)
+    assert all(sum(chance for _, chance in decision.posterior) == pytest.approx(1) for decision in plays)
     # The first decision in the first seat knows the pool alone; any later one knows more.
     assert {name for name, _ in plays[0].posterior} == set(weights)
     assert scene.table is not None
@@ -173,11 +173,11 @@ def test_the_watch_page_says_where_a_loss_pays() -> None:
     """The learner for the sum offers less than the best single offer, to learn the price for the last episode."""
     options = {"opponent": "pool:ultimatum/reserves", "hands_per_episode": 1}
     agent = make_agent("policy:bayes:ultimatum/reserves,3,1,sum")
-    seen = WatchedAgent(agent, "mage/Ultimatum-Meta-v0", options, np.random.default_rng(1))
-    visitor = ArenaVisitor(watched=seen).get("/watch").post("/watch", do="end")
-    learns = [one for one in seen.scene.decisions if one.learns]
+    watched_agent = WatchedAgent(agent, "mage/Ultimatum-Meta-v0", options, np.random.default_rng(1))
+    visitor = ArenaVisitor(watched=watched_agent).get("/watch").post("/watch", do="end")
+    learns = [decision for decision in watched_agent.scene.decisions if decision.learns]
     assert learns
-    assert all(one.regret is not None and one.regret > 0 for one in learns)
+    assert all(decision.regret is not None and decision.regret > 0 for decision in learns)
     assert visitor.text.count("but it pays now to learn for later hands") == len(learns)
     blind = WatchedAgent(make_agent("scripted:first"), "mage/Ultimatum-Meta-v0", options, np.random.default_rng(1))
     assert blind.advance("end")
@@ -186,7 +186,7 @@ def test_the_watch_page_says_where_a_loss_pays() -> None:
 
 
 def test_the_watch_page_goes_step_by_step() -> None:
-    visitor = ArenaVisitor(watched=watched(make_agent("policy:kuhn/nash"))).get("/watch")
+    visitor = ArenaVisitor(watched=watch_agent(make_agent("policy:kuhn/nash"))).get("/watch")
     assert "No answer yet." in visitor.text
     visitor.post("/watch", do="next")
     assert "Answer 1: Episode 1 of 3" in visitor.text
@@ -210,22 +210,22 @@ def test_a_busy_agent_and_one_that_fails() -> None:
 
     class Broken(Replies):
         def generate(self, prompts):
-            [one] = super().generate(prompts)
-            return [type(one)("", error="the server is gone")]
+            [completion] = super().generate(prompts)
+            return [type(completion)("", error="the server is gone")]
 
     begun, go = threading.Event(), threading.Event()
     from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent
 
-    seen = watched(GeneratorAgent(Slow("check"), "slow"))
-    thread = threading.Thread(target=seen.advance, args=("next",))
+    watched_agent = watch_agent(GeneratorAgent(Slow("check"), "slow"))
+    thread = threading.Thread(target=watched_agent.advance, args=("next",))
     thread.start()
     assert begun.wait(60)
-    visitor = ArenaVisitor(watched=seen).get("/watch").post("/watch", do="next")
+    visitor = ArenaVisitor(watched=watched_agent).get("/watch").post("/watch", do="next")
     assert "The agent is still thinking." in visitor.text
     go.set()
     thread.join()
     visitor = (
-        ArenaVisitor(watched=watched(GeneratorAgent(Broken("x"), "broken"))).get("/watch").post("/watch", do="next")
+        ArenaVisitor(watched=watch_agent(GeneratorAgent(Broken("x"), "broken"))).get("/watch").post("/watch", do="next")
     )
     assert (visitor.status, "the server is gone" in visitor.text) == (502, True)
     # The failed answer ended this meta-episode, and another one can start.
@@ -233,23 +233,23 @@ def test_a_busy_agent_and_one_that_fails() -> None:
 
 
 def test_without_exact_values_the_watch_page_says_why() -> None:
-    seen = watched(make_agent("scripted:random"), opponent="counting")
-    ArenaVisitor(watched=seen).get("/watch").post("/watch", do="end")
-    assert "counting" in seen.scene.missing
-    assert {one.regret for one in seen.scene.decisions} == {None}
+    watched_agent = watch_agent(make_agent("scripted:random"), opponent="counting")
+    ArenaVisitor(watched=watched_agent).get("/watch").post("/watch", do="end")
+    assert "counting" in watched_agent.scene.missing
+    assert {decision.regret for decision in watched_agent.scene.decisions} == {None}
 
 
 def test_replayed_deals_have_no_exact_values() -> None:
-    seen = watched(make_agent("scripted:first"), deal="replay")
-    assert seen.advance("end")
-    assert "fresh deals" in seen.scene.missing
-    assert seen.scene.table is not None
-    assert seen.scene.table.level == "n/a"
+    watched_agent = watch_agent(make_agent("scripted:first"), deal="replay")
+    assert watched_agent.advance("end")
+    assert "fresh deals" in watched_agent.scene.missing
+    assert watched_agent.scene.table is not None
+    assert watched_agent.scene.table.level == "n/a"
 
 
 def test_no_text_is_markup() -> None:
     for attack in ATTACKS:
-        visitor = ArenaVisitor(watched=watched(attack)).start(opponent="kuhn/maniac")
+        visitor = ArenaVisitor(watched=watch_agent(attack)).start(opponent="kuhn/maniac")
         visitor.answer(attack).to_the_end(note=attack)
         visitor.get("/watch").post("/watch", do="end")
         visitor.get(f"/play?notice={attack}")
@@ -278,9 +278,9 @@ def test_no_text_is_markup() -> None:
 )
 def test_errors_are_one_line(arguments: list[str], message: str) -> None:
     command = [sys.executable, "-m", "mage_envs", "play", "--browser", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=200)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert message in done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=200)
+    assert (process.returncode, process.stdout, process.stderr.count("\n")) == (2, "", 1)
+    assert message in process.stderr
 
 
 def test_the_command_serves_until_ctrl_c() -> None:
@@ -306,11 +306,11 @@ def test_the_command_serves_until_ctrl_c() -> None:
         env={**os.environ, "FLASK_DEBUG": "1"},
     ) as served:
         try:
-            shown = re.fullmatch(
+            match = re.fullmatch(
                 r"The arena is at (http://127\.0\.0\.1:\d+) \(Ctrl-C stops it\)\.\n", served.stdout.readline()
             )
-            assert served.stdout.readline() == f"Watch scripted:first in {META} at {shown[1]}/watch\n"
-            with urllib.request.urlopen(f"{shown[1]}/watch", timeout=60) as answer:
+            assert served.stdout.readline() == f"Watch scripted:first in {META} at {match[1]}/watch\n"
+            with urllib.request.urlopen(f"{match[1]}/watch", timeout=60) as answer:
                 assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
                 assert "No answer yet." in answer.read().decode()
         finally:
@@ -322,5 +322,5 @@ def test_the_command_serves_until_ctrl_c() -> None:
 def test_importing_the_command_loads_no_server() -> None:
     servers = "{'flask', 'werkzeug', 'waitress'}"
     script = f"import sys, mage_envs.benchmarks.commands.play; print({servers} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "set()\n"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert process.stdout == "set()\n"

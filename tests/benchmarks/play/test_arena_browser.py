@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.play.arena import create_app
 from mage_envs.benchmarks.play.watched import WatchedAgent
 from mage_envs.web.server import LocalSite
-from tests.benchmarks.play.arena_visitor import GAMES, watched
+from tests.benchmarks.play.arena_visitor import GAMES, watch_agent
 from tests.browser import NO_NETWORK, Person, needs_browser, overflow
 from tests.untrusted.harmless import ATTACKS
 
@@ -54,7 +54,7 @@ def person(chromium) -> Iterator[Person]:
     chromium.delete_all_cookies()
     for log in ("browser", "performance"):
         chromium.get_log(log)
-    with arena(watched(make_agent("policy:kuhn/nash"))) as site:
+    with arena(watch_agent(make_agent("policy:kuhn/nash"))) as site:
         yield Person(chromium, site)
     chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -84,8 +84,10 @@ def test_a_meta_episode_by_mouse(person: Person) -> None:
         "best learner",
         "knows the opponent",
     ]
-    asked = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
-    addresses = {event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"}
+    requests = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
+    addresses = {
+        event["params"]["request"]["url"] for event in requests if event["method"] == "Network.requestWillBeSent"
+    }
     assert addresses
     assert all(address.startswith(person.site.url) for address in addresses)
     assert person.driver.get_log("browser") == []
@@ -132,10 +134,10 @@ def test_narrow_screens_in_light_and_dark(person: Person, scheme: str) -> None:
     person.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     person.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    seen = {}
+    results = {}
 
     def look(name: str) -> None:
-        seen[name] = (overflow(person), person.run(CONTRAST) >= 4.5)
+        results[name] = (overflow(person), person.run(CONTRAST) >= 4.5)
 
     person.go("/")
     look("home")
@@ -160,13 +162,13 @@ def test_narrow_screens_in_light_and_dark(person: Person, scheme: str) -> None:
     look("watched")
     person.go("/nowhere")
     look("refused")
-    assert seen == dict.fromkeys(seen, (0, True))
-    assert len(seen) == 9
+    assert results == dict.fromkeys(results, (0, True))
+    assert len(results) == 9
 
 
 def test_no_text_runs_a_script(person: Person) -> None:
     text = " ".join(ATTACKS)
-    with arena(watched(text)) as site:
+    with arena(watch_agent(text)) as site:
         victim = Person(person.driver, site)
         victim.go("/games/KuhnPoker")
         victim.press("#start")

@@ -26,7 +26,7 @@ META = "mage/KuhnPoker-Meta-v0"
 POOL = "pool:kuhn/demo"
 
 
-def played(seed: int, env_id: str = META, **options) -> Sitting:
+def play_sitting(seed: int, env_id: str = META, **options) -> Sitting:
     """A meta-episode in which the first legal action is always played."""
     env = gym.make(env_id, disable_env_checker=True, **options)
     sitting = Sitting(env, Task(env_id, seed=seed))
@@ -59,13 +59,13 @@ def test_notes_the_hidden_opponent_and_the_table(open_terminal) -> None:
 
 def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
     person = open_terminal("play", META, "--seed", "3", "--opponents", POOL, "--episodes", "1")
-    expected = played(3, opponent=POOL, num_episodes=1, hands_per_episode=HANDS)
-    while not re.search("The opponent was", shown := person.until("> |Enter plays another")):
+    expected = play_sitting(3, opponent=POOL, num_episodes=1, hands_per_episode=HANDS)
+    while not re.search("The opponent was", screen := person.until("> |Enter plays another")):
         person.type("1\n")
-    assert f"The opponent was {expected.trajectory.opponent}.\n" in shown
+    assert f"The opponent was {expected.trajectory.opponent}.\n" in screen
     table = end_table(ExactSetting(KuhnPoker(), weights_of(POOL)), [expected])
     # Without escapes and line breaks: rich draws titles in bold, and the width of the terminal decides about lines.
-    words = " ".join(re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", shown).split())
+    words = " ".join(re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", screen).split())
     for line in [*(" ".join(row) for row in (table.columns, *table.rows)), *table.remarks, *table.notes]:
         assert " ".join(line.split()) in words
     person.until("'quit' leaves: ")
@@ -78,33 +78,33 @@ def test_a_whole_meta_episode_ends_with_the_table(open_terminal) -> None:
 def test_the_numbers_are_those_of_agents() -> None:
     """The same actions as an agent's give its trajectory, its regret and its luck-adjusted values."""
     weights = weights_of(POOL)
-    sittings = [played(seed, opponent=POOL) for seed in range(7)]
-    tasks = [Task(META, opponent=one.trajectory.opponent, seed=seed) for seed, one in enumerate(sittings)]
+    sittings = [play_sitting(seed, opponent=POOL) for seed in range(7)]
+    tasks = [Task(META, opponent=episode.trajectory.opponent, seed=seed) for seed, episode in enumerate(sittings)]
     agent = make_agent("scripted:first")
     theirs = evaluate(agent, tasks, {"opponent": POOL})
-    for mine, other in zip(sittings, theirs):
-        assert mine.trajectory.episodes == other.episodes
-        assert [step.action for step in mine.trajectory.steps] == [step.action for step in other.steps]
+    for mine, their_trajectory in zip(sittings, theirs):
+        assert mine.trajectory.episodes == their_trajectory.episodes
+        assert [step.action for step in mine.trajectory.steps] == [step.action for step in their_trajectory.steps]
     report = regret(agent, tasks, weights, {"opponent": POOL}, scored=False)
     table = end_table(ExactSetting(KuhnPoker(), weights), sittings)
     cells = {name: row for name, *row in table.rows}
     assert [cell.partition("±")[0] for cell in cells["luck-adjusted"]] == [
-        f"{one.adjusted.mean:.3f}" for one in report.episodes
+        f"{episode.adjusted.mean:.3f}" for episode in report.episodes
     ]
     assert all("±" in cell for cell in cells["you"] + cells["luck-adjusted"])
     # The level is 1 less the regrets by the rest of the meta-episode, over the distance of the lines.
-    whole = [
+    report_hands = [
         regret(agent, [task], weights, {"opponent": POOL}, scored=False, horizon=Horizon("sum")).episodes
         for task in tasks
     ]
-    lost = np.mean([sum(one.regret.mean for one in episodes) for episodes in whole])
+    lost = np.mean([sum(episode.regret.mean for episode in episodes) for episodes in report_hands])
     lines = {name: [float(cell) for cell in cells[name]] for name in ("no memory", "best learner")}
     length = sum(lines["best learner"]) - sum(lines["no memory"])
     assert float(table.level.partition(" ")[0]) == pytest.approx(1 - lost / length, rel=0.02)  # lines of 3 digits
 
 
 def test_a_few_hands_get_sentences_and_no_percentage() -> None:
-    """Folding a king to the bet of a maniac costs 2 + 1 chips less the pot that is lost anyway, whoever bets."""
+    """Folding a king to the bet of a maniac costs 2 + 1 chips less the pot, which is lost anyway for any bettor."""
     env = gym.make(META, disable_env_checker=True, opponent="kuhn/maniac", seat="second", num_episodes=1)
     pool = {"kuhn/maniac": 0.5, "kuhn/rock": 0.5}
     for seed in range(20):
@@ -114,11 +114,11 @@ def test_a_few_hands_get_sentences_and_no_percentage() -> None:
     while not sitting.over:
         sitting.play("" if sitting.reflects else "fold")
     table = end_table(ExactSetting(KuhnPoker(), pool), [sitting])
-    [remark, few] = table.remarks
+    [remark, remark_on_hands] = table.remarks
     # A call of the bet with the king wins 2 chips, and a fold loses 1. Both opponents bet, the rock with a king alone.
     assert remark.startswith("Episode 1 of 1: You played fold (Your card: K. ")
     assert remark.endswith("That cost 3.00 chips here; the opponent was probably kuhn/maniac, 100%.")
-    assert few == "Too few hands for a level of play: 1. It is printed from 20 on."
+    assert remark_on_hands == "Too few hands for a level of play: 1. It is printed from 20 on."
     assert table.level == ""
     lines = as_text(table.blocks())
     assert remark in lines
@@ -127,21 +127,23 @@ def test_a_few_hands_get_sentences_and_no_percentage() -> None:
 
 def test_a_level_is_printed_from_twenty_hands_on() -> None:
     setting = ExactSetting(KuhnPoker(), weights_of(POOL))
-    sittings = [played(seed, opponent=POOL, num_episodes=2) for seed in range(10)]
+    sittings = [play_sitting(seed, opponent=POOL, num_episodes=2) for seed in range(10)]
     assert end_table(setting, sittings[:9]).level == ""
     assert re.fullmatch(r"-?\d*\.\d\d ± \d*\.\d\d", end_table(setting, sittings).level)
 
 
 def test_the_exact_values_average_to_the_headroom() -> None:
     setting = ExactSetting(KuhnPoker(), weights_of("pool:kuhn/paper"))
-    both = [setting.references(seats) for seats in (((0,), (1,), (0,)), ((1,), (0,), (1,)))]
+    references = [setting.references(seats) for seats in (((0,), (1,), (0,)), ((1,), (0,), (1,)))]
     exact = headroom(KuhnPoker(), "pool:kuhn/paper")
-    for found, expected in (
+    for attribute, expected in (
         ("best_learner", exact.per_episode["sum"]),
         ("no_memory", exact.no_memory_per_episode),
         ("knows_opponent", exact.known_per_episode),
     ):
-        assert np.mean([getattr(one, found) for one in both], axis=0) == pytest.approx(expected, abs=1e-12)
+        assert np.mean([getattr(reference, attribute) for reference in references], axis=0) == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 def test_the_posterior_of_a_running_meta_episode_follows_bayes_rule() -> None:
@@ -149,17 +151,17 @@ def test_the_posterior_of_a_running_meta_episode_follows_bayes_rule() -> None:
     env = gym.make(META, disable_env_checker=True, opponent="kuhn/maniac", seat="second")
     sitting = Sitting(env, Task(META, seed=1))
     # The maniac always bets first; the rock does so with a king alone.
-    own = sitting.prompt.info["information_state"][0]
+    own_card = sitting.prompt.info["information_state"][0]
     sitting.play("call")
-    judged = ExactSetting(KuhnPoker(), pool).judge(sitting)
-    assert judged is not None
-    [[posterior]] = [hand.beliefs for hand in judged.hands]
-    bets = 0.0 if own == "K" else 0.5
+    judgement = ExactSetting(KuhnPoker(), pool).judge(sitting)
+    assert judgement is not None
+    [[posterior]] = [hand.beliefs for hand in judgement.hands]
+    bets = 0.0 if own_card == "K" else 0.5
     assert posterior == pytest.approx((1 / (1 + bets), bets / (1 + bets)))
 
 
 def test_without_exact_values_the_table_has_none() -> None:
-    sitting = played(5, "mage/TicTacToe-Meta-v0", num_episodes=2, seat="first")
+    sitting = play_sitting(5, "mage/TicTacToe-Meta-v0", num_episodes=2, seat="first")
     setting = ExactSetting(TicTacToe(), weights_of("pool:tictactoe/balanced"))
     table = end_table(setting, [sitting])
     assert [row[1:] for row in table.rows[1:]] == [["n/a", "n/a"]] * 3

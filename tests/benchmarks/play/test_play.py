@@ -20,10 +20,10 @@ KUHN = ("play", "mage/KuhnPoker-v0", "--opponents", "kuhn/aggressive", "--seed",
 
 def test_two_hands_by_number_and_by_text(open_terminal):
     person = open_terminal(*KUHN, "--hands", "2", "--seat", "first")
-    first = person.until("> ")
-    assert "Kuhn Poker. The deck has three cards" in first
-    assert "Hand 1" in first
-    assert re.search(r"Your card: [JQK]. You act first. No action yet.\n1\) check  2\) bet", first)
+    first_screen = person.until("> ")
+    assert "Kuhn Poker. The deck has three cards" in first_screen
+    assert "Hand 1" in first_screen
+    assert re.search(r"Your card: [JQK]. You act first. No action yet.\n1\) check  2\) bet", first_screen)
     person.type("1\n")
     assert "1) fold  2) call" in person.until("> ")
     person.type("2\n")
@@ -36,7 +36,7 @@ def test_two_hands_by_number_and_by_text(open_terminal):
     assert person.exit_code() == 0
 
 
-def test_seats_alternate_and_bad_answers_are_told(open_terminal):
+def test_seats_alternate_and_bad_answers_are_reported(open_terminal):
     person = open_terminal(*KUHN)
     assert "You act first" in person.until("> ")
     person.type("raise\n")
@@ -76,8 +76,8 @@ def test_the_parts_of_a_shops_page_are_lines(open_terminal) -> None:
 def test_end_of_input_and_ctrl_c_quit_cleanly(key, code, open_terminal):
     person = open_terminal(*KUHN)
     person.until("> ")
-    rest = person.press(key, r"Bye. You are at \+0 chips after 0 hands.")
-    assert "Traceback" not in rest
+    last_output = person.press(key, r"Bye. You are at \+0 chips after 0 hands.")
+    assert "Traceback" not in last_output
     assert person.exit_code() == code
 
 
@@ -103,9 +103,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_errors_are_one_line_and_exit_2(arguments, message):
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
+    process = run(*arguments)
+    assert (process.returncode, process.stdout) == (2, "")
+    [line] = process.stderr.splitlines()
     assert line.startswith(("mage: ", "mage play: "))
     assert message in line
 
@@ -119,10 +119,10 @@ def test_in_tmux(tmp_path):
 
     def screen(pattern: str) -> str:
         deadline = time.monotonic() + 60
-        while not re.search(pattern, shown := tmux("capture-pane", "-p", "-t", "play")):
-            assert time.monotonic() < deadline, shown
+        while not re.search(pattern, pane := tmux("capture-pane", "-p", "-t", "play")):
+            assert time.monotonic() < deadline, pane
             time.sleep(0.1)
-        return shown
+        return pane
 
     command = shlex.join([sys.executable, "-m", "mage_envs", *KUHN, "--seat", "first"])
     tmux(
@@ -139,12 +139,12 @@ def test_in_tmux(tmp_path):
         f"{command}; echo left $?; sleep 60",
     )
     try:
-        shown = screen(r"\n>\s*$")
-        assert "1) check  2) bet" in shown
-        assert max(map(len, shown.splitlines())) <= 100
+        pane = screen(r"\n>\s*$")
+        assert "1) check  2) bet" in pane
+        assert max(map(len, pane.splitlines())) <= 100
         tmux("send-keys", "-t", "play", "2", "Enter")
-        shown = screen(r"Hand 2 -+\n(.*\n)*>\s*$")
-        assert re.search(r"You bet, then the opponent (calls|folds)", shown)
+        pane = screen(r"Hand 2 -+\n(.*\n)*>\s*$")
+        assert re.search(r"You bet, then the opponent (calls|folds)", pane)
         tmux("send-keys", "-t", "play", "C-c")
         assert "Traceback" not in screen(r"Bye. You are at [+-]\d chips after 1 hand.\s+left 130")
     finally:

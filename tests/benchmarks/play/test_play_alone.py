@@ -20,7 +20,7 @@ from tests.mage_envs.cli.terminal import ROOT
 
 SOKOBAN = ("play", "mage/Sokoban-v0", "--seed", "4")
 CODES = {"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1bOD"}
-"""What arrow keys send; some terminals send O for [."""
+"""Escape codes of the arrow keys. Some terminals send O for [."""
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ def test_words_are_spelt_out_where_they_begin_one_action(text, legal, meant):
 
 def test_arrow_keys_solve_a_level(open_terminal, level):
     person = open_terminal(*SOKOBAN, "--hands", "1")
-    shown = person.until("> ")
-    assert board(level) in shown
-    assert "1) up  2) down  3) left  4) right  (arrow keys, too)" in shown
+    output = person.until("> ")
+    assert board(level) in output
+    assert "1) up  2) down  3) left  4) right  (arrow keys, too)" in output
     moves = solution(level)
     for move in moves[:-1]:
         observation = level.step(move)[0]
@@ -88,24 +88,24 @@ def test_undo_restart_and_new(open_terminal, level):
     start, moves = board(level), solution(level)
     person = open_terminal(*SOKOBAN)
     person.until("> ")
-    after = [level.step(move)[0] for move in moves[:2]]
-    for move, shown in zip(moves, after):
+    boards = [level.step(move)[0] for move in moves[:2]]
+    for move, board_text in zip(moves, boards):
         person.type(f"{move[0]}\n")
-        assert shown in person.until("\\)\n> ")
+        assert board_text in person.until("\\)\n> ")
     person.type("undo\n")
-    assert after[0] in person.until("\\)\n> ")
+    assert boards[0] in person.until("\\)\n> ")
     person.type("restart\n")
     assert start in person.until("\\)\n> ")
     person.type("undo\n")
     assert start in person.until("\\)\n> ")
     person.type("fly\n")
-    said = person.until("\\)\n> ")
-    assert "That is not a legal action.\n" in said
-    assert start in said
+    refusal = person.until("\\)\n> ")
+    assert "That is not a legal action.\n" in refusal
+    assert start in refusal
     person.type("NEW\n")
-    other = person.until("Episode 1 -(.*\n)*> ")
+    new_output = person.until("Episode 1 -(.*\n)*> ")
     level.reset(seed=5)
-    assert board(level) in other
+    assert board(level) in new_output
     person.type("quit\n")
     person.until(r"Bye. You are at \+0 points after 0 episodes.")
     assert person.exit_code() == 0
@@ -114,27 +114,27 @@ def test_undo_restart_and_new(open_terminal, level):
 def test_a_line_can_be_corrected_and_other_keys_do_nothing(open_terminal, level):
     person = open_terminal(*SOKOBAN)
     person.until("> ")
-    first, second = solution(level)[:2]
-    expected = [level.step(move)[0] for move in (first, second)][-1]
-    person.type(f"\x1b[3~\x7f√x\x7f\x7f{first}, lef{CODES['up']}\x7f\x7f\x7f{second}\n")
+    first_move, second_move = solution(level)[:2]
+    expected = [level.step(move)[0] for move in (first_move, second_move)][-1]
+    person.type(f"\x1b[3~\x7f√x\x7f\x7f{first_move}, lef{CODES['up']}\x7f\x7f\x7f{second_move}\n")
     assert expected in person.until("\\)\n> ")
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x04", 0), ("\x03", 130)])
 def test_leaving_gives_the_terminal_back(key, code, open_terminal):
     person = open_terminal(*SOKOBAN)
-    before = termios.tcgetattr(person.fd)
+    attributes_before = termios.tcgetattr(person.fd)
     person.until("> ")
-    rest = person.press(key, r"Bye. You are at \+0 points after 0 episodes.")
-    assert "Traceback" not in rest
+    last_output = person.press(key, r"Bye. You are at \+0 points after 0 episodes.")
+    assert "Traceback" not in last_output
     assert person.process.wait(timeout=60) == code
-    assert termios.tcgetattr(person.fd) == before
+    assert termios.tcgetattr(person.fd) == attributes_before
 
 
 def test_without_a_terminal_lines_are_read(level):
     moves = solution(level)
     lines = ["", str(1 + MOVES.index(moves[0])), *moves[1:]]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mage_envs", *SOKOBAN, "--hands", "1"],
         capture_output=True,
         text=True,
@@ -142,14 +142,14 @@ def test_without_a_terminal_lines_are_read(level):
         cwd=ROOT,
         timeout=100,
     )
-    assert done.returncode == 0, done.stderr
-    assert "every box is on a target" in done.stdout
-    assert "arrow" not in done.stdout
-    assert "\x1b" not in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "every box is on a target" in process.stdout
+    assert "arrow" not in process.stdout
+    assert "\x1b" not in process.stdout
 
 
 def test_a_limit_of_answers():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mage_envs", *SOKOBAN, "--max-turns", "2", "--hands", "1"],
         capture_output=True,
         text=True,
@@ -157,8 +157,8 @@ def test_a_limit_of_answers():
         cwd=ROOT,
         timeout=100,
     )
-    assert done.stdout.count("That is not a legal action; it spent one of your 2 turns.") == 2
-    assert "You ran out of turns" in done.stdout
+    assert process.stdout.count("That is not a legal action; it spent one of your 2 turns.") == 2
+    assert "You ran out of turns" in process.stdout
     wrong = subprocess.run(
         [sys.executable, "-m", "mage_envs", *SOKOBAN, "--max-turns", "0"],
         capture_output=True,
@@ -179,20 +179,20 @@ def test_in_tmux_an_arrow_key_redraws_the_board_in_place(tmp_path, level):
 
     def screen(text: str) -> str:
         deadline = time.monotonic() + 60
-        while text not in (shown := tmux("capture-pane", "-p", "-t", "play")) or not re.search(r"\n>\s*$", shown):
-            assert time.monotonic() < deadline, shown
+        while text not in (pane := tmux("capture-pane", "-p", "-t", "play")) or not re.search(r"\n>\s*$", pane):
+            assert time.monotonic() < deadline, pane
             time.sleep(0.1)
-        return shown
+        return pane
 
     command = shlex.join([sys.executable, "-m", "mage_envs", *SOKOBAN])
     tmux("new-session", "-d", "-s", "play", "-x", "110", "-y", "40", "-c", str(ROOT), f"{command}; sleep 60")
     try:
-        first = screen(board(level))
+        first_pane = screen(board(level))
         for move in solution(level)[:4]:
             tmux("send-keys", "-t", "play", move.capitalize())
-            shown = screen(level.step(move)[0])
-            assert shown.count("Row 1:") == 1
-            assert len(shown.rstrip().splitlines()) == len(first.rstrip().splitlines())
-            assert max(map(len, shown.splitlines())) <= 100
+            pane = screen(level.step(move)[0])
+            assert pane.count("Row 1:") == 1
+            assert len(pane.rstrip().splitlines()) == len(first_pane.rstrip().splitlines())
+            assert max(map(len, pane.splitlines())) <= 100
     finally:
         tmux("kill-server")

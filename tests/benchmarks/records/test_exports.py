@@ -1,4 +1,4 @@
-"""What is made of records: tables of calls, ATIF, leaderboards; and docs/results-schema.md's commands."""
+"""Exports of records: tables of calls, ATIF, leaderboards; and the commands of docs/results-schema.md."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_tables_have_one_row_per_call(runs, tmp_path):
     assert [row["reply"] for row in rows] == [call["reply"] for call in calls]
     assert {int(row["seed"]) for row in rows} == {line["task"]["seed"] for line in records.lines.values()}
     assert main(["export", str(runs / "random"), "--to", "parquet", "--out", str(tmp_path / "a.parquet")]) == 0
-    found = parquet.read_table(tmp_path / "a.parquet").to_pylist()
-    assert [row["prompt"] for row in found] == [call["messages"][0]["content"] for call in calls]
-    assert sum(row["reward"] for row in found) == sum(call["reward"] for call in calls)
+    table_rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [row["prompt"] for row in table_rows] == [call["messages"][0]["content"] for call in calls]
+    assert sum(row["reward"] for row in table_rows) == sum(call["reward"] for call in calls)
 
 
 def test_atif_is_valid_by_its_own_package(runs, tmp_path):
@@ -52,9 +52,9 @@ def test_atif_is_valid_by_its_own_package(runs, tmp_path):
     records = Records(runs / "random")
     assert len(lines) == len(records.lines) == 12
     for line, (_, record) in zip(lines, sorted(records.lines.items()), strict=True):
-        made = Trajectory.model_validate(line)
-        assert len(made.steps) == 2 * len(record["calls"])
-        assert made.steps[1].message == record["calls"][0]["reply"]
+        trajectory = Trajectory.model_validate(line)
+        assert len(trajectory.steps) == 2 * len(record["calls"])
+        assert trajectory.steps[1].message == record["calls"][0]["reply"]
 
 
 def test_valid_replies_are_examples_for_trl(runs, tmp_path):
@@ -67,9 +67,9 @@ def test_valid_replies_are_examples_for_trl(runs, tmp_path):
     assert main(["export", str(tmp_path / "run"), "--to", "sft", "--out", str(tmp_path / "sft.jsonl")]) == 0
     lines = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text().splitlines()]
     calls = [call for line in Records(tmp_path / "run").lines.values() for call in line["calls"]]
-    played = [call for call in calls if call["kind"] == "play"]
-    assert 0 < len(played) < len(calls)
-    assert sorted(line["completion"][0]["content"] for line in lines) == sorted(call["reply"] for call in played)
+    play_calls = [call for call in calls if call["kind"] == "play"]
+    assert 0 < len(play_calls) < len(calls)
+    assert sorted(line["completion"][0]["content"] for line in lines) == sorted(call["reply"] for call in play_calls)
     assert is_conversational(Dataset.from_list(lines)[0])
     assert {message["role"] for line in lines for message in line["prompt"]} == {"user"}
     assert "No remark." not in {line["completion"][0]["content"] for line in lines}
@@ -85,8 +85,8 @@ def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys)
     assert "\n| rank | agent |" in out
     assert main(["compare", *pair, "--page", str(pages["json"])]) == 0
     entries = json.loads(pages["json"].read_text())
-    assert [one["agent"] for one in entries] == ["scripted:random", "scripted:last"]
-    assert all(1 <= one["rank"][0] <= one["rank"][1] <= 2 for one in entries)
+    assert [entry["agent"] for entry in entries] == ["scripted:random", "scripted:last"]
+    assert all(1 <= entry["rank"][0] <= entry["rank"][1] <= 2 for entry in entries)
     assert entries[0]["root"] == Records(runs / "random").root()["root"]
     assert main(["compare", *pair, "--page", str(pages["csv"])]) == 0
     assert len(list(csv.reader(pages["csv"].read_text().splitlines()))) == 3
@@ -100,8 +100,8 @@ def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys)
     assert main(["compare", *pair, str(runs / "none"), "--page", str(pages["csv"])]) == 2
     assert "measure different settings and are not compared" in capsys.readouterr().err
     shutil.copytree(runs / "last", tmp_path / "edited")
-    told = json.loads((tmp_path / "edited" / "root.json").read_text())
-    (tmp_path / "edited" / "root.json").write_text(json.dumps(told | {"count": 11}))
+    root_record = json.loads((tmp_path / "edited" / "root.json").read_text())
+    (tmp_path / "edited" / "root.json").write_text(json.dumps(root_record | {"count": 11}))
     assert main(["compare", str(tmp_path / "edited"), "--page", str(pages["csv"])]) == 2
     assert "edited is not valid: root.json: count is 11, and the records give 12" in capsys.readouterr().err
 

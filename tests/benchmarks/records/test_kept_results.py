@@ -1,4 +1,4 @@
-"""What a command that keeps results loses: nothing to other code, signals, a second process or an ASCII terminal."""
+"""A command that stores results loses none to other code, signals, a second process or an ASCII terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Slow:
 """
 
 
-def started(folder: Path, *words: str, **settings: str) -> subprocess.Popen[str]:
+def start_eval(folder: Path, *words: str, **settings: str) -> subprocess.Popen[str]:
     (folder / "strange.py").write_text(OPPONENTS)
     script = "import sys; from mage_envs.cli import program; sys.argv[0] = 'mage'; sys.exit(program.mage())"
     return subprocess.Popen(
@@ -55,11 +55,11 @@ def started(folder: Path, *words: str, **settings: str) -> subprocess.Popen[str]
 
 
 def test_an_opponent_that_changes_the_folder_moves_no_records(tmp_path: Path) -> None:
-    done = started(
+    process = start_eval(
         tmp_path, "eval", "scripted:first", *KUHN, "--opponents", "strange:Moves", "--rows", "2", "--out", "r"
     )
-    out, err = done.communicate()
-    assert done.returncode == 0, err
+    out, err = process.communicate()
+    assert process.returncode == 0, err
     assert "strange:Moves" in out
     assert len(Records(tmp_path / "r").lines) == 4
     assert {path.name for path in (tmp_path / "r").iterdir()} >= {
@@ -70,7 +70,7 @@ def test_an_opponent_that_changes_the_folder_moves_no_records(tmp_path: Path) ->
     }
 
 
-def reached(folder: Path, running: subprocess.Popen[str]) -> None:
+def wait_until_reached(folder: Path, running: subprocess.Popen[str]) -> None:
     """Wait until the slow opponent sleeps."""
     while not (folder / "reached").exists():
         assert running.poll() is None, running.communicate()[1]
@@ -92,13 +92,16 @@ def test_sigterm_keeps_what_ctrl_c_keeps(kind: signal.Signals, tmp_path: Path) -
         "--out",
         "r",
     )
-    running = started(tmp_path, *words)
-    reached(tmp_path, running)
+    running = start_eval(tmp_path, *words)
+    wait_until_reached(tmp_path, running)
     running.send_signal(kind)
     _, err = running.communicate()
-    kept = len(Records(tmp_path / "r").lines)
-    assert (running.returncode, kept % 64 > 0) == (130, True)
-    assert f"Interrupted: {kept} of 80 meta-episodes are kept; the same command with --resume continues the run." in err
+    num_stored = len(Records(tmp_path / "r").lines)
+    assert (running.returncode, num_stored % 64 > 0) == (130, True)
+    assert (
+        f"Interrupted: {num_stored} of 80 meta-episodes are kept; the same command with --resume continues the run."
+        in err
+    )
     assert not (tmp_path / "r" / LOCK).exists()
 
 
@@ -116,9 +119,9 @@ def test_a_second_writer_is_refused_and_a_killed_one_never_blocks(tmp_path: Path
         "--out",
         "r",
     )
-    running = started(tmp_path, *words)
-    reached(tmp_path, running)
-    second = started(tmp_path, *words, "--resume")
+    running = start_eval(tmp_path, *words)
+    wait_until_reached(tmp_path, running)
+    second = start_eval(tmp_path, *words, "--resume")
     _, err = second.communicate()
     assert second.returncode == 2
     assert err.splitlines() == [
@@ -128,7 +131,7 @@ def test_a_second_writer_is_refused_and_a_killed_one_never_blocks(tmp_path: Path
     running.kill()
     running.communicate()
     assert (tmp_path / "r" / LOCK).exists()
-    third = started(tmp_path, *words, "--resume")
+    third = start_eval(tmp_path, *words, "--resume")
     _, err = third.communicate()
     assert third.returncode == 0, err
     assert len(Records(tmp_path / "r").lines) == 80
@@ -150,21 +153,21 @@ def test_a_lock_ends_with_its_release(tmp_path: Path) -> None:
 
 def test_an_ascii_terminal_loses_nothing(tmp_path: Path) -> None:
     words = ("eval", "scripted:random", *KUHN, "--opponents", "kuhn/nash", "--rows", "8")
-    shown = []
-    for place, settings in enumerate(({"PYTHONIOENCODING": "utf-8"}, {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})):
-        done = started(tmp_path, *words, "--out", f"r{place}", **settings)
-        out, err = done.communicate()
-        assert done.returncode == 0, err
-        shown.append(out)
-        assert (tmp_path / f"r{place}" / "report.html").exists()
-    assert "±" in shown[0]
-    assert "\\xb1" in shown[1]
+    outputs = []
+    for number, settings in enumerate(({"PYTHONIOENCODING": "utf-8"}, {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})):
+        process = start_eval(tmp_path, *words, "--out", f"r{number}", **settings)
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        outputs.append(out)
+        assert (tmp_path / f"r{number}" / "report.html").exists()
+    assert "±" in outputs[0]
+    assert "\\xb1" in outputs[1]
 
 
 def test_the_files_come_before_the_table(tmp_path: Path) -> None:
     """The reader of the table is gone."""
     words = ("eval", "scripted:first", *KUHN, "--opponents", "kuhn/nash", "--rows", "1", "--out", "r")
-    running = started(tmp_path, *words)
+    running = start_eval(tmp_path, *words)
     assert running.stdout is not None
     running.stdout.close()
     running.stdout = None
@@ -175,15 +178,15 @@ def test_the_files_come_before_the_table(tmp_path: Path) -> None:
 # -- a run that cannot be played -------------------------------------------------------------------------------
 
 
-def evaluated(folder: Path, *words: str) -> int:
+def run_eval(folder: Path, *words: str) -> int:
     return main(["eval", "scripted:first", *KUHN, "--rows", "1", "--out", str(folder), *words])
 
 
 @pytest.mark.parametrize("wrong", [("--opponents", "kuhn/nosh"), ("--opponents", "no_such_module:Class")])
 def test_a_misspelt_opponent_leaves_the_folder_free(wrong: tuple[str, str], tmp_path: Path) -> None:
-    assert evaluated(tmp_path / "r", *wrong) == 2
+    assert run_eval(tmp_path / "r", *wrong) == 2
     assert [*(tmp_path / "r").iterdir()] == []
-    assert evaluated(tmp_path / "r", "--opponents", "kuhn/nash") == 0
+    assert run_eval(tmp_path / "r", "--opponents", "kuhn/nash") == 0
 
 
 def test_an_endpoint_that_is_down_leaves_the_folder_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,7 +194,7 @@ def test_an_endpoint_that_is_down_leaves_the_folder_free(tmp_path: Path, capsys:
     assert main(["eval", agent, *KUHN, "--rows", "1", "--out", str(tmp_path / "r")]) == 2
     assert "The first call failed" in capsys.readouterr().err
     assert not (tmp_path / "r" / "run.json").exists()
-    assert evaluated(tmp_path / "r", "--opponents", "kuhn/nash") == 0
+    assert run_eval(tmp_path / "r", "--opponents", "kuhn/nash") == 0
 
 
 class Raises:
@@ -203,14 +206,14 @@ class Raises:
 
 def test_a_run_without_a_finished_meta_episode_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "r"
-    assert evaluated(folder, "--opponents", "tests.benchmarks.records.test_kept_results:Raises") == 2
+    assert run_eval(folder, "--opponents", "tests.benchmarks.records.test_kept_results:Raises") == 2
     assert len(Records(folder).failed) == 2
     for words in ((), ("--resume",)):
-        assert evaluated(folder, "--opponents", "kuhn/nash", *words) == 0
+        assert run_eval(folder, "--opponents", "kuhn/nash", *words) == 0
     assert json.loads((folder / "root.json").read_text())["failed"] == []
     assert not (folder / "failures.jsonl").exists()
     capsys.readouterr()
-    assert evaluated(folder, "--opponents", "kuhn/nash") == 2
+    assert run_eval(folder, "--opponents", "kuhn/nash") == 2
     assert "holds a run; resume it with --resume, or choose another folder." in capsys.readouterr().err
 
 
@@ -220,21 +223,21 @@ def test_a_run_without_a_finished_meta_episode_is_replaced(tmp_path: Path, capsy
 def test_a_meta_episode_on_the_disk_keeps_less_than_ten_kilobytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The growth of what is alive when the scores are computed, from 60 to 240 meta-episodes."""
+    """Measure the growth of the memory that is alive when the scores are computed, from 60 to 240 meta-episodes."""
     alive: list[int] = []
     summary_of = measuring.summary_of
 
-    def measured(*arguments: object) -> object:
+    def measure(*arguments: object) -> object:
         alive.append(tracemalloc.get_traced_memory()[0])
         return summary_of(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(measuring, "summary_of", measured)
+    monkeypatch.setattr(measuring, "summary_of", measure)
     words = ("--opponents", "kuhn/nash", "--batch", "16")
-    assert evaluated(tmp_path / "warm", *words) == 0
+    assert run_eval(tmp_path / "warm", *words) == 0
     tracemalloc.start()
     try:
         for rows in (30, 120):
-            assert evaluated(tmp_path / str(rows), *words, "--rows", str(rows)) == 0
+            assert run_eval(tmp_path / str(rows), *words, "--rows", str(rows)) == 0
     finally:
         tracemalloc.stop()
     assert 0 < (alive[2] - alive[1]) / 180 < 10_000

@@ -1,4 +1,4 @@
-"""Records of runs: the same root however they came about, what is damaged found, and everything executed again."""
+"""Records of runs: the root depends on the results only, damage is found, and every run is replayed."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ PANEL = "kuhn-paper-128"
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]
 
 
-def recorded(folder, agent="scripted:random", setting=None, indices=None, resume=False, **options):
+def record_run(folder, agent="scripted:random", setting=None, indices=None, resume=False, **options):
     """A run in `folder`, without scores; `indices`: the order of play."""
     setting = setting or setting_for(PANEL)
-    made = make_agent(agent) if isinstance(agent, str) else agent
-    writer = Writer(folder, about_run(made, setting), resume)
+    made_agent = make_agent(agent) if isinstance(agent, str) else agent
+    writer = Writer(folder, about_run(made_agent, setting), resume)
     order = list(writer.todo if indices is None else indices)
     if order:
         tasks = [setting.tasks[index] for index in order]
         evaluate(
-            made,
+            made_agent,
             tasks,
             setting.options,
-            on_finished=lambda place, trajectory: writer.add(order[place], trajectory),
+            on_finished=lambda position, trajectory: writer.add(order[position], trajectory),
             **options,
         )
     writer.close()
     return Records(folder)
 
 
-def stored(folder):
+def read_stored(folder):
     """The lines of each shard without their times, and their indices in the order of the files."""
     shards = [gzip.decompress(path.read_bytes()) for path in sorted((folder / "episodes").iterdir())]
     lines = [json.loads(line) for shard in shards for line in shard.splitlines()]
@@ -64,8 +64,8 @@ def stored(folder):
 def test_the_stored_order_is_the_panels_in_any_order_of_play(unbroken, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(record_store, "SHARD", 10)
     backwards = list(range(100, -1, -1)) + list(range(101, 132))
-    recorded(tmp_path / "run", indices=backwards, batch=batch)
-    counts, lines = stored(tmp_path / "run")
+    record_run(tmp_path / "run", indices=backwards, batch=batch)
+    counts, lines = read_stored(tmp_path / "run")
     assert counts == [10] * 13 + [2]
     assert [line["index"] for line in lines] == list(range(132))
     assert [line["digest"] for line in lines] == [line["digest"] for _, line in sorted(unbroken.lines.items())]
@@ -73,15 +73,15 @@ def test_the_stored_order_is_the_panels_in_any_order_of_play(unbroken, tmp_path,
 
 def test_a_resumed_run_is_sorted_and_has_each_index_once(unbroken, tmp_path, monkeypatch):
     monkeypatch.setattr(record_store, "SHARD", 10)
-    recorded(tmp_path / "run", indices=[131, 5, 3, 3, 70])
-    recorded(tmp_path / "run", resume=True)
-    counts, lines = stored(tmp_path / "run")
+    record_run(tmp_path / "run", indices=[131, 5, 3, 3, 70])
+    record_run(tmp_path / "run", resume=True)
+    counts, lines = read_stored(tmp_path / "run")
     assert sum(counts) == 132
     assert [line["index"] for line in lines] == list(range(132))
-    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "episodes").iterdir()}
-    recorded(tmp_path / "run", resume=True)
-    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "episodes").iterdir()}
-    assert before == after, "what is in order is not written again"
+    times_before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "episodes").iterdir()}
+    record_run(tmp_path / "run", resume=True)
+    times_after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "episodes").iterdir()}
+    assert times_before == times_after, "what is in order is not written again"
 
 
 def test_an_open_shard_is_on_the_disk_before_it_is_full(unbroken, tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def test_an_open_shard_is_on_the_disk_before_it_is_full(unbroken, tmp_path, monk
 def unbroken(tmp_path_factory):
     """The run that others are compared with."""
     folder = tmp_path_factory.mktemp("unbroken") / "run"
-    return recorded(folder)
+    return record_run(folder)
 
 
 def child(work):
@@ -108,7 +108,7 @@ def child(work):
         pid = os.fork()
     if pid == 0:
         try:
-            gc.freeze()  # what the parent made is not searched, which would copy all of its pages
+            gc.freeze()  # the parent's objects are not searched, which would copy all of their pages
             os.setpgid(0, 0)
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
@@ -133,21 +133,21 @@ def test_the_root_does_not_depend_on_batch_workers_order_or_shards(unbroken, tmp
     assert (root["count"], root["missing"], root["failed"]) == (132, [], [])
     shuffled = list(np.random.default_rng(0).permutation(132))
     roots = [
-        recorded(tmp_path / "one", batch=1).root(),
-        recorded(tmp_path / "processes", batch=7, workers=2).root(),
-        recorded(tmp_path / "shuffled", indices=[int(index) for index in shuffled]).root(),
+        record_run(tmp_path / "one", batch=1).root(),
+        record_run(tmp_path / "processes", batch=7, workers=2).root(),
+        record_run(tmp_path / "shuffled", indices=[int(index) for index in shuffled]).root(),
     ]
     monkeypatch.setattr(record_store, "SHARD", 1000)
-    roots.append(recorded(tmp_path / "one shard").root())
+    roots.append(record_run(tmp_path / "one shard").root())
     assert roots == [root] * 4
     assert len(list((tmp_path / "one shard" / "episodes").iterdir())) == 1
     assert len(list((tmp_path / "one" / "episodes").iterdir())) == 3
 
 
 def test_another_agent_or_setting_has_another_root(unbroken, tmp_path):
-    first = recorded(tmp_path / "first", "scripted:first").root()["root"]
-    none = recorded(tmp_path / "none", setting=setting_for(PANEL, memory="none")).root()["root"]
-    assert len({first, none, unbroken.root()["root"]}) == 3
+    first_root = record_run(tmp_path / "first", "scripted:first").root()["root"]
+    none = record_run(tmp_path / "none", setting=setting_for(PANEL, memory="none")).root()["root"]
+    assert len({first_root, none, unbroken.root()["root"]}) == 3
 
 
 def test_digests_are_of_canonical_json():
@@ -161,27 +161,27 @@ def test_digests_are_of_canonical_json():
     assert root_of([(1, "b"), (0, "a")]) == "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603"
 
 
-def test_a_line_tells_all_of_a_meta_episode(unbroken):
+def test_a_line_holds_all_of_a_meta_episode(unbroken):
     setting = setting_for(PANEL)
-    played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
-    assert unbroken.trajectories() == played
-    assert all(trajectory.seconds and min(trajectory.seconds) > 0 for trajectory in played)
-    line = encoded(3, played[3]).line()
+    trajectories = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
+    assert unbroken.trajectories() == trajectories
+    assert all(trajectory.seconds and min(trajectory.seconds) > 0 for trajectory in trajectories)
+    line = encoded(3, trajectories[3]).line()
     assert list(problems_of(LineRecord, line)) == []
-    assert trajectory_from_json(line) == played[3]
+    assert trajectory_from_json(line) == trajectories[3]
     assert digest(line | {"seconds": [7.0]}) == line["digest"] != digest(line | {"index": 4})
 
 
-def test_conversations_are_recorded_by_what_is_new(tmp_path):
+def test_conversations_are_recorded_by_their_new_messages(tmp_path):
     setting = setting_for(PANEL, context="conversation", memory="both")
-    records = recorded(tmp_path / "run", setting=setting)
+    records = record_run(tmp_path / "run", setting=setting)
     longest = max(records.lines.values(), key=lambda line: len(line["calls"]))
     calls = longest["calls"]
     assert [call["fresh"] for call in calls] == [True] + [False] * (len(calls) - 1)
     assert [len(call["messages"]) for call in calls] == [1] * len(calls)
-    whole = chats(calls)
-    assert [len(chat) for chat in whole] == [2 * number + 1 for number in range(len(calls))]
-    assert whole[1][1].content == calls[0]["reply"]
+    conversations = chats(calls)
+    assert [len(chat) for chat in conversations] == [2 * number + 1 for number in range(len(calls))]
+    assert conversations[1][1].content == calls[0]["reply"]
     assert replay(list(records.lines.values()), setting) == []
 
 
@@ -193,18 +193,18 @@ class Dies:
 
     name = "scripted:random"
 
-    def __init__(self, last):
-        self.last = last
+    def __init__(self, last_call):
+        self.last_call = last_call
 
     def generator(self, game):
         inner = make_agent("scripted:random").generator(game)
 
         class Asked:
-            left = self.last
+            calls_left = self.last_call
 
             def generate(self, prompts):
-                Asked.left -= len(prompts)
-                if Asked.left <= 0:
+                Asked.calls_left -= len(prompts)
+                if Asked.calls_left <= 0:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return inner.generate(prompts)
 
@@ -216,29 +216,31 @@ def test_a_kill_at_any_moment_loses_the_open_shard_alone(moments, tmp_path, monk
     monkeypatch.setattr(record_store, "SHARD", 4)
     base = named_panel("kuhn-paper")
     setting = Setting(replace(base, size=14), "14 of them")
-    whole = recorded(tmp_path / "whole", setting=setting)
-    calls = sum(len(line["calls"]) for line in whole.lines.values())
-    seen = set()
-    for number, last in enumerate(np.random.default_rng(1).integers(1, calls, moments)):
+    complete_run = record_run(tmp_path / "whole", setting=setting)
+    calls = sum(len(line["calls"]) for line in complete_run.lines.values())
+    line_counts = set()
+    for number, last_call in enumerate(np.random.default_rng(1).integers(1, calls, moments)):
         folder = tmp_path / f"killed {number}"
-        pid = child(lambda folder=folder, last=last: recorded(folder, Dies(int(last)), setting, batch=5))
+        pid = child(
+            lambda folder=folder, last_call=last_call: record_run(folder, Dies(int(last_call)), setting, batch=5)
+        )
         assert os.waitpid(pid, 0)[1] == signal.SIGKILL
         if (folder / "run.json").exists():
-            kept = Records(folder)
-            assert kept.problems == []
-            assert len(kept.lines) % 4 == 0
-            seen.add(len(kept.lines))
+            records = Records(folder)
+            assert records.problems == []
+            assert len(records.lines) % 4 == 0
+            line_counts.add(len(records.lines))
         else:
-            seen.add(0)
-        assert recorded(folder, setting=setting, resume=True).root() == whole.root()
-    assert seen == {0, 4, 8, 12}
+            line_counts.add(0)
+        assert record_run(folder, setting=setting, resume=True).root() == complete_run.root()
+    assert line_counts == {0, 4, 8, 12}
 
 
-def test_a_kill_before_anything_is_written_leaves_a_folder_to_go_on_with(unbroken, tmp_path):
+def test_a_kill_before_anything_is_written_leaves_a_folder_that_can_be_resumed(unbroken, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     draft_beside(folder / "run.json").write_text("{")
-    assert recorded(folder, indices=()).planned == 132
+    assert record_run(folder, indices=()).planned == 132
 
 
 def test_a_kill_while_a_shard_is_written_leaves_no_part_of_it(unbroken, tmp_path, monkeypatch):
@@ -252,14 +254,14 @@ def test_a_kill_while_a_shard_is_written_leaves_no_part_of_it(unbroken, tmp_path
 
     def work():
         Path.replace = dies
-        recorded(folder)
+        record_run(folder)
 
     pid = child(work)
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
     assert [path.name for path in (folder / "episodes").glob("*.gz")] == ["00000.jsonl.gz"]
     assert len(drafts_of(folder / "episodes", "00001.jsonl.gz")) == 1
     assert len(Records(folder).lines) == 64
-    assert recorded(folder, resume=True).root() == unbroken.root()
+    assert record_run(folder, resume=True).root() == unbroken.root()
 
 
 def test_resume_plays_what_failed(unbroken, tmp_path):
@@ -275,17 +277,17 @@ def test_resume_plays_what_failed(unbroken, tmp_path):
             return _OneByOne(breaks)
 
     folder = tmp_path / "run"
-    failed = recorded(folder, Breaks())
+    failed = record_run(folder, Breaks())
     assert 0 < len(failed.failed) < 132
     agent = make_agent("scripted:random")
-    again = Writer(folder, about_run(agent, setting_for(PANEL)), resume=True)
-    assert again.todo == failed.failed
-    kept = {index: line for index, line in failed.lines.items() if line["failure"] is None}
-    after = recorded(folder, resume=True)
-    assert after.failed == []
-    for index, line in after.lines.items():
-        assert line == kept.get(index, line)
-        assert index in kept or line["digest"] == unbroken.lines[index]["digest"]
+    writer = Writer(folder, about_run(agent, setting_for(PANEL)), resume=True)
+    assert writer.todo == failed.failed
+    finished_lines = {index: line for index, line in failed.lines.items() if line["failure"] is None}
+    resumed = record_run(folder, resume=True)
+    assert resumed.failed == []
+    for index, line in resumed.lines.items():
+        assert line == finished_lines.get(index, line)
+        assert index in finished_lines or line["digest"] == unbroken.lines[index]["digest"]
 
 
 class _OneByOne:
@@ -305,25 +307,25 @@ class _OneByOne:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (lambda lines: [*lines[:5], lines[5].replace('"penalty":0', '"penalty":9', 1), *lines[6:]], "it was changed"),
         (lambda lines: [*lines[:5], lines[5][:200], *lines[6:]], "no record of a meta-episode"),
         (lambda lines: [*lines[:5], "[]", *lines[6:]], "no record of a meta-episode"),
     ],
 )
-def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys, change, told):
+def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys, change, expected):
     folder = tmp_path / "run"
     assert main([*EVAL, "--out", str(folder)]) == 0
     root = Records(folder).root()
     edit(folder / "episodes" / "00001.jsonl.gz", change)
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["verify", str(folder)])
-    assert ended.value.code == 1
+    assert exit_info.value.code == 1
     out = capsys.readouterr().out
     assert f"{folder}: episodes/00001.jsonl.gz, line 6: " in out
-    assert told in out
+    assert expected in out
     assert "valid\n" not in out
     assert main([*EVAL, "--out", str(folder), "--resume"]) == 0
     assert "episodes/00001.jsonl.gz, line 6: " in capsys.readouterr().err
@@ -336,14 +338,14 @@ def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys,
 
 def test_a_shard_cut_by_the_disk_is_found(unbroken, tmp_path):
     folder = tmp_path / "run"
-    recorded(folder)
+    record_run(folder)
     path = folder / "episodes" / "00000.jsonl.gz"
     path.write_bytes(path.read_bytes()[:4000])
     damaged = Records(folder)
     assert [problem.file for problem in damaged.problems] == ["episodes/00000.jsonl.gz"]
     assert "the shard cannot be read from here" in damaged.problems[0].reason
     assert 68 <= len(damaged.lines) < 132
-    assert recorded(folder, resume=True).root() == unbroken.root()
+    assert record_run(folder, resume=True).root() == unbroken.root()
 
 
 # -- executed again ----------------------------------------------------------------------------------------------
@@ -360,7 +362,7 @@ REPLAYED = [
 @pytest.mark.parametrize(("panel", "options"), REPLAYED)
 def test_everything_is_executed_again_to_the_byte(tmp_path, panel, options):
     setting = setting_for(panel, **options)
-    records = recorded(tmp_path / "run", setting=setting, indices=range(0, len(setting.tasks), 4))
+    records = record_run(tmp_path / "run", setting=setting, indices=range(0, len(setting.tasks), 4))
     lines = [line for _, line in sorted(records.lines.items())]
     assert len(lines) == len(setting.tasks) // 4
     assert replay(lines, setting_of(records.about)) == []
@@ -369,15 +371,15 @@ def test_everything_is_executed_again_to_the_byte(tmp_path, panel, options):
 
 def test_a_run_without_a_style_replays_in_the_default_style_of_its_time(tmp_path):
     setting = setting_for(PANEL).changed(style="prose", memory="reflexion")
-    records = recorded(tmp_path / "run", setting=setting, indices=range(6))
+    records = record_run(tmp_path / "run", setting=setting, indices=range(6))
     # As written when `prose` was the default: the user named no style, and the resolved options state it.
-    told = {**records.about, "env_kwargs": {"memory": "reflexion"}}
-    assert told["setting"]["options"]["style"] == "prose"
-    assert setting_of(told).fingerprint == setting.fingerprint
-    assert replay(list(records.lines.values()), setting_of(told)) == []
-    other = replay(list(records.lines.values()), setting.changed(style="plain"))
-    assert len(other) == 6
-    assert "You may give at most" in other[0].recorded
+    about = {**records.about, "env_kwargs": {"memory": "reflexion"}}
+    assert about["setting"]["options"]["style"] == "prose"
+    assert setting_of(about).fingerprint == setting.fingerprint
+    assert replay(list(records.lines.values()), setting_of(about)) == []
+    differences = replay(list(records.lines.values()), setting.changed(style="plain"))
+    assert len(differences) == 6
+    assert "You may give at most" in differences[0].recorded
 
 
 def test_the_first_difference_is_shown(unbroken, tmp_path, capsys):
@@ -386,13 +388,13 @@ def test_the_first_difference_is_shown(unbroken, tmp_path, capsys):
     lines[4]["calls"][1]["messages"][0]["content"] += "!"
     lines[7]["episodes"][2]["reward"] += 1
     lines[9]["calls"][0]["reply"] = "<action>nonsense</action>"
-    lines = [line | {"digest": digest(line)} for line in lines]  # as someone does who wants it to look whole
-    found = replay(lines, setting)
-    assert [one.index for one in found] == [4, 7, 9]
-    assert "call 2 (reflect, episode 2), prompt" in found[0].place
-    assert found[0].lines()[-1].endswith("inside tags, like this: <remark>your plan</remark>")
-    assert found[1].place == "episodes[2].reward"
-    assert found[1].found == found[1].recorded - 1
+    lines = [line | {"digest": digest(line)} for line in lines]  # as a forger would do to hide the edit
+    differences = replay(lines, setting)
+    assert [difference.index for difference in differences] == [4, 7, 9]
+    assert "call 2 (reflect, episode 2), prompt" in differences[0].place
+    assert differences[0].lines()[-1].endswith("inside tags, like this: <remark>your plan</remark>")
+    assert differences[1].place == "episodes[2].reward"
+    assert differences[1].found == differences[1].recorded - 1
 
 
 def test_replies_of_every_kind_are_recorded_and_executed_again(tmp_path):
@@ -402,7 +404,7 @@ def test_replies_of_every_kind_are_recorded_and_executed_again(tmp_path):
     ]
     agent = GeneratorAgent(ScriptedGenerator(lambda prompt: odd[prompt.seed[2] % len(odd)]), "odd")
     setting = setting_for(PANEL)
-    records = recorded(tmp_path / "run", agent, setting, indices=range(3))
+    records = record_run(tmp_path / "run", agent, setting, indices=range(3))
     calls = [call for line in records.lines.values() for call in line["calls"]]
     assert {call["reply"] for call in calls} == set(odd)
     assert sum(call["invalid_reason"] == "invalid" for call in calls) > len(calls) / 2
@@ -412,7 +414,7 @@ def test_replies_of_every_kind_are_recorded_and_executed_again(tmp_path):
 
 def _beside_scores(folder):
     """Problems of a run that was not played whole."""
-    return (one for one in problems(folder) if "missing" not in one)
+    return (problem for problem in problems(folder) if "missing" not in problem)
 
 
 class _Cut:
@@ -431,7 +433,7 @@ class _Cut:
 
 def test_cut_replies_and_shortened_prompts_are_executed_again(tmp_path):
     setting = setting_for(PANEL, memory="history", num_episodes=6)
-    records = recorded(tmp_path / "run", GeneratorAgent(_Cut(), "cut"), setting, indices=range(24))
+    records = record_run(tmp_path / "run", GeneratorAgent(_Cut(), "cut"), setting, indices=range(24))
     calls = [call for line in records.lines.values() for call in line["calls"]]
     assert any(call["shortened"] for call in calls)
     assert {call["invalid_reason"] for call in calls} >= {None, "length"}

@@ -13,18 +13,18 @@ from mage_envs.benchmarks.records.identity import OtherRun
 from mage_envs.benchmarks.records.lines import VERSION
 from mage_envs.benchmarks.records.record_store import NoRun, Records, Writer
 from mage_envs.cli.program import main
-from tests.benchmarks.records.test_records import EVAL, PANEL, recorded
+from tests.benchmarks.records.test_records import EVAL, PANEL, record_run
 
 
 def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
     folder = tmp_path / "run"
-    recorded(folder, indices=(0,))
+    record_run(folder, indices=(0,))
     agent = make_agent("scripted:random")
     with pytest.raises(OtherRun, match="holds a run; resume it with --resume"):
         Writer(folder, about_run(agent, setting_for(PANEL)), resume=False)
-    with pytest.raises(OtherRun) as told:
+    with pytest.raises(OtherRun) as exc_info:
         Writer(folder, about_run(make_agent("scripted:last"), setting_for(PANEL, memory="none")), resume=True)
-    text = str(told.value)
+    text = str(exc_info.value)
     assert 'agent.name "scripted:random" there, "scripted:last" now' in text
     assert 'setting.options.memory "reflection" there, "none" now' in text
     assert "fingerprint" in text
@@ -35,10 +35,10 @@ def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
 
 
-def test_a_folder_that_is_no_run_and_a_newer_schema(tmp_path, capsys):
+def test_a_folder_without_a_run_and_a_newer_schema_are_refused(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 2
     assert "holds no run: run.json does not exist" in capsys.readouterr().err
-    recorded(tmp_path / "run", indices=())
+    record_run(tmp_path / "run", indices=())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": VERSION + 1}))
     for command in (["verify", "--replay"], ["verify"]):

@@ -1,4 +1,4 @@
-"""A resumed run never replaces what it could not read."""
+"""A resumed run never replaces a file that it could not read."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def failing(name: str, kind: int, calls: int = 10**9, after: int = 0) -> Iterator[None]:
-    """Let `calls` openings of a file fail, after the first `after` ones."""
+def failing(name: str, kind: int, calls: int = 10**9, num_before: int = 0) -> Iterator[None]:
+    """Let `calls` openings of a file fail, after the first `num_before`."""
     real, count = bounded.open_inside, [0]
 
     def open_inside(folder: Path, path: str) -> Any:
         if path.endswith(name):
             count[0] += 1
-            if after < count[0] <= after + calls:
+            if num_before < count[0] <= num_before + calls:
                 raise OSError(kind, os.strerror(kind), path)
         return real(folder, path)
 
@@ -66,10 +66,10 @@ def failing(name: str, kind: int, calls: int = 10**9, after: int = 0) -> Iterato
 def test_a_file_that_cannot_be_read_now_ends_the_resume(
     name: str, kind: int, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = content(run)
+    content_before = content(run)
     with failing(name, kind):
         assert main([*EVAL, str(run), "--resume"]) == 2
-    assert content(run) == before
+    assert content(run) == content_before
     (line,) = capsys.readouterr().err.splitlines()[-1:]
     assert os.strerror(kind) in line
     assert "Traceback" not in line
@@ -77,15 +77,15 @@ def test_a_file_that_cannot_be_read_now_ends_the_resume(
     assert len(Records(run).lines) == 8
 
 
-@pytest.mark.parametrize("after", range(1, 7))
-def test_an_error_at_a_later_read_loses_no_line(after: int, run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("num_before", range(1, 7))
+def test_an_error_at_a_later_read_loses_no_line(num_before: int, run: Path, tmp_path: Path) -> None:
     assert main([*EVAL, str(tmp_path / "whole")]) == 0
     edit(
         run / "episodes" / "00001.jsonl.gz",
         lambda lines: [lines[0].replace(b'"penalty":0', b'"penalty":9', 1), *lines[1:]],
     )
     seconds = {json.dumps(line["seconds"]) for line in Records(run).lines.values()}
-    with failing(".gz", errno.EIO, calls=1, after=after):
+    with failing(".gz", errno.EIO, calls=1, num_before=num_before):
         main([*EVAL, str(run), "--resume"])
     assert seconds <= {json.dumps(line["seconds"]) for line in Records(run).lines.values()}
     assert main([*EVAL, str(run), "--resume"]) == 0
@@ -93,7 +93,7 @@ def test_an_error_at_a_later_read_loses_no_line(after: int, run: Path, tmp_path:
 
 
 def test_a_folder_that_cannot_be_listed_ends_the_resume(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, real = content(run), os.listdir
+    content_before, real = content(run), os.listdir
 
     def listdir(path: Any) -> list[str]:
         if str(path).endswith("episodes"):
@@ -104,20 +104,20 @@ def test_a_folder_that_cannot_be_listed_ends_the_resume(run: Path, monkeypatch: 
         patch.setattr(os, "listdir", listdir)
         assert main([*EVAL, str(run), "--resume"]) == 2
         assert main([*EVAL, str(run)]) == 2
-    assert content(run) == before
+    assert content(run) == content_before
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_linked_folder_of_episodes_is_refused_before_anything_is_played(
     inside: bool, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = (run if inside else tmp_path) / "elsewhere"
-    (run / "episodes").rename(other)
-    (run / "episodes").symlink_to(other)
-    before = content(run) | content(other)
+    elsewhere = (run if inside else tmp_path) / "elsewhere"
+    (run / "episodes").rename(elsewhere)
+    (run / "episodes").symlink_to(elsewhere)
+    content_before = content(run) | content(elsewhere)
     assert main([*EVAL, str(run), "--resume"]) == 2
-    assert content(run) | content(other) == before
-    assert f"{run}/episodes is a link to '{other}'; make {run} the link instead" in capsys.readouterr().err
+    assert content(run) | content(elsewhere) == content_before
+    assert f"{run}/episodes is a link to '{elsewhere}'; make {run} the link instead" in capsys.readouterr().err
 
 
 def test_a_linked_run_is_resumed(run: Path, tmp_path: Path) -> None:
@@ -149,18 +149,18 @@ def test_a_file_of_another_name_is_left_alone(run: Path) -> None:
 def test_a_lock_that_is_another_file_is_refused(
     form: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other, lock = tmp_path / "precious", run / ".lock"
-    other.write_text("1\n")
+    precious, lock = tmp_path / "precious", run / ".lock"
+    precious.write_text("1\n")
     {
-        "link": lambda: lock.symlink_to(other),
-        "hard link": lambda: lock.hardlink_to(other),
+        "link": lambda: lock.symlink_to(precious),
+        "hard link": lambda: lock.hardlink_to(precious),
         "text": lambda: lock.write_text("precious\n"),
         "pipe": lambda: os.mkfifo(lock),
         "folder": lock.mkdir,
     }[form]()
     assert main([*EVAL, str(run), "--resume"]) == 2
     assert str(lock) in capsys.readouterr().err.splitlines()[-1]
-    assert other.read_text() == "1\n"
+    assert precious.read_text() == "1\n"
     assert form != "text" or lock.read_text() == "precious\n"
 
 

@@ -1,4 +1,4 @@
-"""What a report is made of, without a browser; what is refused."""
+"""The contents of a report, without a browser, and the errors of its command."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ from tests.benchmarks.report.conftest import EVAL
 EXPORT = ["export", "--to", "markdown"]
 
 
-def unpacked(page):
+def unpack_prompts(page):
     """The texts of the prompts, as the page makes them."""
-    before, found = [], []
+    prompt_lines, all_texts = [], []
     for call in page["calls"]:
         texts = []
-        for _, first, last, between in call["prompt"]:
-            before = [*before[:first], *between, *before[len(before) - last :]]
-            texts.append("\n".join(page["lines"][place] for place in before))
-        found.append(texts)
-    return found
+        for _, first_count, last_count, between in call["prompt"]:
+            prompt_lines = [*prompt_lines[:first_count], *between, *prompt_lines[len(prompt_lines) - last_count :]]
+            texts.append("\n".join(page["lines"][line_index] for line_index in prompt_lines))
+        all_texts.append(texts)
+    return all_texts
 
 
 @pytest.mark.parametrize("name", ["random", "attack"])
 def test_a_page_holds_every_text_of_its_record(runs, name):
     for line in Records(runs / name).lines.values():
         page = json.loads(packed(line))
-        assert unpacked(page) == [[message["content"] for message in call["messages"]] for call in line["calls"]]
-        for call, told in zip(line["calls"], page["calls"], strict=True):
-            reply = "".join(told.get(part, "") for part in ("thinking", "answer", "rest"))
+        assert unpack_prompts(page) == [[message["content"] for message in call["messages"]] for call in line["calls"]]
+        for call, page_call in zip(line["calls"], page["calls"], strict=True):
+            reply = "".join(page_call.get(part, "") for part in ("thinking", "answer", "rest"))
             assert reply == call["reply"]
-            assert told.get("action") == call["action"]
+            assert page_call.get("action") == call["action"]
 
 
 def test_parts_of_a_reply():
@@ -78,31 +78,31 @@ def test_blocks_hold_all_or_an_even_part():
     fewer = pack(runs, blocks.size // 4)
     assert blocks.size // 5 < fewer.size <= blocks.size // 4
     assert fewer.left_out == 400 - sum(map(len, fewer.places))
-    kept = sorted(fewer.places[0])
-    assert {b - a for a, b in pairwise(kept)} <= {4, 5}
+    kept_places = sorted(fewer.places[0])
+    assert {b - a for a, b in pairwise(kept_places)} <= {4, 5}
     assert pack(runs, 100).left_out == 400
 
 
 def test_bubbles_by_hand():
-    first = Counter({("s", "a"): 2, ("s", "b"): 2, ("t", "a"): 4})
-    second = Counter({("s", "a"): 4, ("u", "c"): 12})
-    found = measured([first, second])
-    assert found.states == ("s", "u", "t")  # in both episodes, then by frequency
-    assert found.actions == ("c", "a", "b")
-    assert (found.shared, found.all_states, found.all_actions) == (1, 3, 3)
-    assert found.entropy == (0.5, 0.0)
-    assert found.overlap == (None, 0.25)
+    first_counter = Counter({("s", "a"): 2, ("s", "b"): 2, ("t", "a"): 4})
+    second_counter = Counter({("s", "a"): 4, ("u", "c"): 12})
+    measured_chart = measured([first_counter, second_counter])
+    assert measured_chart.states == ("s", "u", "t")  # in both episodes, then by frequency
+    assert measured_chart.actions == ("c", "a", "b")
+    assert (measured_chart.shared, measured_chart.all_states, measured_chart.all_actions) == (1, 3, 3)
+    assert measured_chart.entropy == (0.5, 0.0)
+    assert measured_chart.overlap == (None, 0.25)
 
 
-def drawn(chart):
+def draw_chart(chart):
     """The SVG of a chart."""
     return templates().from_string('{% from "chart.html" import draw %}{{ draw(chart) }}').render(chart=chart)
 
 
-def test_a_chart_tells_each_point_and_its_n():
+def test_a_chart_describes_each_point_and_its_n():
     points = [Estimate(0.5, 0.25, 0.75, 12), Estimate(1.0, None, None, 11)]
     reference = Reference("best response", "ceiling", [1.5, None])
-    svg = drawn(Chart("<a>", [Series("x & y", 0, points)], [reference]))
+    svg = draw_chart(Chart("<a>", [Series("x & y", 0, points)], [reference]))
     assert "<title>x &amp; y, episode 1: 0.500 [0.250, 0.750], n = 12</title>" in svg
     assert "episode 2: 1.000, n = 11" in svg
     assert 'aria-label="&lt;a&gt;"' in svg
@@ -111,13 +111,13 @@ def test_a_chart_tells_each_point_and_its_n():
 
 def test_positions_in_a_chart():
     two = [Estimate(0.0, 0.0, 0.5, 9), Estimate(1.0, 0.5, 1.0, 9)]
-    one = Chart("", [Series("a", 0, two), Series("b", 1, two)], [], limits=(0.0, 1.0))
-    assert [one.y(value) for value in (0, 0.5, 1)] == [276, 145, 14]  # 14 pixels above and 34 below, of 310
-    assert [one.x(k) for k in range(2)] == [158.5, 383.5]  # 46 pixels on the left and 104 on the right, of 600
-    assert [one.x(0, number) for number in range(2)] == [155, 162]  # 7 pixels apart
-    assert one.ticks == [0, 0.2, 0.4, 0.6, 0.8, 1]
-    assert one.band(0) == "155.0,145.0 380.0,14.0 380.0,145.0 155.0,276.0"
-    assert one.dashes([None, 0.5]) == "316.0,145.0 383.5,145.0 451.0,145.0"
+    chart = Chart("", [Series("a", 0, two), Series("b", 1, two)], [], limits=(0.0, 1.0))
+    assert [chart.y(value) for value in (0, 0.5, 1)] == [276, 145, 14]  # 14 pixels above and 34 below, of 310
+    assert [chart.x(k) for k in range(2)] == [158.5, 383.5]  # 46 pixels on the left and 104 on the right, of 600
+    assert [chart.x(0, number) for number in range(2)] == [155, 162]  # 7 pixels apart
+    assert chart.ticks == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert chart.band(0) == "155.0,145.0 380.0,14.0 380.0,145.0 155.0,276.0"
+    assert chart.dashes([None, 0.5]) == "316.0,145.0 383.5,145.0 451.0,145.0"
 
 
 def test_text_is_data():
@@ -169,15 +169,15 @@ def test_the_file_has_scores_and_records(report, runs):
     page = Page(report.read_text())
     assert page.scripts[:2] == ["application/json", None]
     assert set(page.scripts[2:]) == {"application/gzip"}
-    for told in ("scripted:random + amem", "scripted:last", "knows the opponent", "best learner", "blind"):
-        assert told in page.tables
+    for text in ("scripted:random + amem", "scripted:last", "knows the opponent", "best learner", "blind"):
+        assert text in page.tables
     assert "12 digests and root agree; 2 executed again, all as recorded" in page.tables
     assert "</script><script>window.ran=(window.ran||0)+1</script> + reflection" in page.tables
-    found = {run.folder.name: run for run in read_runs([runs])}
-    mean = found["last"].summary.overall.episodes[-1].returns.estimate.mean
+    runs_by_name = {run.folder.name: run for run in read_runs([runs])}
+    mean = runs_by_name["last"].summary.overall.episodes[-1].returns.estimate.mean
     assert f"{mean:.3f}" in page.tables
-    assert found["last"].group == found["random"].group != found["attack"].group
-    assert 0 < found["attack"].failed < 8
+    assert runs_by_name["last"].group == runs_by_name["random"].group != runs_by_name["attack"].group
+    assert 0 < runs_by_name["attack"].failed < 8
 
 
 def test_reported_results_stand_beside_their_own_setting_alone(tmp_path, capsys):
@@ -196,36 +196,40 @@ def test_reported_results_stand_beside_their_own_setting_alone(tmp_path, capsys)
 
 
 def test_paired_differences(runs):
-    last, random = sorted((run for run in read_runs([runs / "last", runs / "random"])), key=lambda run: run.method)
-    assert all(point.mean == 0 for point in paired(last, last))
-    means = [[row.returns.estimate.mean for row in run.summary.overall.episodes] for run in (last, random)]
-    assert [point.mean for point in paired(last, random)] == pytest.approx([b - a for a, b in zip(*means)])
-    (same,) = compare([random.folder, last.folder])
+    last_run, random_run = sorted(
+        (run for run in read_runs([runs / "last", runs / "random"])), key=lambda run: run.method
+    )
+    assert all(point.mean == 0 for point in paired(last_run, last_run))
+    means = [[row.returns.estimate.mean for row in run.summary.overall.episodes] for run in (last_run, random_run)]
+    assert [point.mean for point in paired(last_run, random_run)] == pytest.approx([b - a for a, b in zip(*means)])
+    (same,) = compare([random_run.folder, last_run.folder])
     rows = [row for row in same.rows if row.measure.startswith("episode")]
-    assert [astuple(point) for point in paired(last, random)] == [(r.mean, r.low, r.high, r.n) for r in rows]
+    assert [astuple(point) for point in paired(last_run, random_run)] == [(r.mean, r.low, r.high, r.n) for r in rows]
 
 
 def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
-    """Beside an evaluation and alone: curves over the rollouts, and what was played with each call's advantage."""
+    """Show a training beside an evaluation and by itself: curves over the rollouts, and the advantage of each call."""
     log = RunLog(tmp_path / "trained", transcripts=2)
-    played = Records(runs / "random").trajectories()[:4]
-    advantages = [[0.25] * len(one.steps) for one in played]
+    trajectories = Records(runs / "random").trajectories()[:4]
+    advantages = [[0.25] * len(trajectory.steps) for trajectory in trajectories]
     for rollout in range(23):
         log.on_rollout_end(
-            rollout, rollout, played, advantages, {"success/episode_1": rollout / 23, "success/episode_2": 1.0}
+            rollout, rollout, trajectories, advantages, {"success/episode_1": rollout / 23, "success/episode_2": 1.0}
         )
         log.on_update(rollout, {"kl": 0.1}, 0)
-    (alone,) = read_trained([tmp_path], 2)
-    assert (alone.key, len(alone.played), len(alone.pages)) == ("run3", 46, 46)
-    page = json.loads(alone.pages[45])
+    (training,) = read_trained([tmp_path], 2)
+    assert (training.key, len(training.played), len(training.pages)) == ("run3", 46, 46)
+    page = json.loads(training.pages[45])
     assert (page["rollout"], {call["advantage"] for call in page["calls"]}) == (22, {0.25})
-    assert unpacked(page) == [[one.content for one in step.messages] for step in played[2].steps]
-    assert alone.played[45].outcomes == read_runs([runs / "random"])[0].played[2].outcomes
+    assert unpack_prompts(page) == [
+        [trajectory.content for trajectory in step.messages] for step in trajectories[2].steps
+    ]
+    assert training.played[45].outcomes == read_runs([runs / "random"])[0].played[2].outcomes
     capsys.readouterr()
     assert main([*EXPORT, str(tmp_path / "trained"), "--index", "45", "--episode", "1"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("# Transcript 45 of training `trained`\n\n- rollout: `22`\n- opponent: ")
-    assert out.count("advantage +0.250") == sum(step.episode == 0 for step in played[2].steps)
+    assert out.count("advantage +0.250") == sum(step.episode == 0 for step in trajectories[2].steps)
     assert main([*EXPORT, str(tmp_path / "trained"), "--index", "46"]) == 2
     assert "has no transcript 46; it has 46, up to 45." in capsys.readouterr().err
     for kind, paths in (("trained", [tmp_path / "trained"]), ("both", [tmp_path / "trained", runs / "last"])):
@@ -247,34 +251,34 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
 def test_thinned(runs, tmp_path, capsys):
     out = tmp_path / "thin.html"
     assert main(["report", str(runs), "--out", str(out)]) == 0
-    whole = out.stat().st_size
-    assert main(["report", str(runs), "--out", str(out), "--max-mb", str((whole - 4000) / 1e6)]) == 0
-    assert out.stat().st_size <= whole - 4000
-    left = re.search(r"(\d+) transcripts are left out", capsys.readouterr().err)[1]
-    assert f"{left} of 32 transcripts, evenly spread, are left out" in out.read_text()
+    full_size = out.stat().st_size
+    assert main(["report", str(runs), "--out", str(out), "--max-mb", str((full_size - 4000) / 1e6)]) == 0
+    assert out.stat().st_size <= full_size - 4000
+    num_left_out = re.search(r"(\d+) transcripts are left out", capsys.readouterr().err)[1]
+    assert f"{num_left_out} of 32 transcripts, evenly spread, are left out" in out.read_text()
 
 
 def test_a_judged_run_has_the_same_verdict_in_a_later_report(tmp_path, capsys):
-    out, later = tmp_path / "run", tmp_path / "later.html"
+    out, later_report = tmp_path / "run", tmp_path / "later.html"
     words = ["eval", "policy:bayes:kuhn/paper,3,1,sum", "--panel", "kuhn-paper-16", "--no-baselines"]
     assert main([*words, "--out", str(out)]) == 0
     sentence = capsys.readouterr().out.splitlines()[0]
     assert re.match(r"policy:bayes:kuhn/paper,3,1,sum .* level, adaptation by its own memory", sentence)
-    assert main(["report", str(out), "--out", str(later)]) == 0
-    for page in (later.read_text(), (out / "report.html").read_text()):
+    assert main(["report", str(out), "--out", str(later_report)]) == 0
+    for page in (later_report.read_text(), (out / "report.html").read_text()):
         text = unescape(page)
         assert f"<h1>{sentence} " in text
         assert re.search(r"^  without its memory .*\n  with another's memory .*\nno memory ", text, re.M)
-    # The runs of the controls are no further runs, and without them the level is left.
-    assert main(["report", str(tmp_path), "--out", str(later)]) == 0
+    # Leave the controls out of the runs, and drop the level if they are removed.
+    assert main(["report", str(tmp_path), "--out", str(later_report)]) == 0
     assert "1 run," in capsys.readouterr().err
     shutil.rmtree(out / "controls")
-    assert main(["report", str(out), "--out", str(later)]) == 0
-    assert re.search("<h1>policy:bayes:kuhn/paper,3,1,sum: level .*, no verdict", later.read_text())
+    assert main(["report", str(out), "--out", str(later_report)]) == 0
+    assert re.search("<h1>policy:bayes:kuhn/paper,3,1,sum: level .*, no verdict", later_report.read_text())
 
 
 def test_bad_input_is_one_line_and_writes_nothing(runs, tmp_path, capsys):
-    def refused(*words):
+    def refuse_report(*words):
         out = tmp_path / "none.html"
         assert main(["report", *map(str, words), "--out", str(out)]) == 2
         assert not out.exists()
@@ -282,18 +286,18 @@ def test_bad_input_is_one_line_and_writes_nothing(runs, tmp_path, capsys):
         assert error.count("\n") == 1
         return error
 
-    assert "holds no run" in refused(tmp_path / "nowhere")
+    assert "holds no run" in refuse_report(tmp_path / "nowhere")
     newer = tmp_path / "newer"
     shutil.copytree(runs / "last", newer)
     about = json.loads((newer / "run.json").read_text())
     (newer / "run.json").write_text(json.dumps(about | {"schema": 99}))
-    assert "has schema 99" in refused(newer)
+    assert "has schema 99" in refuse_report(newer)
     empty = tmp_path / "empty"
     shutil.copytree(runs / "last", empty)
     shutil.rmtree(empty / "episodes")
-    assert "has no record yet" in refused(empty)
-    assert "--max-mb must be above 0" in refused(runs, "--max-mb", "0")
-    assert "raise --max-mb 0.01" in refused(runs / "last", "--max-mb", "0.01")
+    assert "has no record yet" in refuse_report(empty)
+    assert "--max-mb must be above 0" in refuse_report(runs, "--max-mb", "0")
+    assert "raise --max-mb 0.01" in refuse_report(runs / "last", "--max-mb", "0.01")
     assert main(["report", str(runs / "last"), "--out", str(tmp_path / "empty" / "run.json" / "a.html")]) == 2
     assert "run.json" in capsys.readouterr().err
 
@@ -323,9 +327,9 @@ def test_the_commands_of_the_document_run_as_printed(runs, tmp_path, monkeypatch
     assert (tmp_path / "bubbles.png").exists()
     options = re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)
     assert main(["report", "--help"]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     of_all = ("--import", "--allow-path", "--help")
-    assert options == [option for option in re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE) if option not in of_all]
+    assert options == [option for option in re.findall(r"^  (--[a-z-]+)", output, re.MULTILINE) if option not in of_all]
 
 
 # -- Markdown --------------------------------------------------------------------------------------------------
@@ -365,7 +369,7 @@ def test_an_attack_as_markdown_ends_no_block_and_reaches_no_terminal(runs, capsy
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--index", "99"], "has no transcript 99; it has 12, up to 11."),
         (["--index", "0", "--episode", "3"], "has episodes 1 to 2, and no 3."),
@@ -373,11 +377,11 @@ def test_an_attack_as_markdown_ends_no_block_and_reaches_no_terminal(runs, capsy
         (["--index", "0", "--to", "csv"], "--index, --episode and --prompts require --to markdown."),
     ],
 )
-def test_what_cannot_be_exported(runs, tmp_path, monkeypatch, capsys, words, told):
+def test_what_cannot_be_exported(runs, tmp_path, monkeypatch, capsys, words, expected):
     monkeypatch.chdir(tmp_path)
     assert main([*EXPORT, str(runs / "random"), *words]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert expected in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -20,7 +20,7 @@ INVISIBLE = "U+202E", "U+001B", "U+0000", "U+D800"
 
 
 class Reader:
-    """Somebody who reads the report."""
+    """A reader of the report."""
 
     def __init__(self, driver, path):
         self.driver, self.url = driver, path.as_uri()
@@ -56,8 +56,8 @@ class Reader:
         """Lines of the console, and addresses asked for, since the last time."""
         console = [entry["message"] for entry in self.driver.get_log("browser")]
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        return console, [address.split("#")[0] for address in asked]
+        addresses = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return console, [address.split("#")[0] for address in addresses]
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def reader(chromium, runs, tmp_path_factory):
     opened = Reader(chromium, path)
     opened.log()
     yield opened
-    console, asked = opened.log()
+    console, addresses = opened.log()
     assert console == []
-    assert {address for address in asked if address != "about:blank"} <= {opened.url}
+    assert {address for address in addresses if address != "about:blank"} <= {opened.url}
 
 
 def test_clicked_through(reader, runs):
@@ -91,19 +91,19 @@ def test_clicked_through(reader, runs):
     reader.one("#theme").click()
     assert reader.run("return getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 28)"
     link = reader.one("#learned a")
-    place = link.text
+    title = link.text
     link.click()
-    reader.wait_for_title(place)
+    reader.wait_for_title(title)
     reader.one("#list [role=option]").click()
     reader.wait_for_title("run/0 ")
     line = Records(runs / "random").lines[0]
     assert len(reader.all("#transcript .call")) == len(line["calls"])
     prompt = reader.one("#transcript .call.play details.prompt")
     prompt.find_element("css selector", "summary").click()
-    first = next(call for call in line["calls"] if call["phase"] == "play")
+    first_call = next(call for call in line["calls"] if call["phase"] == "play")
     reader.wait_for("arguments[0].querySelector('pre')", prompt)
-    told = reader.run("return arguments[0].querySelector('pre').textContent", prompt)
-    assert told.rstrip("\n") == first["messages"][0]["content"].rstrip("\n")
+    prompt_text = reader.run("return arguments[0].querySelector('pre').textContent", prompt)
+    assert prompt_text.rstrip("\n") == first_call["messages"][0]["content"].rstrip("\n")
     reader.one("#copy").click()
     reader.wait_for("document.querySelector('#copy').textContent === 'Copied'")
 
@@ -124,8 +124,10 @@ def test_keys_and_links(reader):
     reader.open("#run/3/e2/t1")
     reader.wait_for_title("run/3 ")
     reader.wait_for("document.querySelector('.here')?.dataset.at === 'e2/t1'")
-    place = "const [a, b] = ['.here', '#transcript'].map((one) => document.querySelector(one).getBoundingClientRect());"
-    assert reader.run(place + "return a.top >= b.top && a.bottom <= b.bottom")
+    script = (
+        "const [a, b] = ['.here', '#transcript'].map((one) => document.querySelector(one).getBoundingClientRect());"
+    )
+    assert reader.run(script + "return a.top >= b.top && a.bottom <= b.bottom")
     reader.press("j")
     reader.wait_for_title("run/4 ")
     reader.press("k")
@@ -139,7 +141,7 @@ def test_keys_and_links(reader):
     assert reader.run("return location.hash") == "#run/3/beside/run2"
     reader.open("#run2/5/e1/beside/run")
     reader.wait_for("document.querySelectorAll('#transcript h3').length === 2")
-    assert [one.text.split(" ")[0] for one in reader.all("#transcript h3")] == ["run2/5", "run/5"]
+    assert [heading.text.split(" ")[0] for heading in reader.all("#transcript h3")] == ["run2/5", "run/5"]
     reader.press("?")
     assert reader.one("#help").is_displayed()
     reader.one("#help button").click()
@@ -165,30 +167,30 @@ def test_filters_and_search(reader, runs):
     texts = list(map(json.dumps, all_calls))
     words = {call["observation"] for calls in all_calls for call in calls if call["phase"] == "play"}
     counts = {word: sum(word in text for text in texts) for word in words}
-    word, found = min(counts.items(), key=lambda item: (item[1], item[0]))
-    assert 0 < found < 32
+    word, num_matches = min(counts.items(), key=lambda item: (item[1], item[0]))
+    assert 0 < num_matches < 32
     reader.one("[name=query]").send_keys(word.lower())
-    reader.wait_for("document.querySelector('#status').textContent.startsWith(arguments[0])", f"{found} of 32")
+    reader.wait_for("document.querySelector('#status').textContent.startsWith(arguments[0])", f"{num_matches} of 32")
     reader.all("#list [role=option]")[0].click()
     reader.wait_for("document.querySelector('#transcript mark')")
-    assert {one.text for one in reader.all("#transcript mark") if one.is_displayed()} <= {word, ""}
+    assert {mark.text for mark in reader.all("#transcript mark") if mark.is_displayed()} <= {word, ""}
 
 
 def test_no_attack_runs(reader, runs):
-    """Each transcript is opened with everything unfolded; what is not seen is told by its number."""
+    """Open each transcript with everything unfolded. The page shows an invisible character by its number."""
     reader.open()
     scripts = reader.run("return document.scripts.length")
-    seen = ""
-    for place in sorted(Records(runs / "attack").lines):
-        reader.run("location.hash = arguments[0]", f"#run3/{place}")
-        reader.wait_for_title(f"run3/{place} ")
+    page_text = ""
+    for index in sorted(Records(runs / "attack").lines):
+        reader.run("location.hash = arguments[0]", f"#run3/{index}")
+        reader.wait_for_title(f"run3/{index} ")
         reader.run("for (const one of document.querySelectorAll('#transcript details')) one.open = true")
         reader.wait_for("[...document.querySelectorAll('#transcript details')].every((one) => one.children.length > 1)")
-        seen += reader.run("return document.querySelector('#transcript').textContent")
-    assert "<script>window.ran=(window.ran||0)+1</script>" in seen
-    assert all(told in seen for told in INVISIBLE)
-    assert not set(seen) & {"\x1b", "\0", "\u202e", "\ud800"}
-    assert "all 1,000,0" in seen
+        page_text += reader.run("return document.querySelector('#transcript').textContent")
+    assert "<script>window.ran=(window.ran||0)+1</script>" in page_text
+    assert all(invisible_text in page_text for invisible_text in INVISIBLE)
+    assert not set(page_text) & {"\x1b", "\0", "\u202e", "\ud800"}
+    assert "all 1,000,0" in page_text
     assert reader.run("return window.ran ?? null") is None
     assert reader.run("return document.scripts.length") == scripts
     assert (

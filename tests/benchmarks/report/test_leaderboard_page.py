@@ -69,15 +69,15 @@ def page(tmp_path_factory):
 
 def test_no_text_becomes_an_element(page):
     text = page.read_text("utf-8")
-    found = Elements(text)
-    assert found.elements <= ELEMENTS
-    assert found.attributes <= ATTRIBUTES
+    elements = Elements(text)
+    assert elements.elements <= ELEMENTS
+    assert elements.attributes <= ATTRIBUTES
     assert "<script" not in text.lower()
     assert "default-src 'none'; style-src 'sha256-" in unescape(text)
     assert text.count("<section>") == 2, "one table per setting"
     assert text.count("digests, 2 replayed") == len(SHORT)
     # They are shown: escaping must not drop them.
-    assert text.count(RAN) >= 2 * sum(RAN in one for one in SHORT)
+    assert text.count(RAN) >= 2 * sum(RAN in short_text for short_text in SHORT)
 
 
 @needs_browser
@@ -88,5 +88,9 @@ def test_nothing_runs_in_a_browser(page):
         assert len(driver.find_elements("css selector", "tbody tr")) == len(SHORT)
         assert [entry["message"] for entry in driver.get_log("browser")] == []
         messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-        asked = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
-        assert set(asked) == {page.as_uri()}
+        requests = [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+        ]
+        assert set(requests) == {page.as_uri()}

@@ -1,4 +1,4 @@
-"""Series of a report: told apart by shape, and by colour also for readers who do not see red or green."""
+"""Series of a report differ in shape, and in colour also for readers with red or green colour blindness."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST = 30.0
 def palettes():
     pairs = re.findall(r"--c(\d): light-dark\((#\w{6}), (#\w{6})\)", (PAGE / "page.css").read_text())
     assert [int(number) for number, _, _ in pairs] == list(range(COLOURS))
-    return [[pair[place] for pair in pairs] for place in (1, 2)]
+    return [[pair[column] for pair in pairs] for column in (1, 2)]
 
 
 def lab(linear):
@@ -32,19 +32,19 @@ def lab(linear):
 
 
 def linear(colour):
-    values = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    values = np.array([int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)])
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
-@pytest.mark.parametrize("seen", [np.eye(3), PROTAN, DEUTAN], ids=["all", "protan", "deutan"])
+@pytest.mark.parametrize("vision", [np.eye(3), PROTAN, DEUTAN], ids=["all", "protan", "deutan"])
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_no_two_series_look_alike(scheme, seen):
-    places = [lab(np.clip(seen @ linear(colour), 0, 1)) for colour in palettes()[scheme]]
+def test_no_two_series_look_alike(scheme, vision):
+    places = [lab(np.clip(vision @ linear(colour), 0, 1)) for colour in palettes()[scheme]]
     near = [
-        (one, two, round(float(np.linalg.norm(places[one] - places[two])), 1))
-        for one, two in itertools.combinations(range(COLOURS), 2)
+        (first_index, second_index, round(float(np.linalg.norm(places[first_index] - places[second_index])), 1))
+        for first_index, second_index in itertools.combinations(range(COLOURS), 2)
     ]
-    assert min(distance for _, _, distance in near) >= LEAST, sorted(near, key=lambda one: one[2])[:3]
+    assert min(distance for _, _, distance in near) >= LEAST, sorted(near, key=lambda first_index: first_index[2])[:3]
 
 
 def test_every_series_has_a_shape_of_its_own():

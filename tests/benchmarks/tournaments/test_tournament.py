@@ -23,16 +23,16 @@ from tests.benchmarks.tournament_policies import (
 )
 
 
-def value_by_hand(first, second):
+def value_by_hand(first_name, second_name):
     """The first seat's mean return over the six deals, of two deterministic policies."""
-    policies = [make_opponent(name, KuhnPoker()) for name in (first, second)]
+    policies = [make_opponent(name, KuhnPoker()) for name in (first_name, second_name)]
     total = 0.0
     for probability, state in KuhnPoker().initial_states():
         for policy in policies:
             policy.reset(np.random.default_rng(0))
         while (player := state.player) is not None:
-            known = (player, state.observation(player), state.legal_actions, state.information_state(player))
-            state = state.after(policies[player].act(Turn(*known)))
+            turn_values = (player, state.observation(player), state.legal_actions, state.information_state(player))
+            state = state.after(policies[player].act(Turn(*turn_values)))
         total += probability * state.returns[0]
     return total
 
@@ -50,31 +50,31 @@ def test_exact_values_are_known_and_recovered_by_play(kuhn):
     assert kuhn.cells["kuhn/nash", "kuhn/nash", "first"].exact == pytest.approx(-1 / 18, abs=1e-12)
     assert kuhn.cells["kuhn/nash", "kuhn/nash", "both"].exact == pytest.approx(0, abs=1e-12)
     pair = ("kuhn/conservative", "kuhn/aggressive")
-    first, second = value_by_hand(*pair), -value_by_hand(*reversed(pair))
-    assert kuhn.cells[*pair, "first"].exact == pytest.approx(first, abs=1e-12)
-    assert kuhn.cells[*pair, "second"].exact == pytest.approx(second, abs=1e-12)
-    assert kuhn.cells[*pair, "both"].exact == pytest.approx((first + second) / 2, abs=1e-12)
+    first_value, second_value = value_by_hand(*pair), -value_by_hand(*reversed(pair))
+    assert kuhn.cells[*pair, "first"].exact == pytest.approx(first_value, abs=1e-12)
+    assert kuhn.cells[*pair, "second"].exact == pytest.approx(second_value, abs=1e-12)
+    assert kuhn.cells[*pair, "both"].exact == pytest.approx((first_value + second_value) / 2, abs=1e-12)
     for names in (("kuhn/nash", "kuhn/nash", "first"), (*pair, "first"), (*pair, "both")):
         assert kuhn.cells[names].agrees, names
-    inside, known = kuhn.agreement()
-    assert known == 6 * 2 + 4
-    assert inside >= known - 2
+    inside, num_known = kuhn.agreement()
+    assert num_known == 6 * 2 + 4
+    assert inside >= num_known - 2
 
 
 def test_the_matrix_mirrors_itself_in_a_zero_sum_game(kuhn):
     for row in KUHN:
         for column in KUHN:
-            there, back = kuhn.cells[row, column, "first"], kuhn.cells[column, row, "second"]
-            assert there.played.mean == pytest.approx(-back.played.mean)
-            assert there.exact == pytest.approx(-back.exact)
-        own = kuhn.cells[row, row, "both"].played
-        assert (own.mean, own.low, own.high) == (0, 0, 0)
+            forward, backward = kuhn.cells[row, column, "first"], kuhn.cells[column, row, "second"]
+            assert forward.played.mean == pytest.approx(-backward.played.mean)
+            assert forward.exact == pytest.approx(-backward.exact)
+        own_cell = kuhn.cells[row, row, "both"].played
+        assert (own_cell.mean, own_cell.low, own_cell.high) == (0, 0, 0)
 
 
 def test_swapping_the_seats_of_the_same_deals_narrows_the_interval(kuhn):
     cells = [kuhn.cells["kuhn/conservative", "kuhn/aggressive", seat].played for seat in ("both", "first", "second")]
-    both, first, second = (cell.high - cell.low for cell in cells)
-    assert both < 0.8 * np.hypot(first, second) / 2
+    both_width, first_width, second_width = (cell.high - cell.low for cell in cells)
+    assert both_width < 0.8 * np.hypot(first_width, second_width) / 2
 
 
 def test_the_ranking_is_of_exact_values(kuhn):
@@ -113,11 +113,11 @@ def test_any_game_of_openspiel():
 
 def test_intervals_where_all_deals_paid_the_same():
     values = np.ones(100)
-    found = interval(values, (-1, 1))
-    assert found.high == 1
-    assert found.low == pytest.approx(1 - 2 * 3.8415 / 103.8415, abs=1e-4)
-    drawn = interval(0 * values, (-1, 1))
-    assert drawn.high == -drawn.low == pytest.approx(3.8415 / 103.8415, abs=1e-4)
+    win_interval = interval(values, (-1, 1))
+    assert win_interval.high == 1
+    assert win_interval.low == pytest.approx(1 - 2 * 3.8415 / 103.8415, abs=1e-4)
+    draw_interval = interval(0 * values, (-1, 1))
+    assert draw_interval.high == -draw_interval.low == pytest.approx(3.8415 / 103.8415, abs=1e-4)
     assert interval(values[:1], (-1, 1)).low is None
     mixed = interval(np.array([1.0, 0.0, 1.0, 0.0]), (-1, 1))
     assert mixed.mean == 0.5
@@ -127,7 +127,7 @@ def test_intervals_where_all_deals_paid_the_same():
 # -- rankings --------------------------------------------------------------------------------------------------
 
 
-def made(names, payoffs, deals=50):
+def score_payoffs(names, payoffs, deals=50):
     """Outcomes in which the row always earns `payoffs[i][j]` against the column."""
     settings = Settings("TicTacToe", names, games=2 * deals)
     outcomes = {}
@@ -140,16 +140,16 @@ def made(names, payoffs, deals=50):
 def test_alpha_rank_of_a_cycle_and_of_dominance():
     pytest.importorskip("networkx")
     names = ("first", "last", "uniform")
-    cycle = made(names, [[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
+    cycle = score_payoffs(names, [[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
     assert [s.alpha_rank for s in cycle.standings] == pytest.approx([1 / 3] * 3)
-    dominance = made(names, [[0, 1, 1], [-1, 0, 1], [-1, -1, 0]])
+    dominance = score_payoffs(names, [[0, 1, 1], [-1, 0, 1], [-1, -1, 0]])
     assert [s.policy for s in dominance.standings] == list(names)
     assert dominance.standings[0].alpha_rank > 0.99
-    draws = made(names, np.zeros((3, 3)).tolist())
+    draws = score_payoffs(names, np.zeros((3, 3)).tolist())
     assert [s.alpha_rank for s in draws.standings] == pytest.approx([1 / 3] * 3)
 
 
-def test_alpha_rank_takes_what_is_not_significant_for_a_tie():
+def test_alpha_rank_counts_an_insignificant_difference_as_a_tie():
     pytest.importorskip("networkx")
     settings = Settings("TicTacToe", ("first", "last"), games=20)
     even = Pairing(("first", "first"), np.zeros((10, 2, 2)))
@@ -214,10 +214,10 @@ def test_a_match_is_a_meta_episode():
 
 def test_what_changes_with_the_episode_has_its_mean_as_exact_value():
     switch = "switch:kuhn/conservative,kuhn/aggressive,1"
-    both = outcome_of(Settings("KuhnPoker", (switch, "uniform"), games=2, episodes=2))
+    outcome = outcome_of(Settings("KuhnPoker", (switch, "uniform"), games=2, episodes=2))
     plain = outcome_of(Settings("KuhnPoker", ("kuhn/conservative", "kuhn/aggressive", "uniform"), games=2))
     parts = [plain.cells[name, "uniform", "first"].exact for name in ("kuhn/conservative", "kuhn/aggressive")]
-    assert both.cells[switch, "uniform", "first"].exact == pytest.approx(np.mean(parts))
+    assert outcome.cells[switch, "uniform", "first"].exact == pytest.approx(np.mean(parts))
 
 
 def test_a_policy_that_learns_has_no_exact_value_and_profits_from_longer_matches():

@@ -21,27 +21,27 @@ from tests.benchmarks.tournament_policies import (
     outcome_of,
 )
 
-# -- the same whoever plays it, and however often it stopped -----------------------------------------------------
+# -- the same with any executor and after any number of stops ----------------------------------------------------
 
 
 def test_executors_and_the_order_of_names_change_nothing():
     settings = Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=7)
-    alone = outcome_of(settings).to_json()
-    assert outcome_of(settings, executor=Processes(2)).to_json() == alone
-    other = outcome_of(Settings("TicTacToe", ("minimax", "mcts:10", "uniform"), games=20, seed=7))
+    local_result = outcome_of(settings).to_json()
+    assert outcome_of(settings, executor=Processes(2)).to_json() == local_result
+    other_result = outcome_of(Settings("TicTacToe", ("minimax", "mcts:10", "uniform"), games=20, seed=7))
     assert (
-        other.cells["mcts:10", "uniform", "both"].played
+        other_result.cells["mcts:10", "uniform", "both"].played
         == outcome_of(settings).cells["mcts:10", "uniform", "both"].played
     )
     seeded = outcome_of(Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=8)).to_json()
-    assert seeded["payoffs"] != alone["payoffs"]
+    assert seeded["payoffs"] != local_result["payoffs"]
 
 
 GATED = ["tournament", "KuhnPoker", "--opponents", f"uniform,kuhn/nash,cfr,{HERE}:Gated", "--games", "20", "--out"]
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
+def complete_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tournament")
     (folder / "gate").touch()
     with pytest.MonkeyPatch.context() as patch:
@@ -51,7 +51,7 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
-def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeypatch, capfd):
+def test_a_rerun_continues_where_it_stopped(tmp_path, complete_folder, kill, monkeypatch, capfd):
     gate, folder = tmp_path / "gate", tmp_path / "stopped"
     monkeypatch.setenv(GATE, str(gate))
     command = [sys.executable, "-m", "mage_envs", *GATED, str(folder), "--executor", "processes:2"]
@@ -75,10 +75,10 @@ def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeyp
     assert not (folder / "tournament.json").exists()
     assert main([*GATED, str(folder), "--executor", "local"]) == 0
     assert "6 of them from before" in capfd.readouterr().err
-    files = sorted(path.relative_to(uninterrupted) for path in uninterrupted.rglob("*.*"))
+    files = sorted(path.relative_to(complete_folder) for path in complete_folder.rglob("*.*"))
     assert len(files) == 5 + 10
     for file in files:
-        assert (folder / file).read_bytes() == (uninterrupted / file).read_bytes(), file
+        assert (folder / file).read_bytes() == (complete_folder / file).read_bytes(), file
 
 
 def test_a_folder_refuses_other_settings_and_takes_further_policies(tmp_path):
@@ -94,9 +94,9 @@ def test_a_folder_refuses_other_settings_and_takes_further_policies(tmp_path):
     with pytest.raises(OtherTournament, match="with uniform too"):
         Store(tmp_path, settings("kuhn/nash", "cfr"))
     large = settings("kuhn/nash", "cfr", "uniform")
-    told = []
-    grown = play_all(large, store=Store(tmp_path, large), on_finished=lambda *counts: told.append(counts))
-    assert told[0] == (3, 6, 3)
+    counts_seen = []
+    grown = play_all(large, store=Store(tmp_path, large), on_finished=lambda *counts: counts_seen.append(counts))
+    assert counts_seen[0] == (3, 6, 3)
     assert score(large, grown).to_json() == outcome_of(large).to_json()
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_file_is_named(tmp_path):
 # -- failures --------------------------------------------------------------------------------------------------
 
 
-def test_a_policy_that_fails_loses_nobody_else_anything(tmp_path):
+def test_a_policy_that_fails_costs_the_others_nothing(tmp_path):
     names = ("uniform", f"{HERE}:Broken", f"{HERE}:Illegal", "kuhn/nash")
     settings = Settings("KuhnPoker", names, games=10)
     outcomes = play_all(settings, store=Store(tmp_path, settings))
@@ -160,10 +160,10 @@ def test_a_policy_that_hangs_fails_its_pairings_alone(executor, caplog):
     hang = PairingFailure((sleeper,), "Hang", "no answer within 0.5 s")
     assert results.failures == {names: hang for names in settings.pairings() if sleeper in names}
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
-    told = [
+    warnings = [
         record.getMessage() for record in caplog.records if record.name == "mage_envs.benchmarks.tournaments.schedule"
     ]
-    pairings = {line.split(" s so far for ")[1] for line in told}
+    pairings = {line.split(" s so far for ")[1] for line in warnings}
     assert {f"{' against '.join(names)}." for names in settings.pairings() if sleeper in names} <= pairings
 
 
@@ -180,7 +180,7 @@ def test_a_deadline_is_a_number_of_seconds(capfd):
     assert "deadline=-1.0 must be a number of seconds, or 0 to disable it." in capfd.readouterr().err
 
 
-def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
+def test_the_command_reports_failures_after_everything_else(tmp_path, capfd):
     arguments = ["--opponents", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--executor", "local"]
     assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
     out, err = capfd.readouterr()

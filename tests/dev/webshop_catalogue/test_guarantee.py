@@ -31,13 +31,13 @@ def test_what_it_calls_worth_all_earns_exactly_one(shop):
     fulfilled = 0
     for goal in islice(shop.goals("train"), 0, None, 6):
         product = shop.catalogue.product(shop.catalogue.find(goal.asin))
-        made = product.made[int(goal.id[-1])]
-        assert is_worth_all(product, made)
+        made_goal = product.made[int(goal.id[-1])]
+        assert is_worth_all(product, made_goal)
         assert best_reward(shop, product, goal) == 1.0
         fulfilled += 1
-        for one, other in zip(other_goals(made), other_goals(goal)):
-            assert not is_worth_all(product, one)
-            assert best_reward(shop, product, other) < 1.0
+        for changed_goal, scored_goal in zip(other_goals(made_goal), other_goals(goal)):
+            assert not is_worth_all(product, changed_goal)
+            assert best_reward(shop, product, scored_goal) < 1.0
     assert fulfilled > 100
 
 
@@ -56,9 +56,9 @@ def test_a_price_range_must_be_below_the_limit_as_a_whole(shop):
 
 def test_a_title_that_repeats_one_noun_is_taken_for_something_else(shop):
     product = shop.catalogue.product(0)._replace(title=" ".join(["Shoe"] * 11))
-    own = shop.goal_at(0)._replace(title=product.title)
+    renamed_goal = shop.goal_at(0)._replace(title=product.title)
     assert not is_worth_all(product, product.made[0])
-    assert best_reward(shop, product, own) < 1.0
+    assert best_reward(shop, product, renamed_goal) < 1.0
 
 
 def test_a_goal_beyond_its_product_is_an_error(shop):
@@ -86,16 +86,16 @@ def test_any_size_is_proven(tmp_path, size, seed, held_out):
         assert best_reward(shop, catalogue.product(catalogue.find(goal.asin)), goal) == 1.0
 
 
-def test_the_shop_itself_finds_what_is_proven(monkeypatch):
+def test_the_shop_itself_finds_the_proven_products(monkeypatch):
     """The same searches by the engine that agents use."""
     tiny = shop_for("ood_catalogue", "tiny", None, None, 0)
-    asked = []
+    queries = []
 
     def search(self, query, k):
-        asked.append(query)
+        queries.append(query)
         return tiny.search(query)
 
     monkeypatch.setattr(Ranking, "search", search)
     count = proven(tiny.catalogue).searches
-    assert count == len(set(asked)) == len(asked) > 10
-    assert {position for query in asked for position in tiny.search(query)} == set(range(100))
+    assert count == len(set(queries)) == len(queries) > 10
+    assert {position for query in queries for position in tiny.search(query)} == set(range(100))

@@ -59,23 +59,25 @@ def successes(shop: Shop, split: str, places: int, sample: int) -> NDArray[np.fl
     """Return the share of goals that each of the first affordable results satisfies with the wanted options."""
     buyer, wins = Buyer(shop), np.zeros(places)
     numbers = shop.numbers(split)
-    chosen = numbers[:: max(1, len(numbers) // sample)]
-    for goal in map(shop.goal_at, map(int, chosen)):
+    sampled_numbers = numbers[:: max(1, len(numbers) // sample)]
+    for goal in map(shop.goal_at, map(int, sampled_numbers)):
         query = goal.instruction.partition(", and price")[0].lower()
         hits = (hit for hit in shop.search(query) if shop.catalogue.product(hit).low <= goal.price_upper)
         right = [buyer.is_satisfied(hit, goal) for hit in islice(hits, places)]
         wins[: len(right)] += right
-    return wins / len(chosen)
+    return wins / len(sampled_numbers)
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_success_falls_with_the_place_that_is_bought(split):
-    """The goals do not depend on the ranks of their products, so rank is no trace of them."""
+    """The goals do not depend on the ranks of their products, so a rank gives nothing away."""
     shops = [shop_for(split, "small", catalogue=seed) for seed in range(5)]
-    first, second, third, fourth, *later = np.mean([successes(shop, split, 8, 100) for shop in shops], axis=0)
-    assert first > second + 0.1
-    assert second > (third + fourth) / 2 + 0.03
-    assert (third + fourth) / 2 > np.mean(later) + 0.03
+    first_rate, second_rate, third_rate, fourth_rate, *later_rates = np.mean(
+        [successes(shop, split, 8, 100) for shop in shops], axis=0
+    )
+    assert first_rate > second_rate + 0.1
+    assert second_rate > (third_rate + fourth_rate) / 2 + 0.03
+    assert (third_rate + fourth_rate) / 2 > np.mean(later_rates) + 0.03
 
 
 def test_the_held_out_catalogue_is_proven_too():
@@ -83,18 +85,18 @@ def test_the_held_out_catalogue_is_proven_too():
     assert all(proof.holds for proof in prove(shop, shop.goals("ood_catalogue")))
 
 
-def test_the_shop_asks_what_was_made(shop):
-    made = {goal.id: goal for goal in catalogue("small", 0).goals}
+def test_the_shop_states_the_made_goals(shop):
+    made_goals = {goal.id: goal for goal in catalogue("small", 0).goals}
     for split in ("train", "ood_phrase"):
         for goal in islice(shop.goals(split), 50):
-            own = made[goal.id]
-            assert (goal.instruction, goal.attributes) == (own.text, own.attributes)
-            assert (goal.price_upper, goal.split) == (own.price_upper, own.split)
+            made_goal = made_goals[goal.id]
+            assert (goal.instruction, goal.attributes) == (made_goal.text, made_goal.attributes)
+            assert (goal.price_upper, goal.split) == (made_goal.price_upper, made_goal.split)
 
 
 def test_a_scripted_buyer_earns_what_is_proven(shop, proofs):
     """The same purchase by search and clicks alone."""
-    played = 0
+    num_played = 0
     for proof in proofs[::10]:
         goal = shop.goal(proof.goal_id)
         session = Session(shop, goal)
@@ -108,15 +110,15 @@ def test_a_scripted_buyer_earns_what_is_proven(shop, proofs):
         session.play("click[buy now]")
         assert session.score is not None
         assert session.score.total == 1.0
-        played += 1
-    assert played > 20
+        num_played += 1
+    assert num_played > 20
 
 
 def test_a_family_misses_as_counted(shop):
     """The counts that goals carry agree with the shop's reward."""
-    made = catalogue("small", 0)
+    made_catalogue = catalogue("small", 0)
     families = {}
-    for goal in made.goals:
+    for goal in made_catalogue.goals:
         families.setdefault(goal.family, {}).setdefault(goal.asin, []).append(goal)
     checked = agreed = 0
     for family in list(families.values())[::9]:
@@ -133,7 +135,7 @@ def test_a_summary_needs_proofs():
         summary([])
 
 
-def test_a_goal_that_nobody_finds_does_not_hold():
+def test_a_goal_that_no_query_finds_does_not_hold():
     assert not Proof(
         goal_id="x", split="train", reward=1.0, rank=0, query="", by_words=False, near_misses=9, alternatives=0
     ).holds
@@ -143,20 +145,20 @@ def test_a_goal_that_nobody_finds_does_not_hold():
 
 
 def test_a_buyer_remembers_what_is_true(shop):
-    """Targets, their results, and products of another kind; goals that nobody meets, too."""
+    """Targets, their results, and products of another kind; also goals that no product meets."""
     buyer = Buyer(shop)
     rewards = set()
     for goal in islice(shop.goals("train"), 0, None, 40):
-        for wanted in (goal, goal._replace(price_upper=5.0), goal._replace(options=("xyzzy", *goal.options))):
+        for variant in (goal, goal._replace(price_upper=5.0), goal._replace(options=("xyzzy", *goal.options))):
             for position in {*shop.search(goal.instruction)[::5], shop.catalogue.find(goal.asin), 7}:
-                reward = best_reward(shop, shop.catalogue.product(position), wanted)
-                assert buyer.reward(position, wanted) == reward
-                assert buyer.is_satisfied(position, wanted) == (reward == 1.0)
+                reward = best_reward(shop, shop.catalogue.product(position), variant)
+                assert buyer.reward(position, variant) == reward
+                assert buyer.is_satisfied(position, variant) == (reward == 1.0)
                 rewards.add(reward)
     assert len(rewards) > 10
 
 
-def test_the_command_proves_all_and_tells_of_each_split(capsys):
+def test_the_command_proves_all_and_reports_each_split(capsys):
     assert main(["--size", "tiny", "--goals", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("all 200 goals proven, all products found in ") for line in lines) == 2
@@ -166,9 +168,9 @@ def test_the_command_proves_all_and_tells_of_each_split(capsys):
 
 def test_the_command_proves_further_seeds(capsys):
     assert main(["--size", "tiny", "--seeds", "2", "--goals", "5"]) == 1  # one is recorded
-    said = capsys.readouterr().out
-    assert said.count("all 400 goals proven") == 2
-    assert all(said.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
+    output = capsys.readouterr().out
+    assert output.count("all 400 goals proven") == 2
+    assert all(output.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
@@ -181,9 +183,9 @@ def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
 def test_the_command_prints_certificates_that_are_not_recorded(capsys, monkeypatch, recorded):
     monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: recorded)
     assert main(["--size", "tiny", "--goals", "1"]) == 1
-    said = capsys.readouterr().out
-    assert said.count("the certificates differ from those in certificates.toml") == 2
-    assert all(said.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
+    output = capsys.readouterr().out
+    assert output.count("the certificates differ from those in certificates.toml") == 2
+    assert all(output.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 @pytest.mark.slow

@@ -22,21 +22,21 @@ def index(shop):
 
 @pytest.fixture(scope="module")
 def queries(shop):
-    """Instructions, whole texts, titles, words alone, words that repeat, and words that nobody has."""
+    """Return instructions, whole texts, titles, single words, repeated words, and words that no product has."""
     products = [shop.catalogue.product(position) for position in range(0, 1000, 40)]
-    found = [goal.instruction for goal in islice(shop.goals("train"), 0, None, 10)]
+    texts = [goal.instruction for goal in islice(shop.goals("train"), 0, None, 10)]
     for product in products:
         words = product.title.lower().split()
-        found += [product.indexed_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
-    return [*found, "size color pack", "xyzzy", "the of and", "", "red xyzzy", f"{found[0]} " * 900]
+        texts += [product.indexed_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
+    return [*texts, "size color pack", "xyzzy", "the of and", "", "red xyzzy", f"{texts[0]} " * 900]
 
 
 @pytest.mark.parametrize("k", [1, 10, 50, 2000])
 def test_it_finds_what_the_engine_finds(index, queries, k):
     ranks = Ranking(index)
     for query in queries:
-        wanted = index.search(query, k)
-        assert ranks.search(query, k) == wanted, query[:80]
+        expected = index.search(query, k)
+        assert ranks.search(query, k) == expected, query[:80]
 
 
 def test_equal_documents_are_ranked_by_id():

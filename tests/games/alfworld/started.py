@@ -10,7 +10,7 @@ from mage_envs.games.alfworld.maker import make_game as made
 SIMPLE = "train/tiny/pick_and_place_simple/0"
 
 
-def started(task=SIMPLE, **options):
+def start_task(task=SIMPLE, **options):
     return ALFWorld(size="tiny", **options).task_state(task, np.random.default_rng(0))
 
 

@@ -11,16 +11,16 @@ import mage_envs  # noqa: F401  (registers the ids)
 
 def play(envs, steps, count):
     """Texts and rewards of a scripted run: row i takes command number (step + i)."""
-    seen = [envs.reset(seed=3)]
+    transitions = [envs.reset(seed=3)]
     for step in range(steps):
-        legal = seen[-1][-1]["legal_actions"]
+        legal = transitions[-1][-1]["legal_actions"]
         actions = [
             commands[(step + row) % len(commands)] if commands is not None and len(commands) else "look"
             for row, commands in enumerate(legal)
         ]
-        seen.append(envs.step(actions))
-    texts = [tuple(one[0]) for one in seen]
-    rewards = [one[1].tolist() for one in seen[1:]]
+        transitions.append(envs.step(actions))
+    texts = [tuple(transition[0]) for transition in transitions]
+    rewards = [transition[1].tolist() for transition in transitions[1:]]
     assert all(len(row) == count for row in texts)
     return texts, rewards
 
@@ -38,13 +38,13 @@ def test_more_than_a_hundred_in_one_process():
 @pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
 def test_a_pool_of_spawned_workers_plays_the_same(kind):
     options = {"size": "tiny", "split": "eval_out_of_distribution", "max_turns": 6}
-    here = gym.make_vec(f"mage/ALFWorld-{kind}", num_envs=6, **options)
-    there = gym.make_vec(f"mage/ALFWorld-{kind}", num_envs=6, workers=2, deadline=120.0, **options)
+    in_process = gym.make_vec(f"mage/ALFWorld-{kind}", num_envs=6, **options)
+    in_workers = gym.make_vec(f"mage/ALFWorld-{kind}", num_envs=6, workers=2, deadline=120.0, **options)
     try:
-        assert play(here, 12, 6) == play(there, 12, 6)
+        assert play(in_process, 12, 6) == play(in_workers, 12, 6)
     finally:
-        here.close()
-        there.close()
+        in_process.close()
+        in_workers.close()
 
 
 def test_rows_equal_single_environments():

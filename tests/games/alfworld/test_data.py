@@ -1,4 +1,4 @@
-"""Data sets in the official layout: written, listed, filtered and remembered; and real official games where they are.
+"""Data sets in the official layout: written, listed, filtered and cached; and real official games if available.
 
 Set ALFWORLD_DATA to the folder that alfworld-download filled to run the last tests.
 """
@@ -30,20 +30,20 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 HERE = "ALFWORLD_DATA" in os.environ
 OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
-"""Read when the tests are collected: whatever imports alfworld sets the variable."""
+"""Read when the tests are collected, because an import of alfworld sets the variable."""
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def dataset(tmp_path_factory):
     root = tmp_path_factory.mktemp("data set")
     assert write_dataset(root, size="tiny", games_per_task=2) == 36
     return root
 
 
 @pytest.fixture
-def root(written, tmp_path):
+def root(dataset, tmp_path):
     """A copy that a test may change."""
-    return shutil.copytree(written, tmp_path / "copy")
+    return shutil.copytree(dataset, tmp_path / "copy")
 
 
 def files(root, split="train"):
@@ -57,15 +57,15 @@ def test_layout_and_order(root):
     ids = [games.task_id(index) for index in range(len(games))]
     assert ids == sorted(ids)
     assert len(ids) == 12
-    for one in ids:
-        folder = root / "json_2.1.1" / "train" / one
+    for game_id in ids:
+        folder = root / "json_2.1.1" / "train" / game_id
         assert sorted(path.name for path in folder.iterdir()) == [
             "game.tw-pddl",
             "initial_state.pddl",
             "traj_data.json",
         ]
-        assert games.load(one) == folder / "game.tw-pddl"
-        assert one.split("-")[0] == games.category(one)
+        assert games.load(game_id) == folder / "game.tw-pddl"
+        assert game_id.split("-")[0] == games.category(game_id)
     assert {path.name for path in (root / "logic").iterdir()} == {"alfred.pddl", "alfred.twl2"}
     assert len(files(root, "eval_out_of_distribution")) == 12
     assert len(GameFiles("train", ("look_at_obj_in_light",), root)) == 2
@@ -80,19 +80,19 @@ def test_a_written_game_is_the_made_one(root):
 
 def test_writing_again_changes_nothing(root):
     path = next((root / "json_2.1.1").rglob("game.tw-pddl"))
-    before = path.read_bytes()
+    content_before = path.read_bytes()
     write_dataset(root, size="tiny", games_per_task=1, splits=("train",))
-    assert path.read_bytes() == before
+    assert path.read_bytes() == content_before
     assert not [path for path in root.rglob(".*") if path.is_file()]
 
 
-def test_a_root_whose_path_looks_filtered(written, tmp_path):
+def test_a_root_whose_path_looks_filtered(dataset, tmp_path):
     """alfworld's own filter looks at the whole path and would hide every game."""
-    assert len(files(shutil.copytree(written, tmp_path / "movable" / "Sliced"))) == 12
+    assert len(files(shutil.copytree(dataset, tmp_path / "movable" / "Sliced"))) == 12
 
 
-def test_the_folder_of_splits_will_do(written):
-    assert len(files(written / "json_2.1.1")) == 12
+def test_the_folder_of_splits_will_do(dataset):
+    assert len(files(dataset / "json_2.1.1")) == 12
 
 
 def spoil(root, number, change):
@@ -110,12 +110,12 @@ def rewrite(name, **fields):
     return change
 
 
-def sliced(folder):
+def slice_task(folder):
     folder.parent.rename(folder.parent.with_name(folder.parent.name.replace("-None-", "Sliced-None-")))
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "problem"),
     [
         (rewrite("game.tw-pddl", solvable=False), "unsolvable or not known to be solvable"),
         (rewrite("game.tw-pddl", solvable=None), "unsolvable or not known to be solvable"),
@@ -124,18 +124,18 @@ def sliced(folder):
         (lambda folder: (folder / "game.tw-pddl").write_text("[]"), "unreadable"),
         (lambda folder: (folder / "game.tw-pddl").write_bytes(b"\xff\xfe"), "unreadable"),
         (lambda folder: (folder / "traj_data.json").unlink(), "without traj_data.json"),
-        (sliced, "with sliced objects"),
+        (slice_task, "with sliced objects"),
     ],
 )
-def test_what_is_left_out(root, change, said):
+def test_what_is_left_out(root, change, problem):
     spoil(root, 3, change)
     index_module._entries.cache_clear()
     entries = read_index(root / "json_2.1.1" / "train")
-    assert [entry.problem for entry in entries if not entry.playable] == [said]
+    assert [entry.problem for entry in entries if not entry.playable] == [problem]
     assert len(files(root)) == 11
 
 
-def test_a_folder_without_its_game_is_no_game(root):
+def test_a_folder_without_its_game_is_not_a_game(root):
     spoil(root, 0, lambda folder: (folder / "game.tw-pddl").unlink())
     assert len(files(root)) == 11
 
@@ -158,31 +158,33 @@ def test_nothing_to_play_is_an_error_that_says_what_there_is(root):
 
 def test_the_index_is_kept_and_renewed(root, monkeypatch):
     folder = root / "json_2.1.1" / "train"
-    first = read_index(folder)
+    first_entries = read_index(folder)
     read = []
     examined = index_module._examined
-    monkeypatch.setattr(index_module, "_examined", lambda *given: (read.append(given[1]), examined(*given))[1])
+    monkeypatch.setattr(
+        index_module, "_examined", lambda *arguments: (read.append(arguments[1]), examined(*arguments))[1]
+    )
     index_module._entries.cache_clear()
-    assert read_index(folder) == first
+    assert read_index(folder) == first_entries
     assert read == []
     changed = spoil(root, 5, rewrite("game.tw-pddl", solvable=False))
     read.clear()
     index_module._entries.cache_clear()
     assert [entry.id for entry in read_index(folder) if not entry.playable] == [changed]
     assert read == [changed]
-    kept = [path for path in (cache_root() / "alfworld").glob("index-*.json") if str(folder) in path.read_text()]
-    assert len(kept) == 1
+    index_files = [path for path in (cache_root() / "alfworld").glob("index-*.json") if str(folder) in path.read_text()]
+    assert len(index_files) == 1
     for damage in (
         "",
         "[]",
         '{"version": 1, "trials": {"x": 1}}',
         '{"version": 1, "trials": 3}',
-        kept[0].read_text()[:900],
+        index_files[0].read_text()[:900],
     ):
-        kept[0].write_text(damage)
+        index_files[0].write_text(damage)
         index_module._entries.cache_clear()
         assert [entry.id for entry in read_index(folder) if not entry.playable] == [changed]
-    assert json.loads(kept[0].read_text())["version"] == 1
+    assert json.loads(index_files[0].read_text())["version"] == 1
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(root, monkeypatch, tmp_path):
@@ -222,9 +224,9 @@ def test_a_bad_game_file_says_so_and_the_next_one_plays(root):
 
 
 def test_a_game_that_is_won_at_its_start_is_refused(root):
-    made = make_game("train", "tiny", "pick_and_place_simple", 0)
-    goal = f"(exists (?o - object) (objectType ?o {made.object_type}Type))"
-    problem = made.problem.partition("(:goal")[0] + f"(:goal (and {goal})))"
+    game = make_game("train", "tiny", "pick_and_place_simple", 0)
+    goal = f"(exists (?o - object) (objectType ?o {game.object_type}Type))"
+    problem = game.problem.partition("(:goal")[0] + f"(:goal (and {goal})))"
     spoil(root, 0, rewrite("game.tw-pddl", pddl_problem=problem))
     with pytest.raises(GameFileError):
         ALFWorld(data=root).task_state(files(root).task_id(0), np.random.default_rng(0))
@@ -289,7 +291,7 @@ def official_games():
 
 @official
 def test_constructed_plans_win_official_games():
-    lost, played = [], 0
+    lost, num_played = [], 0
     for task_id, path in official_games():
         content = json.loads(Path(path).read_text())
         engine = FastEngine()
@@ -297,8 +299,8 @@ def test_constructed_plans_win_official_games():
         state = engine.reset()
         for command in shortest_plan(content["pddl_problem"], content["grammar"]):
             state = engine.step(command)
-        played += 1
+        num_played += 1
         if not state.won:
             lost.append(task_id)
-    assert played
-    assert len(lost) <= played / 18, lost
+    assert num_played
+    assert len(lost) <= num_played / 18, lost

@@ -1,4 +1,4 @@
-"""`mage doctor`: every part is named, with what was found or the remedy."""
+"""`mage doctor`: every part is named, with the finding or the remedy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mage_envs.cli.program import main
 
 def line(part):
     report = [(name.strip(), finding) for check in CHECKS for name, finding in check()]
-    found = [finding for name, finding in report if name.startswith(part)]
-    assert len(found) == 1, report
-    return found[0]
+    findings = [finding for name, finding in report if name.startswith(part)]
+    assert len(findings) == 1, report
+    return findings[0]
 
 
 def test_without_data(monkeypatch):

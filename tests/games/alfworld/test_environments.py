@@ -34,29 +34,29 @@ def test_limits(env_id, options, turns):
     _, info = env.reset(seed=0)
     answers = 0
     while not (info.get("timeout") or info.get("episode_end")):
-        _, _, done, _, info = env.step("<action>look</action>" if "Meta" in env_id else "look")
+        _, _, terminated, _, info = env.step("<action>look</action>" if "Meta" in env_id else "look")
         answers += 1
-        assert not info.get("success") or not done
+        assert not info.get("success") or not terminated
     assert (answers, info["timeout"], info["success"]) == (turns, True, False)
 
 
 @pytest.mark.parametrize(("protocol", "won", "lost"), [("adaptive", 10.0, -10.0), ("paper", 10.0, 0.0)])
 def test_a_meta_episode_plays_one_game(protocol, won, lost):
     env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", memory="none", protocol=protocol, max_turns=12)
-    first, info = env.reset(seed=11, options={"task": SIMPLE})
+    first_text, info = env.reset(seed=11, options={"task": SIMPLE})
     assert (info["private"]["task"], info["private"]["category"]) == (SIMPLE, "pick_and_place_simple")
-    start, returns, done = info["anchor"], [], False
+    start, returns, terminated = info["anchor"], [], False
     moves = iter(())
-    while not done:
+    while not terminated:
         action = "look" if info["episode_index"] == 0 else next(moves)
-        _, reward, done, _, info = env.step(f"<action>{action}</action>")
+        _, reward, terminated, _, info = env.step(f"<action>{action}</action>")
         assert info["private"]["task"] == SIMPLE
         if info["episode_end"]:
             returns.append(reward)
             moves = iter(plan())
-            assert done or info["anchor"] == start
+            assert terminated or info["anchor"] == start
     assert returns == ([lost, won, won] if protocol == "adaptive" else [lost, won])
-    assert "Your task is to" in first
+    assert "Your task is to" in first_text
 
 
 def test_the_task_stays_in_the_prompt_when_the_window_has_passed_it():
@@ -74,10 +74,10 @@ def test_base_id_pays_one():
     rewards = []
     for command in plan():
         assert info["private"]["metrics"]["plan_length"] == len(plan())
-        _, reward, done, _, info = env.step(command)
+        _, reward, terminated, _, info = env.step(command)
         rewards.append(reward)
     assert rewards == [0.0] * (len(rewards) - 1) + [1.0]
-    assert done
+    assert terminated
     assert info["success"]
     assert not info["timeout"]
 
@@ -86,8 +86,8 @@ def test_garbage_spends_turns_and_never_raises():
     env = gym.make("mage/ALFWorld-v0", size="tiny", disable_env_checker=True)
     env.reset(seed=0)
     for number in range(50):
-        _, reward, done, _, info = env.step(GARBAGE[number % len(GARBAGE)])
-        assert (reward, info["invalid_reason"], done) == (0.0, "invalid", number == 49)
+        _, reward, terminated, _, info = env.step(GARBAGE[number % len(GARBAGE)])
+        assert (reward, info["invalid_reason"], terminated) == (0.0, "invalid", number == 49)
 
 
 def test_prompts_speak_of_no_opponent():

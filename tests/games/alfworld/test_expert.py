@@ -1,4 +1,4 @@
-"""The expert reads text alone: it wins, and in a meta-episode it wins faster where it has been before."""
+"""The expert reads text only: it wins, and it wins faster if it played the game before in the meta-episode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HERE = "ALFWORLD_DATA" in os.environ
 OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
 
 
-def commands(game, expert, task, episode=0, most=200):
+def commands(game, expert, task, episode=0, max_commands=200):
     """How many the expert needs for that task."""
     hand = Hand(game)
     hand.begin_episode(Streams(0), episode=episode, task_id=task)
@@ -36,7 +36,7 @@ def commands(game, expert, task, episode=0, most=200):
         assert action in turn.legal_actions
         hand.play(action)
         count += 1
-        assert count < most, (task, action)
+        assert count < max_commands, (task, action)
     return count
 
 
@@ -46,10 +46,10 @@ def test_small_games_are_won_and_won_faster_the_second_time(split, task_type):
     game, expert = ALFWorld(split, size="tiny", task_types=task_type), ALFWorldExpert()
     for number in range(4):
         task = f"{split}/tiny/{task_type}/{number}"
-        first, second = commands(game, expert, task), commands(game, expert, task, 1)
-        assert first <= 20
-        assert len(game.plan(task)) <= second <= first
-        assert second <= len(game.plan(task)) + 1
+        first_count, second_count = commands(game, expert, task), commands(game, expert, task, 1)
+        assert first_count <= 20
+        assert len(game.plan(task)) <= second_count <= first_count
+        assert second_count <= len(game.plan(task)) + 1
 
 
 @pytest.mark.parametrize("split", SPLITS[1:])
@@ -76,7 +76,7 @@ def test_what_it_saw_is_forgotten_with_the_meta_episode():
 
 
 def test_a_room_that_has_changed_is_searched_again():
-    """Where the later episode is another game, what was seen before is of no use, and no harm either."""
+    """Earlier episodes neither help nor hurt if a later episode has another game."""
     game, expert = ALFWorld(size="tiny"), ALFWorldExpert()
     for number in range(6):
         assert commands(game, expert, f"train/tiny/pick_cool_then_place_in_recep/{number}", min(number, 1)) < 20
@@ -85,8 +85,8 @@ def test_a_room_that_has_changed_is_searched_again():
 @pytest.mark.parametrize("task_type", TASK_TYPES)
 def test_every_sentence_is_understood(task_type):
     for sentence in wording(task_type).sentences:
-        said = sentence.format(obj="soapbar", recep="toilet", toggle="desklamp", mrecep="")
-        task = read_task(f"You are in a room.\n\nYour task is to: {said}.")
+        task_text = sentence.format(obj="soapbar", recep="toilet", toggle="desklamp", mrecep="")
+        task = read_task(f"You are in a room.\n\nYour task is to: {task_text}.")
         assert task is not None
         assert task.thing == "soapbar"
         assert (task.parent, task.lamp) == (("", "desklamp") if "look_at" in task_type else ("toilet", ""))
@@ -107,12 +107,12 @@ def test_it_plays_through_the_meta_id(name):
     env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", memory="none")
     expert = make_opponent(name, make_game("ALFWorld"))
     _, info = env.reset(seed=4)
-    hand, episode, lengths, count, done = env.unwrapped.hand, -1, [], 0, False
-    while not done:
+    hand, episode, lengths, count, terminated = env.unwrapped.hand, -1, [], 0, False
+    while not terminated:
         if info["episode_index"] != episode:
             expert.reset(np.random.default_rng(0))
             episode = info["episode_index"]
-        _, _, done, _, info = env.step(f"<action>{expert.act(hand.turn(0))}</action>")
+        _, _, terminated, _, info = env.step(f"<action>{expert.act(hand.turn(0))}</action>")
         count += 1
         if info["episode_end"]:
             assert info["success"]
@@ -125,7 +125,7 @@ def test_it_plays_through_the_meta_id(name):
 
 @pytest.mark.skipif(not HERE, reason="ALFWORLD_DATA does not name the official data")
 def test_official_games_are_won():
-    lost, played = [], 0
+    lost, num_played = [], 0
     for split in SPLITS:
         try:
             game = ALFWorld(split, data=OFFICIAL)
@@ -134,8 +134,8 @@ def test_official_games_are_won():
         expert = ALFWorldExpert()
         for seed in range(12):
             task = game.initial_state(np.random.default_rng(seed)).task_id
-            played += 1
+            num_played += 1
             if commands(game, expert, task) > 50:
                 lost.append(task)
-    assert played
-    assert len(lost) <= played / 18, lost
+    assert num_played
+    assert len(lost) <= num_played / 18, lost

@@ -19,11 +19,11 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.store import POOL
 from mage_envs.opponents import SeatedOpponents
 from tests.contract import GARBAGE
-from tests.games.alfworld.started import SIMPLE, plan, started
+from tests.games.alfworld.started import SIMPLE, plan, start_task
 
 
 def test_a_game_from_start_to_end():
-    state = started()
+    state = start_task()
     assert state.observation(0).startswith("You are in the middle of a room. Looking quickly around you, you see a ")
     assert "\n\nYour task is to: put " in state.observation(0)
     assert state.player == 0
@@ -40,28 +40,28 @@ def test_a_game_from_start_to_end():
 
 
 def test_legal_actions_are_the_admissible_commands_and_help_is_hidden():
-    state = started()
+    state = start_task()
     legal = state.legal_actions
     assert list(legal) == sorted(set(legal))
     assert {"look", "inventory"} < set(legal)
     assert "help" not in legal
     for action in legal:
-        assert started().after(action).metrics()["commands"] == 1
+        assert start_task().after(action).metrics()["commands"] == 1
     assert state.after("help").observation(0).startswith("Available commands:")
 
 
 @pytest.mark.parametrize("text", ["LOOK", " look ", "\tLook\n", "look"])
 def test_case_and_blanks_around_do_not_matter(text):
-    said, state = started().move(text)
-    assert said == started().canonical(text) == "look"
+    command, state = start_task().move(text)
+    assert command == start_task().canonical(text) == "look"
     assert "you see nothing" in state.observation(0)
 
 
-def test_a_move_is_told_as_it_was_spelt_before_it():
-    """What was legal before need not be so after."""
-    go = next(action for action in started().legal_actions if action.startswith("go to "))
-    said, state = started().move(go.upper())
-    assert said == go
+def test_a_move_is_spelt_as_the_state_before_it_spells_it():
+    """Accept a command in any case if it is legal before the move, even if it is illegal after it."""
+    go = next(action for action in start_task().legal_actions if action.startswith("go to "))
+    command, state = start_task().move(go.upper())
+    assert command == go
     assert go not in state.legal_actions
 
 
@@ -69,46 +69,46 @@ def test_a_move_is_told_as_it_was_spelt_before_it():
     "text", [*GARBAGE, "look around", "look look", "go  to fridge 1", "Nothing happens.", "go to", "lοok", "l\x00ook"]
 )
 def test_any_other_text_is_illegal_and_changes_nothing(text):
-    state = started()
-    before = (state.observation(0), state.legal_actions, state.information_state(0), state.metrics())
+    state = start_task()
+    views_before = (state.observation(0), state.legal_actions, state.information_state(0), state.metrics())
     with pytest.raises(IllegalAction, match="is not legal; choose one of: "):
         state.after(text)
-    assert (state.observation(0), state.legal_actions, state.information_state(0), state.metrics()) == before
+    assert (state.observation(0), state.legal_actions, state.information_state(0), state.metrics()) == views_before
 
 
 def test_ten_megabytes_of_text_are_one_illegal_action():
-    state = started()
+    state = start_task()
     for text in ("look " * 2_000_000, " " * 10_000_000 + "look"):
         with pytest.raises(IllegalAction):
             state.after(text)
 
 
 def test_banner():
-    assert started(banner=True).observation(0) == BANNER + started().observation(0)
+    assert start_task(banner=True).observation(0) == BANNER + start_task().observation(0)
 
 
 def test_commands_can_be_kept_out_of_the_prompt():
-    told = gym.make("mage/ALFWorld-Meta-v0", size="tiny").reset(seed=1)
-    untold = gym.make("mage/ALFWorld-Meta-v0", size="tiny", show_commands=False).reset(seed=1)
-    assert "Legal actions: go to" in told[0]
-    assert "Legal actions" not in untold[0]
-    assert told[1]["legal_actions"] == untold[1]["private"]["legal_actions"]
-    assert untold[1]["legal_actions"] == ()
-    assert "open PLACE" in untold[0]
+    with_commands = gym.make("mage/ALFWorld-Meta-v0", size="tiny").reset(seed=1)
+    without_commands = gym.make("mage/ALFWorld-Meta-v0", size="tiny", show_commands=False).reset(seed=1)
+    assert "Legal actions: go to" in with_commands[0]
+    assert "Legal actions" not in without_commands[0]
+    assert with_commands[1]["legal_actions"] == without_commands[1]["private"]["legal_actions"]
+    assert without_commands[1]["legal_actions"] == ()
+    assert "open PLACE" in without_commands[0]
 
 
 def test_tasks_are_drawn_by_the_stream_and_can_be_chosen():
     game = ALFWorld(size="tiny")
-    drawn = []
+    task_ids = []
     for seed in range(30):
         state = game.initial_state(np.random.default_rng(seed))
-        drawn.append(state.task_id)
+        task_ids.append(state.task_id)
         assert state.category == state.task_id.split("/")[2]
-    assert {task.split("/")[2] for task in drawn} == set(TASK_TYPES)
-    assert len(set(drawn)) > 25
+    assert {task.split("/")[2] for task in task_ids} == set(TASK_TYPES)
+    assert len(set(task_ids)) > 25
     for seed in range(3):
         assert game.task_state(SIMPLE, np.random.default_rng(seed)).task_id == SIMPLE
-    assert [game.initial_state(np.random.default_rng(seed)).task_id for seed in range(30)] == drawn
+    assert [game.initial_state(np.random.default_rng(seed)).task_id for seed in range(30)] == task_ids
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_unknown_tasks(task):
 
 def test_a_task_of_another_type_is_unknown():
     with pytest.raises(ValueError, match="has no task"):
-        started(task_types="look_at_obj_in_light")
+        start_task(task_types="look_at_obj_in_light")
 
 
 @pytest.mark.parametrize(
@@ -164,26 +164,26 @@ def test_official_names_of_splits(alias, split):
 
 def test_both_engines_say_the_same():
     task = "train/tiny/pick_two_obj_and_place/0"
-    states = [started(task, engine=engine) for engine in ("fast", "stock")]
+    states = [start_task(task, engine=engine) for engine in ("fast", "stock")]
     for command in ("look", "nonsense", *plan(task)):
-        seen = []
+        views = []
         for state in states:
             try:
                 state.after(command)
             except IllegalAction as error:
-                seen.append(str(error))
-            seen.append((state.observation(0), state.legal_actions, state.won(0)))
-        assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+                views.append(str(error))
+            views.append((state.observation(0), state.legal_actions, state.won(0)))
+        assert views[: len(views) // 2] == views[len(views) // 2 :]
     assert states[0].won(0)
 
 
 # -- engines ----------------------------------------------------------------------------------------------------
 
 
-COPIES = [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+COPIES = [copy.copy, copy.deepcopy, lambda engine_state: pickle.loads(pickle.dumps(engine_state))]
 
 
-def seen_of(state):
+def views_of(state):
     return (
         state.observation(0),
         state.legal_actions,
@@ -198,20 +198,20 @@ def seen_of(state):
 
 @pytest.mark.parametrize("engine", ["fast", "stock"])
 @pytest.mark.parametrize("copied", COPIES)
-def test_a_copy_in_the_middle_of_a_game_goes_on_as_the_original_and_apart_from_it(copied, engine):
-    state = started(engine=engine)
+def test_a_copy_in_the_middle_of_a_game_continues_as_the_original_and_apart_from_it(copied, engine):
+    state = start_task(engine=engine)
     for command in ("Look ", *plan()[:2], "help"):
         state.after(command)
-    other = copied(state)
-    before = seen_of(state)
-    assert seen_of(other) == before
+    copied_state = copied(state)
+    views_before = views_of(state)
+    assert views_of(copied_state) == views_before
     for command in plan()[2:]:
-        other.after(command)
-    assert other.won(0)
-    assert seen_of(state) == before
+        copied_state.after(command)
+    assert copied_state.won(0)
+    assert views_of(state) == views_before
     for command in plan()[2:]:
         state.after(command)
-    assert seen_of(state) == seen_of(other)
+    assert views_of(state) == views_of(copied_state)
 
 
 @pytest.mark.parametrize("copied", COPIES)
@@ -230,35 +230,35 @@ def test_environments_that_share_a_game_do_not_disturb_each_other():
     game, others = ALFWorld(size="tiny"), "train/tiny/pick_heat_then_place_in_recep/0"
     envs = [TextGameEnv(game, SeatedOpponents(None, game)) for _ in range(3)]
     tasks = [SIMPLE, SIMPLE, others]
-    alone = [list(transcript(TextGameEnv(game, SeatedOpponents(None, game)), task)) for task in tasks]
+    expected = [list(transcript(TextGameEnv(game, SeatedOpponents(None, game)), task)) for task in tasks]
     for _ in range(2):
         runs = [transcript(env, task) for env, task in zip(envs, tasks)]
         steps = [[next(run)] for run in runs]
         copies = [copy.deepcopy(env) for env in envs]
-        for number in range(1, max(map(len, alone))):
-            for place, task in enumerate(tasks):
-                if number < len(alone[place]):
-                    steps[place].append(next(runs[place]))
-                    assert copies[place].step(plan(task)[number - 1]) == steps[place][-1]
-        assert steps == alone
+        for number in range(1, max(map(len, expected))):
+            for index, task in enumerate(tasks):
+                if number < len(expected[index]):
+                    steps[index].append(next(runs[index]))
+                    assert copies[index].step(plan(task)[number - 1]) == steps[index][-1]
+        assert steps == expected
 
 
 def transcript(env, task):
-    """What an environment says from reset to the end of the plan."""
+    """Yield the output of an environment from reset to the end of the plan."""
     yield env.reset(seed=0, options={"task": task})
     for command in plan(task):
         yield env.step(command)
 
 
-def test_what_is_forgotten_gives_its_engine_back():
+def test_a_forgotten_state_returns_its_engine():
     gc.collect()
-    state = started()
-    before = POOL.made
+    state = start_task()
+    num_before = POOL.made
     for number in range(9):
         del state
-        state = started(f"train/tiny/pick_and_place_simple/{number % 3}")
+        state = start_task(f"train/tiny/pick_and_place_simple/{number % 3}")
         state.after("look")
-    assert POOL.made == before
+    assert POOL.made == num_before
 
 
 def test_the_episodes_of_a_meta_episode_are_played_on_one_library():
@@ -268,12 +268,12 @@ def test_the_episodes_of_a_meta_episode_are_played_on_one_library():
     made_so_far = POOL.made
     for seed in range(3):
         env.reset(seed=seed)
-        library, done = env.unwrapped.hand.state._engine._library, False
-        while not done:
-            _, _, done, _, _ = env.step("<action>look</action>")
-            played = attrgetter("hand.state.at" if done else "hand.state")(env.unwrapped)
-            assert played._engine._library is library
-            del played  # the next episode has the library once nobody holds the last state
+        library, terminated = env.unwrapped.hand.state._engine._library, False
+        while not terminated:
+            _, _, terminated, _, _ = env.step("<action>look</action>")
+            state = attrgetter("hand.state.at" if terminated else "hand.state")(env.unwrapped)
+            assert state._engine._library is library
+            del state  # the next episode gets the library when the last reference to the state is gone
     assert POOL.made == made_so_far
 
 
@@ -286,16 +286,19 @@ def test_hundreds_of_environments_in_one_process():
     for step in range(max(map(len, expected.values()))):
         for number, env in enumerate(envs):
             if step < len(expected[number]):
-                _, reward, done, _, _ = env.step(expected[number][step])
-                assert (reward, done) == (float(step + 1 == len(expected[number])), step + 1 == len(expected[number]))
+                _, reward, terminated, _, _ = env.step(expected[number][step])
+                assert (reward, terminated) == (
+                    float(step + 1 == len(expected[number])),
+                    step + 1 == len(expected[number]),
+                )
 
 
 def test_a_reset_in_the_middle_starts_the_game_again():
     env = gym.make("mage/ALFWorld-v0", size="tiny")
-    first = env.reset(seed=0, options={"task": SIMPLE})
+    first_reset = env.reset(seed=0, options={"task": SIMPLE})
     for command in plan()[:3]:
         env.step(command)
-    assert env.reset(seed=0, options={"task": SIMPLE}) == first
+    assert env.reset(seed=0, options={"task": SIMPLE}) == first_reset
 
 
 def test_asynchronous_environments():
@@ -321,7 +324,7 @@ def test_asynchronous_environments():
 def test_written_games_play_the_same(tmp_path):
     write_dataset(tmp_path, size="tiny", games_per_task=1, splits=("train",))
     state = ALFWorld(data=tmp_path, task_types="pick_and_place_simple").initial_state(np.random.default_rng(0))
-    assert state.observation(0) == started().observation(0)
+    assert state.observation(0) == start_task().observation(0)
     for command in plan():
         state = state.after(command)
     assert state.won(0)

@@ -1,6 +1,6 @@
 """Golden playthroughs of a small game of each task type; see tests/test_golden.py.
 
-`python -m tests.games.alfworld.test_golden --write` writes them anew, and the digests of the generated games.
+`python -m tests.games.alfworld.test_golden --write` writes them again, and the digests of the generated games.
 """
 
 from __future__ import annotations
@@ -25,13 +25,21 @@ def scene(task_type: str) -> Scene:
     _, info = env.reset(seed=SEED)
     split, size, _, index = info["private"]["task"].split("/")
     plan = make_game(split, size, task_type, int(index)).walkthrough
-    plays = ("look", "inventory", "open the pod bay doors", "help", *plan[:-1], "EXAMINE " + _thing(plan), plan[-1])
+    plays = (
+        "look",
+        "inventory",
+        "open the pod bay doors",
+        "help",
+        *plan[:-1],
+        "EXAMINE " + _target_object(plan),
+        plan[-1],
+    )
     return Scene("mage/ALFWorld-v0", SEED, plays, (), options=options)
 
 
-def _thing(plan: tuple[str, ...]) -> str:
-    taken = next(command for command in plan if command.startswith("take "))
-    return taken.removeprefix("take ").partition(" from ")[0]
+def _target_object(plan: tuple[str, ...]) -> str:
+    take_command = next(command for command in plan if command.startswith("take "))
+    return take_command.removeprefix("take ").partition(" from ")[0]
 
 
 META = Scene(
@@ -41,7 +49,7 @@ META = Scene(
     ("<remark>Search the closed places too.</remark>",),
     options={"size": "tiny", "num_episodes": 2, "max_turns": 4, "memory": "both"},
 )
-"""A failure, a reflection, and what follows."""
+"""Play a failure, a reflection, and the next episode."""
 
 
 def playthrough(name: str) -> str:

@@ -95,7 +95,7 @@ def test_splits_share_no_scene_and_no_goal():
         assert len({game.problem for game in games}) == len(games)
         goals[split] = {(game.task_type, game.object_type, game.parent_type, game.scene) for game in games}
     assert not goals["train"] & goals[IN]
-    scenes = {split: {goal[-1] for goal in found} for split, found in goals.items()}
+    scenes = {split: {goal[-1] for goal in split_goals} for split, split_goals in goals.items()}
     assert scenes["train"] & scenes[IN]
     assert scenes[OUT] == set(UNSEEN_SCENES)
 
@@ -106,16 +106,16 @@ def counts(game):
     return receptacles, things
 
 
-@pytest.mark.parametrize(("size", "most"), [("tiny", 6), ("small", 12), ("official-like", 54)])
-def test_sizes(size, most):
-    found = [counts(make_game("train", size, task_type, index)) for task_type in TASK_TYPES for index in range(20)]
+@pytest.mark.parametrize(("size", "max_receptacles"), [("tiny", 6), ("small", 12), ("official-like", 54)])
+def test_sizes(size, max_receptacles):
+    sizes = [counts(make_game("train", size, task_type, index)) for task_type in TASK_TYPES for index in range(20)]
     low, high = SIZES[size].objects
-    assert max(receptacles for receptacles, _ in found) <= most
-    assert max(things for _, things in found) <= high
-    assert statistics.median(things for _, things in found) >= low
+    assert max(receptacles for receptacles, _ in sizes) <= max_receptacles
+    assert max(things for _, things in sizes) <= high
+    assert statistics.median(things for _, things in sizes) >= low
     if size == "official-like":  # the official medians are 20 receptacles and 38 objects
-        assert 15 <= statistics.median(receptacles for receptacles, _ in found) <= 28
-        assert 28 <= statistics.median(things for _, things in found) <= 48
+        assert 15 <= statistics.median(receptacles for receptacles, _ in sizes) <= 28
+        assert 28 <= statistics.median(things for _, things in sizes) <= 48
 
 
 def test_every_object_is_where_it_may_be():
@@ -129,12 +129,12 @@ def test_every_object_is_where_it_may_be():
         stands = dict(re.findall(r"\(objectAtLocation (\S+) (\S+)\)", game.problem))
         inside = re.findall(r"\(inReceptacle (\S+) (\w+)\)", game.problem)
         assert inside
-        for thing, place in inside:
-            if thing.startswith("?"):
+        for object_id, receptacle in inside:
+            if object_id.startswith("?"):
                 continue
-            assert kinds[thing] == "DeskLamp" or kinds[thing] in holds[kinds[place]]
-            assert stands[thing] == places[place]
-            assert not (kinds[thing] == game.object_type and kinds[place] == game.parent_type)
+            assert kinds[object_id] == "DeskLamp" or kinds[object_id] in holds[kinds[receptacle]]
+            assert stands[object_id] == places[receptacle]
+            assert not (kinds[object_id] == game.object_type and kinds[receptacle] == game.parent_type)
         assert re.search(r"\(atLocation agent1 (\S+)\)", game.problem).group(1) not in places.values()
 
 
@@ -144,10 +144,10 @@ def test_sentences_and_metadata():
         for index in range(12):
             game = make_game("train", "tiny", task_type, index)
             sentences.add(re.search(r'Your task is to: ([^"]*)', game.grammar).group(1).split(" ")[0])
-            told = trajectory(game)
-            assert told["task_type"] == task_type
-            assert told["pddl_params"]["object_target"] == game.object_type
-            assert bool(told["pddl_params"]["toggle_target"]) == (task_type == "look_at_obj_in_light")
+            annotation = trajectory(game)
+            assert annotation["task_type"] == task_type
+            assert annotation["pddl_params"]["object_target"] == game.object_type
+            assert bool(annotation["pddl_params"]["toggle_target"]) == (task_type == "look_at_obj_in_light")
             assert "UNKNOWN GOAL" not in game.grammar
     assert sentences >= {"put", "clean", "heat", "cool", "look", "examine", "find"}
 
@@ -157,7 +157,7 @@ def test_scenes():
     assert len(scenes_for("pick_heat_then_place_in_recep", unseen=False)) == 29
     assert scenes_for("pick_and_place_simple", unseen=True) == (424, 308, 10, 219)
     for number in UNSEEN_SCENES:
-        assert {place.type for place in scene(number).places} <= set(affordances().holds)
+        assert {furniture.type for furniture in scene(number).places} <= set(affordances().holds)
         assert scene(number).points
 
 
@@ -183,7 +183,7 @@ def test_as_many_games_as_the_official_splits():
 
 
 def test_no_known_plan_of_an_evaluation_game_is_longer_than_ten_commands():
-    """What the panels say of themselves: the paper's limit is 10 turns, the default 30."""
+    """The panels state their limits: the paper's limit is 10 turns, the default 30."""
     for split in (IN, OUT):
         lengths = [
             len(make_game(split, "official-like", task_type, index).walkthrough)

@@ -16,8 +16,8 @@ from mage_envs.opponents import make_opponent
 from mage_envs.random.streams import Streams
 
 
-def won(game: ALFWorld, task: str) -> bool:
-    """Whether the oracle wins the game within its plan."""
+def wins_task(game: ALFWorld, task: str) -> bool:
+    """Return True if the oracle wins the game within its plan."""
     oracle = make_opponent("alfworld/oracle", make_game("ALFWorld", split=game.split))
     hand = Hand(game)
     hand.begin_episode(Streams(0), task_id=task)
@@ -35,7 +35,7 @@ def won(game: ALFWorld, task: str) -> bool:
 def test_it_wins_games_of_every_type(split, size):
     game = ALFWorld(split, size=size)
     for task_type in TASK_TYPES:
-        assert won(game, f"{split}/{size}/{task_type}/1")
+        assert wins_task(game, f"{split}/{size}/{task_type}/1")
 
 
 @pytest.mark.slow
@@ -44,14 +44,14 @@ def test_it_wins_every_game_of_the_evaluation_splits_and_a_sixth_of_train(split)
     game = ALFWorld(split)
     tasks = task_ids(split, "official-like")
     for task in tasks if len(tasks) < 1000 else tasks[::6]:
-        assert won(game, task), task
+        assert wins_task(game, task), task
 
 
 def test_it_is_an_agent_like_any_other():
     tasks = panel("mage/ALFWorld-Meta-v0", (None,), 12, 5)
-    played = evaluate(make_agent("policy:alfworld/oracle"), tasks, {"size": "tiny", "protocol": "paper"})
-    assert all(t.failure is None and t.episodes[0].success for t in played)
-    assert all(t.episodes[0].metrics["commands"] == t.episodes[0].metrics["plan_length"] for t in played)
+    trajectories = evaluate(make_agent("policy:alfworld/oracle"), tasks, {"size": "tiny", "protocol": "paper"})
+    assert all(t.failure is None and t.episodes[0].success for t in trajectories)
+    assert all(t.episodes[0].metrics["commands"] == t.episodes[0].metrics["plan_length"] for t in trajectories)
 
 
 def test_without_a_plan_it_looks():

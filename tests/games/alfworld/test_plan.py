@@ -1,4 +1,4 @@
-"""Plans by construction: both dialects, all six kinds of goal, no shorter plan, and errors that say what is missing."""
+"""Plans by construction: both dialects, all six kinds of goal, no shorter plan, errors that name the missing part."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_two_from_one_place_open_each_drawer_once():
 
 
 def test_one_of_two_is_there_already():
-    there = FACTS.replace("(inReceptacle Cloth_bar_1 Drawer_bar_a)", "(inReceptacle Cloth_bar_1 Desk_bar_c)")
-    assert shortest_plan(problem(TWO, there), NEW) == (
+    facts = FACTS.replace("(inReceptacle Cloth_bar_1 Drawer_bar_a)", "(inReceptacle Cloth_bar_1 Desk_bar_c)")
+    assert shortest_plan(problem(TWO, facts), NEW) == (
         "go to drawer 1",
         "open drawer 1",
         "take cloth 1 from drawer 1",

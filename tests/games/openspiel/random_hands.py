@@ -24,43 +24,43 @@ class Hand(NamedTuple):
     """(player, action) of every move."""
     views: list[str]
     """The last observation of each player."""
-    first: list[str]
+    first_views: list[str]
     """The first observation of each player."""
 
 
-def play(text: str, seed: int, most: int = 3000) -> Hand:
+def play(text: str, seed: int, max_moves: int = 3000) -> Hand:
     game, rng = OpenSpiel(text), np.random.default_rng(seed)
     state, moves = game.initial_state(rng), []
     seats = range(game.spec.players)
-    first = [state.observation(seat) for seat in seats]
+    first_views = [state.observation(seat) for seat in seats]
     while state.player is not None:
         action = state.legal_actions[int(rng.integers(len(state.legal_actions)))]
         moves.append((state.player, action))
         state = state.after(action)
-        assert len(moves) < most
-    return Hand(state, moves, [state.observation(seat) for seat in seats], first)
+        assert len(moves) < max_moves
+    return Hand(state, moves, [state.observation(seat) for seat in seats], first_views)
 
 
 def numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"-?\d+", text)]
 
 
-def won(player: int) -> Returns:
-    return (1.0, -1.0) if player == 0 else (-1.0, 1.0)
+def win_returns(winner: int) -> Returns:
+    return (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
 
-def compared(first: float, second: float) -> Returns:
+def compare_numbers(first_number: float, second_number: float) -> Returns:
     """The returns if the larger number wins."""
-    return (0.0, 0.0) if first == second else won(int(second > first))
+    return (0.0, 0.0) if first_number == second_number else win_returns(int(second_number > first_number))
 
 
 def check_returns(game: str, oracle: Callable[[Hand], Returns]) -> None:
     """Compare the returns of random hands with those of an oracle, which reads the last texts and the actions."""
     assert positions(game).texts.worded
-    seen = set()
+    distinct_returns = set()
     for seed in range(25):
         hand = play(game, seed)
         assert hand.state.returns == pytest.approx(oracle(hand)), hand.views
-        seen.add(hand.state.returns)
+        distinct_returns.add(hand.state.returns)
     # An oracle that always sees the same result shows nothing.
-    assert len(seen) > 1
+    assert len(distinct_returns) > 1

@@ -67,42 +67,44 @@ GAMES = (
 )
 
 
-def played(game: OpenSpiel, seed: int, most: int = 150) -> list[object]:
+def play_hand(game: OpenSpiel, seed: int, max_turns: int = 150) -> list[object]:
     """Everything of one hand of random play."""
     rng, hand, facts = np.random.default_rng(seed), dealt(game, seed), game.spec
-    seen: list[object] = []
-    while (player := hand.state.player) is not None and len(seen) < most:
+    turns: list[object] = []
+    while (player := hand.state.player) is not None and len(turns) < max_turns:
         state, turn = hand.state, hand.turn(player)
         assert turn.legal_actions == state.legal_actions
         assert len(set(turn.legal_actions)) == len(turn.legal_actions) > 0
         assert bool(turn.history) <= facts.perfect_information
         assert bool(state.chance_events) <= facts.perfect_information
         assert state.returns == (0.0,) * facts.players
-        other = (player + 1) % facts.players
-        assert other == player or hand.turn(other).legal_actions == ()
-        before = (turn, state.information_state(other))
+        other_seat = (player + 1) % facts.players
+        assert other_seat == player or hand.turn(other_seat).legal_actions == ()
+        views_before = (turn, state.information_state(other_seat))
         for text in ("no action", "", "\x00" * 300):
             with pytest.raises(IllegalAction):
                 hand.play(text)
         action = turn.legal_actions[int(rng.integers(len(turn.legal_actions)))]
         assert state.canonical(f" {action} ") == action
         hand.play(f"{action} ")
-        assert told(state.after(action)) == told(hand.state), "a state is a value: the same move, the same chance"
-        if len(seen) % 5 == 0:  # a pickle plays all moves again
-            assert told(pickle.loads(pickle.dumps(hand.state))) == told(hand.state)
-        assert (state.information_state(other), state.observation(player)) == (before[1], turn.observation)
-        seen.append((turn, action))
+        assert state_facts(state.after(action)) == state_facts(hand.state), (
+            "a state is a value: the same move, the same chance"
+        )
+        if len(turns) % 5 == 0:  # a pickle plays all moves again
+            assert state_facts(pickle.loads(pickle.dumps(hand.state))) == state_facts(hand.state)
+        assert (state.information_state(other_seat), state.observation(player)) == (views_before[1], turn.observation)
+        turns.append((turn, action))
     state = hand.state
     if state.player is None:
         assert state.legal_actions == ()
         assert all(facts.min_return <= value <= facts.max_return for value in state.returns)
         ends = [state.observation(player) for player in range(facts.players)]
         assert all("The game is over" in text for text in ends)
-        seen.append((state.returns, ends))
-    return seen
+        turns.append((state.returns, ends))
+    return turns
 
 
-def told(state: State) -> tuple[object, ...]:
+def state_facts(state: State) -> tuple[object, ...]:
     """Everything that a state says."""
     seats = range(len(state.returns))
     views = [(state.observation(seat), state.information_state(seat)) for seat in seats]
@@ -111,16 +113,16 @@ def told(state: State) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("text", GAMES)
 def test_random_hands_keep_the_contract_and_follow_the_seed(text: str) -> None:
-    first, second = OpenSpiel(text), OpenSpiel(text)
-    hands = [played(first, seed) for seed in (1, 2)]
-    assert hands == [played(second, seed) for seed in (1, 2)]
-    assert len(first.spec.rules) > 40
-    assert not re.search(r"\b(he|she|his|her|him|himself)\b", first.spec.rules), "players are 'they'"
+    first_game, second_game = OpenSpiel(text), OpenSpiel(text)
+    hands = [play_hand(first_game, seed) for seed in (1, 2)]
+    assert hands == [play_hand(second_game, seed) for seed in (1, 2)]
+    assert len(first_game.spec.rules) > 40
+    assert not re.search(r"\b(he|she|his|her|him|himself)\b", first_game.spec.rules), "players are 'they'"
 
 
 @pytest.mark.parametrize("text", ["pig", "leduc_poker", "hex(board_size=3)", "goofspiel(num_cards=3)"])
 def test_hands_copy_and_pickle_in_the_middle(text: str) -> None:
-    """Chance to come included: the copy goes on as the original does."""
+    """Compare a copy with its original, future chance included."""
     hand = dealt(OpenSpiel(text), 5)
     hand.play(hand.state.legal_actions[0])
     twins = [hand, copy.deepcopy(hand), pickle.loads(pickle.dumps(hand))]
@@ -131,7 +133,7 @@ def test_hands_copy_and_pickle_in_the_middle(text: str) -> None:
         action = hand.state.legal_actions[-1]
         for twin in twins:
             twin.play(action)
-    assert [told(twin.state) for twin in twins] == [told(hand.state)] * 3
+    assert [state_facts(twin.state) for twin in twins] == [state_facts(hand.state)] * 3
 
 
 @pytest.mark.parametrize("text", [text for text in GAMES if text not in ("blackjack", "2048", "catch")])
@@ -145,9 +147,9 @@ def test_the_issue_s_example_plays() -> None:
     observation, _ = env.reset(seed=0)
     assert "Hex." in observation
     assert "a1 | b1" in observation
-    seen = transcript(env, 3, 1)
+    expected = transcript(env, 3, 1)
     rebuilt = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))  # type: ignore[union-attr]
-    assert transcript(rebuilt, 3, 1) == seen
+    assert transcript(rebuilt, 3, 1) == expected
 
 
 def test_a_hand_without_a_decision_of_the_learner_is_dealt_again() -> None:
@@ -175,8 +177,8 @@ def test_each_chance_event_has_a_number_of_its_own() -> None:
     assert [root.drawn(draw) for draw in (0.0, 0.34, 0.999)] == [0, 1, 2], "each its share, in order"
     states = [dealt(OpenSpiel("kuhn_poker"), seed).state for seed in range(600)]
     # A hand starts with "Your card: 1."
-    seen = [(state.observation(0)[11], state.observation(1)[11]) for state in states]
-    assert {deal: seen.count(deal) / 600 for deal in set(seen)} == {
+    deals = [(state.observation(0)[11], state.observation(1)[11]) for state in states]
+    assert {deal: deals.count(deal) / 600 for deal in set(deals)} == {
         deal: pytest.approx(1 / 6, abs=0.06) for deal in permutations("012", 2)
     }
 
@@ -190,11 +192,11 @@ def test_chance_events_are_part_of_the_history_where_nothing_is_hidden() -> None
 
 def test_moves_made_at_once_are_hidden_from_each_other() -> None:
     start = dealt(OpenSpiel("matrix_pd")).state
-    before = start.information_state(1), start.observation(1)
+    views_before = start.information_state(1), start.observation(1)
     cooperated, defected = start.after("Cooperate"), start.after("Defect")
     assert cooperated.information_state(1) == defected.information_state(1)
     assert cooperated.observation(1) == defected.observation(1)
-    assert before[1] != defected.observation(1), "it is their move now"
+    assert views_before[1] != defected.observation(1), "it is their move now"
     assert defected.after("cooperate").returns == (10.0, 0.0)
 
 
@@ -229,7 +231,7 @@ def test_games_copy_and_pickle() -> None:
         assert dealt(twin, 3, "raise").turn(1) == dealt(game, 3, "raise").turn(1)
 
 
-def test_equal_texts_are_told_apart() -> None:
+def test_equal_texts_are_distinguished() -> None:
     from mage_envs.games.openspiel.generic_texts import Texts
 
     class Mute(Texts):

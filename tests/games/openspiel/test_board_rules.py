@@ -1,4 +1,4 @@
-"""Oracles for the rules of worded board games: what the text says of the end of a hand is what OpenSpiel pays."""
+"""Oracles for the rules of worded board games: the end of a hand in the text gives the returns of OpenSpiel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
-from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compared, numbers, play, won
+from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compare_numbers, numbers, play, win_returns
 
 
 def line(board: list[str], mark: str, length: int) -> bool:
@@ -30,7 +30,7 @@ def by_lines(marks: str, length: int, wins: bool = True) -> Callable[[Hand], Ret
         lines = [line(board, mark, length) for mark in marks]
         if lines[0] == lines[1]:
             return (0.0, 0.0)
-        return won(int(lines[1] == wins))
+        return win_returns(int(lines[1] == wins))
 
     return oracle
 
@@ -38,10 +38,10 @@ def by_lines(marks: str, length: int, wins: bool = True) -> Callable[[Hand], Ret
 def pentago(hand: Hand) -> Returns:
     board = ["".join(re.findall(r"[O@.]", row)) for row in hand.views[0].splitlines()]
     lines = [line([row for row in board if len(row) == 6], mark, 5) for mark in "O@"]
-    return (0.0, 0.0) if lines[0] == lines[1] else won(int(lines[1]))
+    return (0.0, 0.0) if lines[0] == lines[1] else win_returns(int(lines[1]))
 
 
-def connected(stones: set[tuple[int, int]], start: set[tuple[int, int]]) -> set[tuple[int, int]]:
+def reachable_stones(stones: set[tuple[int, int]], start: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """The stones that chains join to `start`, by the neighbors that the rules name."""
     steps = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (-1, 1))
     reached, stack = set(), list(stones & start)
@@ -57,10 +57,10 @@ def hexagons(hand: Hand) -> Returns:
     board = ["".join(row.split()) for row in str(hand.state.position.state).splitlines()]
     size = len(board)
     stones = {mark: {(r, c) for r in range(size) for c in range(size) if board[r][c] == mark} for mark in "xo"}
-    if any(r == size - 1 for r, _ in connected(stones["x"], {(0, c) for c in range(size)})):
-        return won(0)
-    assert any(c == size - 1 for _, c in connected(stones["o"], {(r, 0) for r in range(size)}))
-    return won(1)
+    if any(r == size - 1 for r, _ in reachable_stones(stones["x"], {(0, c) for c in range(size)})):
+        return win_returns(0)
+    assert any(c == size - 1 for _, c in reachable_stones(stones["o"], {(r, 0) for r in range(size)}))
+    return win_returns(1)
 
 
 def y(hand: Hand) -> Returns:
@@ -69,24 +69,24 @@ def y(hand: Hand) -> Returns:
     for player, mark in enumerate("O@"):
         stones = {(r, c) for r, row in enumerate(rows) for c, cell in enumerate(row) if cell == mark}
         for cell in stones:
-            chain = connected(stones, {cell})
+            chain = reachable_stones(stones, {cell})
             if {0} <= {r for r, _ in chain} and {0} <= {c for _, c in chain} and size - 1 in {r + c for r, c in chain}:
-                return won(player)
+                return win_returns(player)
     raise AssertionError("no chain")
 
 
 def last_mover_wins(hand: Hand) -> Returns:
-    return won(hand.moves[-1][0])
+    return win_returns(hand.moves[-1][0])
 
 
 def last_mover_loses(hand: Hand) -> Returns:
-    return won(1 - hand.moves[-1][0])
+    return win_returns(1 - hand.moves[-1][0])
 
 
 def othello(hand: Hand) -> Returns:
     rows = [row.split()[1:-1] for row in hand.views[0].splitlines() if row[:1].isdigit()]
     discs = Counter(cell for row in rows for cell in row)
-    return compared(discs["x"], discs["o"])
+    return compare_numbers(discs["x"], discs["o"])
 
 
 def boxes(margin: bool) -> Callable[[Hand], Returns]:
@@ -95,7 +95,7 @@ def boxes(margin: bool) -> Callable[[Hand], Returns]:
         assert sum(counts.values()) == 4
         if margin:
             return (float(counts["1"] - counts["2"]), float(counts["2"] - counts["1"]))
-        return compared(counts["1"], counts["2"])
+        return compare_numbers(counts["1"], counts["2"])
 
     return oracle
 
@@ -104,34 +104,34 @@ def mancala(hand: Hand) -> Returns:
     upper, stores, lower = (numbers(row.replace("-", " ")) for row in hand.views[0].splitlines()[:3])
     assert sum(upper) == 0 or sum(lower) == 0
     assert sum(upper + stores + lower) == 48
-    return compared(sum(lower) + stores[1], sum(upper) + stores[0])
+    return compare_numbers(sum(lower) + stores[1], sum(upper) + stores[0])
 
 
 def oware(hand: Hand) -> Returns:
-    second, first = (int(found) for found in re.findall(r"player = (\d+)", hand.views[0]))
-    assert first + second == 48 or max(first, second) > 24
-    return compared(first, second)
+    second_points, first_points = (int(digits) for digits in re.findall(r"player = (\d+)", hand.views[0]))
+    assert first_points + second_points == 48 or max(first_points, second_points) > 24
+    return compare_numbers(first_points, second_points)
 
 
 def pig(hand: Hand) -> Returns:
     scores = numbers(hand.views[0].partition(", Turn")[0])
     assert max(scores) >= 20 > min(scores)
-    return compared(*scores)
+    return compare_numbers(*scores)
 
 
 def einstein(hand: Hand) -> Returns:
     cells = [row.strip("|").split("||") for row in hand.views[0].splitlines()[:5]]
-    left = Counter(cell[0] for row in cells for cell in row)
-    if cells[4][4][0] == "b" or not left["w"]:
-        return won(0)
-    assert cells[0][0][0] == "w" or not left["b"]
-    return won(1)
+    pieces_left = Counter(cell[0] for row in cells for cell in row)
+    if cells[4][4][0] == "b" or not pieces_left["w"]:
+        return win_returns(0)
+    assert cells[0][0][0] == "w" or not pieces_left["b"]
+    return win_returns(1)
 
 
 def lines_of_action(hand: Hand) -> Returns:
     board = [row[1:] for row in hand.views[0].splitlines()[:8]]
     steps = [step for step in product((-1, 0, 1), repeat=2) if step != (0, 0)]
-    whole = []
+    all_connected = []
     for mark in "xo":
         cells = {(r, c) for r in range(8) for c in range(8) if board[r][c] == mark}
         reached, stack = set(), [min(cells)]
@@ -140,18 +140,18 @@ def lines_of_action(hand: Hand) -> Returns:
             if cell not in reached:
                 reached.add(cell)
                 stack += [near for dr, dc in steps if (near := (cell[0] + dr, cell[1] + dc)) in cells]
-        whole.append(reached == cells)
+        all_connected.append(reached == cells)
     mover = hand.moves[-1][0]
-    if whole[mover]:
-        return won(mover)
-    return won(1 - mover) if whole[1 - mover] else (0.0, 0.0)
+    if all_connected[mover]:
+        return win_returns(mover)
+    return win_returns(1 - mover) if all_connected[1 - mover] else (0.0, 0.0)
 
 
 def nine_mens_morris(hand: Hand) -> Returns:
     view = hand.views[0]
     men = numbers(view.partition("Num men:")[2].splitlines()[0])
     if min(men) <= 2:
-        return won(int(men[0] <= 2))
+        return win_returns(int(men[0] <= 2))
     if "Turn number: 200" in view:
         return (0.0, 0.0)
     return last_mover_wins(hand)
@@ -161,8 +161,8 @@ def checkers(hand: Hand) -> Returns:
     pieces = Counter("".join(row[1:] for row in hand.views[0].splitlines()[:8]))
     # A player without a piece has no move. Other ends, such as the draw after 40 moves, are not checked here.
     if not pieces["o"] + pieces["8"]:
-        return won(1)
-    return won(0) if not pieces["+"] + pieces["*"] else hand.state.returns
+        return win_returns(1)
+    return win_returns(0) if not pieces["+"] + pieces["*"] else hand.state.returns
 
 
 ORACLES: Mapping[str, Callable[[Hand], Returns]] = {
@@ -205,6 +205,6 @@ def test_the_rules_pay_what_openspiel_pays(game: str) -> None:
 def test_a_text_without_draws_is_right(game: str) -> None:
     ends = {play(game, seed).state.returns for seed in range(30)}
     rules = OpenSpiel(game).spec.rules
-    assert ends <= {won(0), won(1), (0.0, 0.0)}
+    assert ends <= {win_returns(0), win_returns(1), (0.0, 0.0)}
     if "no draw" in rules:
         assert (0.0, 0.0) not in ends

@@ -1,6 +1,7 @@
-"""Golden playthroughs: one hand of each told game, seen by both players, as text files compared byte for byte.
+"""Golden playthroughs: one hand of each game with texts of its own, seen by both players, compared byte for byte.
 
-`python -m tests.games.openspiel.test_golden --write` writes them anew; read them as a model would before committing.
+`python -m tests.games.openspiel.test_golden --write` writes them again. Read them as a model would before you commit
+them.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def playthrough(name: str) -> str:
     while (player := state.player) is not None:
         legal = state.legal_actions
         action = legal[int(rng.integers(len(legal)))]
-        shown = " | ".join(legal[:8]) + (f" | ... ({len(legal)} in all)" if len(legal) > 8 else "")
-        parts.append(f"[player {player} sees]\n{state.observation(player)}\n[legal] {shown}\n[plays] {action}")
+        listed_actions = " | ".join(legal[:8]) + (f" | ... ({len(legal)} in all)" if len(legal) > 8 else "")
+        parts.append(f"[player {player} sees]\n{state.observation(player)}\n[legal] {listed_actions}\n[plays] {action}")
         state = state.after(action)
     seats = range(game.spec.players)
     parts.extend(f"[player {seat} sees at the end]\n{state.observation(seat)}" for seat in seats)
@@ -49,5 +50,5 @@ def test_playthrough(name: str) -> None:
 
 if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
     FOLDER.mkdir(exist_ok=True)
-    for each in HANDS:
-        (FOLDER / f"{each}.txt").write_text(playthrough(each), "utf-8")
+    for hand in HANDS:
+        (FOLDER / f"{hand}.txt").write_text(playthrough(hand), "utf-8")

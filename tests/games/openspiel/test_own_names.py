@@ -29,7 +29,7 @@ def test_any_other_name_is_unknown(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "env_id", "options"),
+    ("game_name", "env_id", "options"),
     [
         ("mage/KuhnPoker-v0", "mage/KuhnPoker-v0", {}),
         ("KuhnPoker", "mage/KuhnPoker-Meta-v0", {}),
@@ -40,8 +40,8 @@ def test_any_other_name_is_unknown(name: str) -> None:
         ("kuhn_pokr", "kuhn_pokr", {}),
     ],
 )
-def test_a_game_stands_for_its_environment(named: str, env_id: str, options: dict[str, str]) -> None:
-    assert find_env(named) == (env_id, options)
+def test_a_game_stands_for_its_environment(game_name: str, env_id: str, options: dict[str, str]) -> None:
+    assert find_env(game_name) == (env_id, options)
 
 
 def test_a_training_takes_the_name_of_a_game() -> None:

@@ -1,4 +1,4 @@
-"""The five games with texts of their own: what they show, and that they are OpenSpiel's games."""
+"""The five games with texts of their own: the texts, and their agreement with OpenSpiel's games."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_settings_are_registered_where_they_are_not_the_defaults() -> None:
 @pytest.mark.parametrize("kind", TOLD)
 def test_every_action_that_comes_up_is_one_of_the_fixed_set(kind: type[OpenSpiel]) -> None:
     game, rng = kind(), np.random.default_rng(2)
-    known = game.spec.actions
-    assert known is not None
+    fixed_actions = game.spec.actions
+    assert fixed_actions is not None
     for _ in range(40):
         state = game.initial_state(rng)
         while state.player is not None:
             legal = state.legal_actions
-            assert set(legal) <= set(known)
+            assert set(legal) <= set(fixed_actions)
             state = state.after(legal[int(rng.integers(len(legal)))])
 
 
@@ -113,14 +113,14 @@ def test_connect_four_board_wins_and_keys() -> None:
     game = ConnectFour()
     state = play(game, 0, "4; 4; 3; 3; 2; 2")
     assert state.observation(0).splitlines()[4:] == [".ooo...", ".xxx...", "1234567", "You are x. Your move."]
-    one = state.information_state(0)
+    board_key = state.information_state(0)
     state = state.after("1")
     assert state.returns == (1.0, -1.0)
     assert state.observation(1).endswith("You are o. The game is over: you lost.")
     state = play(game, 0, "2; 4; 4; 3; 3; 2")
-    assert state.information_state(0) != one
+    assert state.information_state(0) != board_key
     state = play(game, 0, "2; 2; 3; 3; 4; 4")
-    assert state.information_state(0) == one, "the board is all that counts"
+    assert state.information_state(0) == board_key, "the board is all that counts"
 
 
 def test_connect_four_full_columns_and_other_sizes() -> None:
@@ -169,10 +169,10 @@ def test_negotiation_offers_and_agreement() -> None:
         player: [int(part.split()[-1]) for part in state.observation(player).splitlines()[1].rstrip(".").split(",")]
         for player in (0, 1)
     }
-    kept = [int(part.split()[0]) for part in offer.removeprefix("keep ").split(", ")]
+    kept_items = [int(part.split()[0]) for part in offer.removeprefix("keep ").split(", ")]
     total = [int(part.split()[0]) for part in pool.removeprefix("The pool: ").rstrip(".").split(", ")]
-    assert state.returns[0] == sum(n * v for n, v in zip(kept, values[0], strict=True))
-    assert state.returns[1] == sum((t - n) * v for t, n, v in zip(total, kept, values[1], strict=True))
+    assert state.returns[0] == sum(n * v for n, v in zip(kept_items, values[0], strict=True))
+    assert state.returns[1] == sum((t - n) * v for t, n, v in zip(total, kept_items, values[1], strict=True))
 
 
 def test_negotiation_ends_without_agreement() -> None:
@@ -194,7 +194,7 @@ def test_breakthrough_moves_and_takes() -> None:
     assert state.information_state(0) != dealt(game).state.information_state(0)
 
 
-def test_the_generic_adapter_tells_them_the_same_way() -> None:
+def test_the_generic_adapter_reports_them_the_same_way() -> None:
     assert OpenSpiel("connect_four").spec.rules == ConnectFour().spec.rules
     assert "numbered from 0" in OpenSpiel("leduc_poker(players=3)").spec.rules, "three players have the generic texts"
 
@@ -205,16 +205,16 @@ def test_the_generic_adapter_tells_them_the_same_way() -> None:
 def test_pettingzoo_modules(name: str) -> None:
     env = getattr(aec, f"{name}_v0").env()
     env.reset(seed=1)
-    played = 0
+    num_played = 0
     for agent in env.agent_iter():
         observation, _, terminated, truncated, info = env.last()
         if terminated or truncated:
             env.step(None)
             continue
-        played += 1
+        num_played += 1
         free_text = env.action_space(agent).__class__.__name__ == "FreeText"
         env.step(info["legal_actions"][0] if free_text else env.action_space(agent).sample(observation["action_mask"]))
-    assert played > 1
+    assert num_played > 1
 
 
 def test_the_open_module_takes_a_game() -> None:

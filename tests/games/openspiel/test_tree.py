@@ -1,4 +1,4 @@
-"""The trees of small games: OpenSpiel's own exact numbers, and what has no tree."""
+"""The trees of small games: OpenSpiel's own exact numbers, and the errors of games without a tree."""
 
 from __future__ import annotations
 

@@ -37,21 +37,21 @@ def shapes(text: str) -> set[str]:
     return set(re.sub(r"(/0)+", "/0", re.sub(r"0(,0)+", "0,0", text)).split())
 
 
-def _letters(found: re.Match[str]) -> str:
-    letters = found.group()
+def _letters(match: re.Match[str]) -> str:
+    letters = match.group()
     if len(letters) > 1:
         return "~"
     return "A" if letters.isupper() else "a"
 
 
-def played(game: str, seed: int, most: int = 40) -> list[tuple[str, tuple[str, ...]]]:
+def play_turns(game: str, seed: int, max_turns: int = 40) -> list[tuple[str, tuple[str, ...]]]:
     """Return the observation and the legal actions of every decision of one random hand."""
     rng = np.random.default_rng(seed)
-    state, seen = OpenSpiel(game).initial_state(rng), []
-    while state.player is not None and len(seen) < most:
-        seen.append((state.observation(state.player), state.legal_actions))
+    state, turns = OpenSpiel(game).initial_state(rng), []
+    while state.player is not None and len(turns) < max_turns:
+        turns.append((state.observation(state.player), state.legal_actions))
         state = state.after(state.legal_actions[int(rng.integers(len(state.legal_actions)))])
-    return seen
+    return turns
 
 
 def test_the_number_of_worded_games() -> None:
@@ -66,19 +66,19 @@ def test_the_rules_describe_the_actions_and_the_units(game: str) -> None:
     assert "Settings:" not in rules
     assert "{" not in rules
     assert re.search(r"\b(points?|chips|wins|draw)\b", rules)
-    known = set()
+    known_shapes = set()
     if texts.wording is not None:
-        known = {
+        known_shapes = {
             form for example in re.findall(r"(?<!\w)'([^']+)'(?!\w)", texts.wording.action) for form in shapes(example)
         }
-        assert known, "an example of an action"
+        assert known_shapes, "an example of an action"
     for seed in (1, 2, 3):
-        for observation, legal in played(game, seed):
+        for observation, legal in play_turns(game, seed):
             assert "\x1b" not in observation
             for action in legal:
                 assert action.isprintable()
                 assert len(action) <= 60
-                assert texts.wording is None or shapes(action) <= known or action in rules, action
+                assert texts.wording is None or shapes(action) <= known_shapes or action in rules, action
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -211,11 +211,11 @@ def test_choices_of_a_round_stay_hidden_until_it_is_complete() -> None:
     state = game.initial_state(np.random.default_rng(0))
     middle = state.after("Defect")
     assert middle.observation(1) == "No choice has been made yet.\nYou are the column player. Your move."
-    first, other = (start.after("Cooperate") for start in (middle, state.after("Cooperate")))
-    assert first.observation(1).startswith("Round 1: you chose Cooperate, the opponent chose Defect.\n")
-    assert first.information_state(1) != other.information_state(1)
+    cooperated, defected = (start.after("Cooperate") for start in (middle, state.after("Cooperate")))
+    assert cooperated.observation(1).startswith("Round 1: you chose Cooperate, the opponent chose Defect.\n")
+    assert cooperated.information_state(1) != defected.information_state(1)
     # With OpenSpiel's own text the first round would be forgotten.
-    ends = [start.after("Defect").after("Defect") for start in (first, other)]
+    ends = [start.after("Defect").after("Defect") for start in (cooperated, defected)]
     assert ends[0].information_state(0) != ends[1].information_state(0)
     assert ends[0].returns == (11.0, 1.0)
     assert ends[0].observation(0).endswith("The game is over: your result is 11 points, the opponent's 1.")
@@ -227,7 +227,7 @@ def test_the_tables_are_read_with_the_first_game() -> None:
         "from mage_envs.games.openspiel.worded import worded_games\n"
         "print(json.dumps(['pyspiel' in sys.modules, worded_games.cache_info().currsize]))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, env={"PYTHONPATH": ".", "PATH": ""}
     )
-    assert json.loads(done.stdout) == [False, 0]
+    assert json.loads(process.stdout) == [False, 0]

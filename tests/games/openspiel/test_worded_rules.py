@@ -13,11 +13,11 @@ import pytest
 from mage_envs.games.openspiel.catalogue import WORDED, catalogue
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
-from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compared, numbers, play
+from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compare_numbers, numbers, play
 
 
 def kuhn(hand: Hand) -> Returns:
-    cards = [numbers(view)[0] for view in hand.first]
+    cards = [numbers(view)[0] for view in hand.first_views]
     paid, folded, bet = [1.0] * len(cards), set(), False
     for player, action in hand.moves:
         if action == "Bet":
@@ -33,29 +33,29 @@ def goofspiel(hand: Hand) -> Returns:
     cards = numbers(view.splitlines()[0])
     bids = [[int(action.split()[1]) for player, action in hand.moves if player == seat] for seat in (0, 1)]
     # The last cards are played by themselves.
-    bids = [[*some, 15 - sum(some)] for some in bids]
+    bids = [[*bid_row, 15 - sum(bid_row)] for bid_row in bids]
     points = [0, 0]
-    for card, first, second in zip(cards, *bids, strict=True):
-        if first != second:
-            points[int(second > first)] += card
+    for card, first_bid, second_bid in zip(cards, *bids, strict=True):
+        if first_bid != second_bid:
+            points[int(second_bid > first_bid)] += card
     assert points == numbers(re.search(r"Points: .*", view).group())  # type: ignore[union-attr]
-    return compared(*points)
+    return compare_numbers(*points)
 
 
 def oshi_zumo(hand: Hand) -> Returns:
     field = re.search(r"[#.W]{5,}", hand.views[0]).group()  # type: ignore[union-attr]
-    return compared(field.index("W"), len(field) // 2)
+    return compare_numbers(field.index("W"), len(field) // 2)
 
 
 def blotto(hand: Hand) -> Returns:
-    first, second = (numbers(action) for _, action in hand.moves)
-    assert sum(first) == sum(second) == 10
-    fields = [np.sign(a - b) for a, b in zip(first, second, strict=True)]
-    return compared(sum(fields), 0)
+    first_fields, second_fields = (numbers(action) for _, action in hand.moves)
+    assert sum(first_fields) == sum(second_fields) == 10
+    fields = [np.sign(a - b) for a, b in zip(first_fields, second_fields, strict=True)]
+    return compare_numbers(sum(fields), 0)
 
 
 def auction(hand: Hand) -> Returns:
-    values = [numbers(view)[0] for view in hand.first]
+    values = [numbers(view)[0] for view in hand.first_views]
     bids = [numbers(action)[0] for _, action in hand.moves]
     winners = [player for player in (0, 1) if bids[player] == max(bids)]
     options = [tuple(float(values[p] - bids[p]) if p == winner else 0.0 for p in (0, 1)) for winner in winners]
@@ -64,12 +64,12 @@ def auction(hand: Hand) -> Returns:
 
 
 def lewis(hand: Hand) -> Returns:
-    state, named = numbers(hand.first[0])[0], numbers(hand.moves[1][1])[0]
-    return (1.0, 1.0) if state == named else (0.0, 0.0)
+    state, guess = numbers(hand.first_views[0])[0], numbers(hand.moves[1][1])[0]
+    return (1.0, 1.0) if state == guess else (0.0, 0.0)
 
 
 def trade(hand: Hand) -> Returns:
-    items = [numbers(view)[0] for view in hand.first]
+    items = [numbers(view)[0] for view in hand.first_views]
     trades = [tuple(numbers(action)) for _, action in hand.moves[2:]]
     return (1.0, 1.0) if trades == [tuple(items), tuple(items[::-1])] else (0.0, 0.0)
 
@@ -84,9 +84,9 @@ def sheriff(hand: Hand) -> Returns:
 def battleship(hand: Hand) -> Returns:
     sunk = []
     for view in hand.views:
-        own = Counter(view.partition("Your shots")[0].partition("Your ships:")[2])
+        own_ships = Counter(view.partition("Your shots")[0].partition("Your ships:")[2])
         # The ships a and b have 1 and 2 cells and are worth 1 and 2 points.
-        sunk.append((1 if own["A"] == 1 else 0) + (2 if own["B"] == 2 else 0))
+        sunk.append((1 if own_ships["A"] == 1 else 0) + (2 if own_ships["B"] == 2 else 0))
     return (float(sunk[1] - sunk[0]), float(sunk[0] - sunk[1]))
 
 
@@ -97,27 +97,27 @@ def total(cards: list[str]) -> int:
 
 
 def blackjack(hand: Hand) -> Returns:
-    own, dealer = (total(row.partition(": ")[2].split()) for row in hand.views[0].splitlines()[:2])
-    if own > 21:
+    own_total, dealer = (total(row.partition(": ")[2].split()) for row in hand.views[0].splitlines()[:2])
+    if own_total > 21:
         return (-1.0,)
     if dealer > 21:
         return (1.0,)
     assert dealer >= 17
-    return (float(np.sign(own - dealer)),)
+    return (float(np.sign(own_total - dealer)),)
 
 
 def yacht(hand: Hand) -> Returns:
     scores = [numbers(" ".join(re.findall(r": \d+", part)[-12:])) for part in hand.views[0].split("\n\n")[1:]]
-    assert [len(some) for some in scores] == [12, 12]
-    return compared(sum(scores[0]), sum(scores[1]))
+    assert [len(player_scores) for player_scores in scores] == [12, 12]
+    return compare_numbers(sum(scores[0]), sum(scores[1]))
 
 
 def coin_game(hand: Hand) -> Returns:
     colors = [view.splitlines()[0][-1] for view in hand.views]
     table = [numbers(row.partition(" ")[2]) for row in hand.views[0].splitlines()[2:4]]
     counts = dict(zip("abc", (sum(column) for column in zip(*table, strict=True)), strict=True))
-    [other] = {*"abc"} - {*colors}
-    mine, theirs, bad = counts[colors[0]], counts[colors[1]], counts[other]
+    [other_color] = {*"abc"} - {*colors}
+    mine, theirs, bad = counts[colors[0]], counts[colors[1]], counts[other_color]
     return (float(mine**2 + theirs**2 - bad**2),) * 2
 
 
@@ -133,8 +133,8 @@ def hearts(hand: Hand) -> Returns:
         penalties[taker] += sum(1 if card[1] == "H" else 13 if card == "QS" else 0 for _, card in cards)
     assert sum(penalties) == 26
     if max(penalties) == 26:
-        penalties = [26 - some for some in penalties]
-    return tuple(26.0 - some for some in penalties)
+        penalties = [26 - player_penalty for player_penalty in penalties]
+    return tuple(26.0 - player_penalty for player_penalty in penalties)
 
 
 def catch(hand: Hand) -> Returns:
@@ -196,8 +196,8 @@ def test_the_listed_payoffs_are_those_of_every_hand(name: str) -> None:
         assert table.pop(choices) == state.returns
         for seat in range(game.spec.players):
             assert f"You chose {choices[seat]}" in state.observation(seat)
-            for other in {*choices[:seat], *choices[seat + 1 :]}:
-                assert f" chose {other}" in state.observation(seat)
+            for other_choice in {*choices[:seat], *choices[seat + 1 :]}:
+                assert f" chose {other_choice}" in state.observation(seat)
     assert table == {}
 
 
@@ -215,7 +215,10 @@ def test_wrappers_change_the_returns_as_their_words_say(seed: int) -> None:
     rounds = play("repeated_game(stage_game=matrix_pd(),num_repetitions=3)", seed)
     stage = {("C", "C"): (5, 5), ("C", "D"): (0, 10), ("D", "C"): (10, 0), ("D", "D"): (1, 1)}
     letters = [action[0] for _, action in rounds.moves]
-    results = [stage[first, second] for first, second in zip(letters[::2], letters[1::2], strict=True)]
+    results = [
+        stage[first_letter, second_letter]
+        for first_letter, second_letter in zip(letters[::2], letters[1::2], strict=True)
+    ]
     assert rounds.state.returns == tuple(map(sum, zip(*results, strict=True)))
 
 
@@ -230,14 +233,14 @@ def test_the_points_of_tiny_hanabi_are_those_of_its_rules() -> None:
     rules, root = OpenSpiel("tiny_hanabi").spec.rules, positions("tiny_hanabi").root
     for cards in product((0, 1), repeat=2):
         rows = []
-        for first in range(3):
+        for first_action in range(3):
             points = []
-            for second in range(3):
+            for second_action in range(3):
                 state = root.state.clone()
-                for action in (*cards, first, second):
+                for action in (*cards, first_action, second_action):
                     state.apply_action(action)
                 points.append(f"{state.returns()[0]:g}")
-            rows.append(f"a{first}: {', '.join(points)}")
+            rows.append(f"a{first_action}: {', '.join(points)}")
         assert f"ith the cards {cards[0]} and {cards[1]}, {'; '.join(rows)}." in rules
 
 
@@ -245,9 +248,9 @@ def test_hanabi_counts_the_cards_on_the_fireworks() -> None:
     """Random play loses all lives, so each player plays what fits and discards otherwise."""
     state = OpenSpiel("hanabi").initial_state(np.random.default_rng(0))
     while state.player is not None:
-        seen = state.observation(1 - state.player)
-        heights = dict(re.findall(r"([RYGWB])(\d)", seen.partition("Fireworks:")[2].splitlines()[0]))
-        cards = re.findall(r"^([RYGWB])(\d) ", seen.partition("-----")[2], re.MULTILINE)
+        partner_view = state.observation(1 - state.player)
+        heights = dict(re.findall(r"([RYGWB])(\d)", partner_view.partition("Fireworks:")[2].splitlines()[0]))
+        cards = re.findall(r"^([RYGWB])(\d) ", partner_view.partition("-----")[2], re.MULTILINE)
         fits = [i for i, (color, rank) in enumerate(cards) if int(rank) == int(heights[color]) + 1]
         wishes = [f"(Play {i})" for i in fits] + ["(Discard 0)"]
         state = state.after(next((wish for wish in wishes if wish in state.legal_actions), state.legal_actions[-1]))

@@ -24,12 +24,12 @@ from tests.contract import check_id
 POOL = "pool:encounters/all"
 
 
-def rounded(values) -> list[float]:
+def round_all(values) -> list[float]:
     return [round(value, 3) for value in values]
 
 
 @pytest.fixture(scope="module")
-def found():
+def solution():
     return headroom(Encounters(), POOL, seat="first")
 
 
@@ -38,18 +38,20 @@ def test_independent_draws_have_the_published_values() -> None:
     game = TableGame(Encounters().initial_states())
     game.spec = Encounters.spec
     values = headroom(game, POOL, seat="first")
-    assert rounded((values.blind, values.known)) == [0.467, 0.592]
-    assert rounded(values.per_episode["myopic"]) == [0.467, 0.537, 0.557]
-    assert rounded(values.per_episode["last"]) == [0.457, 0.540, 0.571]
+    assert round_all((values.blind, values.known)) == [0.467, 0.592]
+    assert round_all(values.per_episode["myopic"]) == [0.467, 0.537, 0.557]
+    assert round_all(values.per_episode["last"]) == [0.457, 0.540, 0.571]
 
 
-def test_the_values_without_repetition(found) -> None:
-    assert rounded((found.blind, found.known)) == [0.467, 0.592]
-    assert found.blind_per_episode == (found.blind,) * 3
-    assert rounded(found.per_episode["myopic"]) == [0.467, 0.533, 0.562]
-    assert rounded(found.per_episode["last"]) == [0.457, 0.531, 0.567]
+def test_the_values_without_repetition(solution) -> None:
+    assert round_all((solution.blind, solution.known)) == [0.467, 0.592]
+    assert solution.blind_per_episode == (solution.blind,) * 3
+    assert round_all(solution.per_episode["myopic"]) == [0.467, 0.533, 0.562]
+    assert round_all(solution.per_episode["last"]) == [0.457, 0.531, 0.567]
     # After all other games, the person is known.
-    assert headroom(Encounters(), POOL, seat="first", episodes=5).per_episode["last"][4] == pytest.approx(found.known)
+    assert headroom(Encounters(), POOL, seat="first", episodes=5).per_episode["last"][4] == pytest.approx(
+        solution.known
+    )
     many = headroom(Encounters(), POOL, seat="first", episodes=6)
     assert not many.per_episode
     assert "too many orders" in many.unsolved
@@ -59,27 +61,27 @@ def test_the_values_without_repetition(found) -> None:
         Rest(Encounters(), POOL, episodes=3, hands=2)
 
 
-def test_the_value_of_a_policy_is_that_of_play(found) -> None:
+def test_the_value_of_a_policy_is_that_of_play(solution) -> None:
     """The optimal learner plays its exact value: every person, every order of three of the five games."""
     env = gym.make("mage/Encounters-Meta-v0", memory="none", num_episodes=3)
-    game, played = Encounters(), {}
+    game, earned_by_draw = Encounters(), {}
     learner = make_opponent("bayes:encounters/all,3,1,last", game)
     for seed in range(1500):
         # The same person and order would only be played alike again.
         rng = Streams(seed).at(0).generator
-        drawn = seed % 4, tuple(game.series_state(rng(), number).kind for number in range(3))
-        if drawn in played:
+        draw = seed % 4, tuple(game.series_state(rng(), number).kind for number in range(3))
+        if draw in earned_by_draw:
             continue
         _, info = env.reset(seed=seed, options={"opponent": f"encounters:{list(CHARACTERS)[seed % 4]}"})
         learner.on_meta_episode_start()
-        kinds, done, earned, at = [], False, [], -1
-        while not done:
+        kinds, terminated, earned, at = [], False, [], -1
+        while not terminated:
             if info["episode_index"] != at:
                 at = info["episode_index"]
                 learner.reset(np.random.default_rng(0))
                 kinds.append(info["information_state"].split()[0])
             action = learner.act(Turn.from_info(info, info["anchor"]))
-            *_, done, _, info = env.step(f"<action>{action}</action>")
+            *_, terminated, _, info = env.step(f"<action>{action}</action>")
             for hand in info.get("hand_results", ()):
                 earned.append(hand["value"])
                 learner.on_hand_end(
@@ -90,13 +92,13 @@ def test_the_value_of_a_policy_is_that_of_play(found) -> None:
                         information_state=hand["information_state"],
                     )
                 )
-        assert drawn[1] == tuple(kinds)
+        assert draw[1] == tuple(kinds)
         assert len(set(kinds)) == 3
-        played[drawn] = earned
+        earned_by_draw[draw] = earned
     # Persons and policies are deterministic, so one play of each pair is its exact value.
-    assert len(played) == 4 * 60
-    totals = np.mean(list(played.values()), axis=0)
-    assert totals == pytest.approx(found.per_episode["last"], abs=1e-9)
+    assert len(earned_by_draw) == 4 * 60
+    totals = np.mean(list(earned_by_draw.values()), axis=0)
+    assert totals == pytest.approx(solution.per_episode["last"], abs=1e-9)
 
 
 def test_no_game_comes_twice_and_an_episode_alone_is_that_of_the_series() -> None:
@@ -121,8 +123,8 @@ def test_prompts_do_not_name_the_person() -> None:
     envs = [gym.make("mage/Encounters-Meta-v0", opponent=f"encounters:{name}") for name in CHARACTERS]
     for seed in range(60):
         prompts = {env.reset(seed=seed)[0] for env in envs}
-        first = envs[0].unwrapped.hand.state.kind
-        assert len(prompts) == 1 or first == "answer", first
+        first_kind = envs[0].unwrapped.hand.state.kind
+        assert len(prompts) == 1 or first_kind == "answer", first_kind
         assert not any(name in prompt for prompt in prompts for name in CHARACTERS)
         assert "The other player is the same person throughout. Every episode is another game." in prompts.pop()
 
@@ -134,8 +136,8 @@ def test_returns_are_scaled_payoffs_against_shipped_opponents(kind: str) -> None
     game, spec = Encounters([kind]), game_of(kind).spec
     for name, habits in HABITS.items():
         seat = seat_in(kind, 0)
-        own = best_response(game_of(kind), habits[kind], seat).value
-        scaled = (own - spec.min_return) / (spec.max_return - spec.min_return)
+        own_value = best_response(game_of(kind), habits[kind], seat).value
+        scaled = (own_value - spec.min_return) / (spec.max_return - spec.min_return)
         assert best_response(game, f"encounters:{name}", 0).value == pytest.approx(scaled, abs=1e-12)
 
 
@@ -177,7 +179,7 @@ def test_further_games() -> None:
 def test_transfer(capsys) -> None:
     gains = dict(zip(GAMES, np.round(transfer(Encounters(), POOL), 9), strict=True))
     assert gains["dilemma"].tolist() == [0.05, 0.25, 0.125, 0.1, 0.0]
-    # Two games in this order are worth what the command prints.
+    # The value of two games in this order equals the output of the command.
     assert main(["headroom", "--transfer", "Encounters"]) == 0
     (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("dilemma")]
     assert row[1:] == ["0.050", "0.250", "0.125", "0.100", "0.000"]
@@ -185,20 +187,20 @@ def test_transfer(capsys) -> None:
     assert "is not a series of tasks from a table" in capsys.readouterr().err
 
 
-def test_references(found) -> None:
+def test_references(solution) -> None:
     """Known and blind play their exact values; the memory of another person costs."""
     panel = named_panel("encounters-related-128")
     setting = Setting(panel, "x", {"reveal_opponent": True, "memory": "none"})
     rows = {}
     for name in ("blind", "known", "wrong"):
-        played = evaluate(make_agent(f"policy:{name}:encounters/all"), setting.tasks, setting.options)
-        overall = summarise(played, Encounters(), weights=panel.weights()).overall
-        rows[name] = [one.returns.estimate for one in overall.episodes]
+        trajectories = evaluate(make_agent(f"policy:{name}:encounters/all"), setting.tasks, setting.options)
+        overall = summarise(trajectories, Encounters(), weights=panel.weights()).overall
+        rows[name] = [episode.returns.estimate for episode in overall.episodes]
         assert not overall.failures
         # The same games in every episode, and nothing remembered.
         assert overall.gain.mean == pytest.approx(0, abs=1e-12)
     for name in ("blind", "known"):
-        assert rows[name][0].low <= getattr(found, name) <= rows[name][0].high
+        assert rows[name][0].low <= getattr(solution, name) <= rows[name][0].high
     assert rows["wrong"][2].mean < rows["blind"][2].mean
     with pytest.raises(RuntimeError, match="reveal_opponent=True"):
         evaluate(make_agent("policy:known:encounters/all"), setting.tasks[:1], {})

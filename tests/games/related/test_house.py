@@ -37,7 +37,9 @@ def test_no_task_comes_twice_and_houses_are_disjoint() -> None:
     assert len({house.text.problem for house in houses.values()}) == len(houses) == 2 * HOUSES
     # So a learner that knows the houses needs no memory, as docs/headroom.md says.
     problems = [read_problem(house.text.problem) for house in houses.values()]
-    assert len({frozenset(one.names[place] for place in one.receptacle_type) for one in problems}) == len(houses)
+    assert len(
+        {frozenset(problem.names[receptacle] for receptacle in problem.receptacle_type) for problem in problems}
+    ) == len(houses)
     for house in houses.values():
         assert len({task.thing for task in house.tasks}) == TASKS
         assert all(0 < len(task.plan) <= LONGEST for task in house.tasks)
@@ -57,10 +59,10 @@ def test_the_first_text_shows_the_furniture_and_no_contents() -> None:
     for fact in ("train0", "train7", "eval3"):
         house = game.house(fact)
         state = game.begin(2, fact)
-        held = {thing for things in house.contents.values() for thing in things}
-        assert held
-        assert not any(re.search(rf"\b{thing}\b", state.observation(0)) for thing in held)
-        assert not any(thing in command for thing in held for command in state.legal_actions)
+        contents = {object_name for things in house.contents.values() for object_name in things}
+        assert contents
+        assert not any(re.search(rf"\b{object_name}\b", state.observation(0)) for object_name in contents)
+        assert not any(object_name in command for object_name in contents for command in state.legal_actions)
         # The id and the class are the same in every house.
         assert (state.task_id, state.category) == ("2", None)
 
@@ -89,17 +91,17 @@ def test_the_rules() -> None:
     with pytest.raises(IllegalAction):
         state.after("fly to fridge 1")
     assert state.left == steps
-    for left in range(steps - 1, -1, -1):
+    for steps_left in range(steps - 1, -1, -1):
         state = state.after("inventory")
-        assert f"Steps left: {left}" in state.observation(0)
+        assert f"Steps left: {steps_left}" in state.observation(0)
     assert (state.player, state.won(0), state.returns, state.legal_actions) == (None, False, (0.0,), ())
     assert state.observation(0).endswith("The task is not done, and no step is left.")
     assert state.metrics() == {"commands": steps, "plan_length": steps - 1}
     copied = pickle.loads(pickle.dumps(state))
     assert (copied.observation(0), copied.left, copied.task_id) == (state.observation(0), 0, "0")
     assert ALFWorldHouse(turns=10).begin(0, "eval0").left == 10
-    place, held = next(iter(game.house("eval0").contents.items()))
-    assert f"{place} holds {', '.join(held)}" in game.describe("eval0")
+    receptacle, objects = next(iter(game.house("eval0").contents.items()))
+    assert f"{receptacle} holds {', '.join(objects)}" in game.describe("eval0")
     for options in ({"slack": -1}, {"turns": 0}, {"size": "huge"}):
         with pytest.raises(ValueError, match=r"slack|turns|size"):
             ALFWorldHouse(**options)
@@ -114,10 +116,10 @@ def test_the_players() -> None:
     assert len(tasks) == 12
     rows = {}
     for name in ("blind", "memory", "known", "plan", "wrong"):
-        played = evaluate(make_agent(f"policy:house/{name}"), tasks, {"reveal_opponent": True})
-        overall = summarise(played, ALFWorldHouse()).overall
+        trajectories = evaluate(make_agent(f"policy:house/{name}"), tasks, {"reveal_opponent": True})
+        overall = summarise(trajectories, ALFWorldHouse()).overall
         assert not overall.failures
-        rows[name] = [one.success.estimate.mean for one in overall.episodes]
+        rows[name] = [episode.success.estimate.mean for episode in overall.episodes]
     assert rows["plan"] == [1.0] * 3
     assert len(set(rows["blind"])) == 1, "rotations give every episode the same tasks"
     assert rows["memory"][0] == rows["blind"][0]
@@ -134,8 +136,8 @@ def test_the_contract() -> None:
 @pytest.mark.skipif("ALFWORLD_DATA" not in os.environ, reason="ALFWORLD_DATA names no folder")
 def test_official_games_are_houses() -> None:
     game = ALFWorldHouse(data="official")
-    found = game.house("eval0")
-    assert len(found.tasks) == TASKS
+    house = game.house("eval0")
+    assert len(house.tasks) == TASKS
     for number in (0, TASKS - 1):
         state = game.started(f"eval0/{number}")
         assert state.observation(0).count("Your task is to: ") == 1

@@ -188,5 +188,5 @@ def folder(tmp_path: Path) -> Path:
     "code", [CONTRACT, LEAKS, SERIES, PROMPTS, PANELS], ids=["contract", "leaks", "series", "prompts", "panels"]
 )
 def test_a_game_of_related_tasks(folder: Path, code: str) -> None:
-    done = run_python("-P", "-c", code, folder=folder, path=(ROOT, folder))
-    assert done.returncode == 0, done.stderr
+    process = run_python("-P", "-c", code, folder=folder, path=(ROOT, folder))
+    assert process.returncode == 0, process.stderr

@@ -47,65 +47,69 @@ class SecondSolver:
         while waiting:
             state = waiting.pop()
             for way in WAYS:
-                after = move(self.floor, state, way)
-                if after not in reached:
-                    reached.add(after)
-                    waiting.append(after)
-        found = {state: 0 for state in reached if state[1] == self.targets}
+                next_state = move(self.floor, state, way)
+                if next_state not in reached:
+                    reached.add(next_state)
+                    waiting.append(next_state)
+        needed = {state: 0 for state in reached if state[1] == self.targets}
         while True:
-            more = {
-                state: 1 + min(found[after] for way in WAYS if (after := move(self.floor, state, way)) in found)
-                for state in reached - found.keys()
-                if any(move(self.floor, state, way) in found for way in WAYS)
+            next_layer = {
+                state: 1
+                + min(needed[next_state] for way in WAYS if (next_state := move(self.floor, state, way)) in needed)
+                for state in reached - needed.keys()
+                if any(move(self.floor, state, way) in needed for way in WAYS)
             }
-            if not more:
-                return found
-            found |= more
+            if not next_layer:
+                return needed
+            needed |= next_layer
 
-    def value(self, state: State, left: int, wirings: tuple[tuple[int, ...], ...]) -> float:
-        if self.distances.get(state, 99) > left:
+    def value(self, state: State, moves_left: int, wirings: tuple[tuple[int, ...], ...]) -> float:
+        if self.distances.get(state, 99) > moves_left:
             return 0.0
         if state[1] == self.targets:
             return 1.0
-        asked = state, left, wirings
-        if asked not in self.known:
+        situation = state, moves_left, wirings
+        if situation not in self.known:
             best = 0.0
             for key in range(4):
-                after: dict[State, list[tuple[int, ...]]] = {}
+                successors: dict[State, list[tuple[int, ...]]] = {}
                 for wiring in wirings:
-                    after.setdefault(move(self.floor, state, WAYS[wiring[key]]), []).append(wiring)
-                total = sum(len(rest) * self.value(then, left - 1, tuple(rest)) for then, rest in after.items())
+                    successors.setdefault(move(self.floor, state, WAYS[wiring[key]]), []).append(wiring)
+                total = sum(
+                    len(consistent) * self.value(then, moves_left - 1, tuple(consistent))
+                    for then, consistent in successors.items()
+                )
                 best = max(best, total / len(wirings))
-            self.known[asked] = best
-        return self.known[asked]
+            self.known[situation] = best
+        return self.known[situation]
 
 
 @pytest.mark.parametrize("slack", [0, 1, 2])
 def test_the_solver_agrees_with_a_second_one_on_fifty_rooms(slack: int) -> None:
-    every = tuple(permutations(range(4)))
+    all_wirings = tuple(permutations(range(4)))
     game = SokobanControls(slack=slack)
     for room in rooms(50):
         level = room.level
         second = SecondSolver(level)
         keys = game.keys(room)
         assert shortest(level, 9) == keys - slack
-        found = RoomValues(room).value(level.boxes, level.player, keys, canonical(ALL))
-        assert found == pytest.approx(second.value(second.first, keys, every), abs=1e-12)
+        room_value = RoomValues(room).value(level.boxes, level.player, keys, canonical(ALL))
+        assert room_value == pytest.approx(second.value(second.first, keys, all_wirings), abs=1e-12)
 
 
 @pytest.mark.parametrize("seeds", [500, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_room_comes_twice_and_the_splits_are_disjoint(seeds: int) -> None:
-    drawn = {}
+    levels_by_split = {}
     for split in SPLITS:
         game = SokobanControls(split=split)
-        drawn[split] = set()
+        levels_by_split[split] = set()
         for seed in range(seeds):
             series = [room.level for room in game.rooms(Streams(seed).at(0).generator(), 3)]
-            alone = [game.errand(Streams(seed).at(0).generator(), number).level for number in range(3)]
-            assert len(set(alone)) == 3
-            assert alone == series
-            drawn[split].update(alone)
-    assert not drawn["train"] & drawn["eval"]
+            levels = [game.errand(Streams(seed).at(0).generator(), number).level for number in range(3)]
+            assert len(set(levels)) == 3
+            assert levels == series
+            levels_by_split[split].update(levels)
+    assert not levels_by_split["train"] & levels_by_split["eval"]
 
 
 def test_an_episode_alone_is_that_of_the_series() -> None:
@@ -133,8 +137,10 @@ def test_every_room_is_solved_under_every_wiring() -> None:
 def test_nothing_before_the_first_answer_depends_on_the_wiring() -> None:
     game = SokobanControls()
     for seed in range(300):
-        first = game.series_state(np.random.default_rng(seed), seed % 3)
-        texts = {(first.after(w).observation(0), str({**first.after(w).info(0), "metrics": 0})) for w in WIRINGS}
+        first_state = game.series_state(np.random.default_rng(seed), seed % 3)
+        texts = {
+            (first_state.after(w).observation(0), str({**first_state.after(w).info(0), "metrics": 0})) for w in WIRINGS
+        }
         assert len(texts) == 1
     envs = [gym.make("mage/SokobanControls-Meta-v0", opponent=f"controls:{w}") for w in ("udlr", "rlud")]
     for seed in range(20):
@@ -174,7 +180,7 @@ def test_the_contract() -> None:
 
 
 @pytest.fixture(scope="module")
-def found():
+def solutions():
     """Exact values at slack 2 and slack 0, for fewer rooms than the command has."""
     patch = pytest.MonkeyPatch()
     patch.setattr("mage_envs.opponents.solo.key_learner.ROOMS", 12)
@@ -182,19 +188,19 @@ def found():
     patch.undo()
 
 
-def test_the_values_of_the_optimal_learners(found) -> None:
-    assert found[2].known == found[0].known == 1.0
-    assert 0.25 <= found[2].blind <= 0.45
-    assert 0.03 <= found[0].blind <= 0.08
-    for values in found.values():
+def test_the_values_of_the_optimal_learners(solutions) -> None:
+    assert solutions[2].known == solutions[0].known == 1.0
+    assert 0.25 <= solutions[2].blind <= 0.45
+    assert 0.03 <= solutions[0].blind <= 0.08
+    for values in solutions.values():
         # No memory helps in the first episode, and no learner beats the one that is best for it.
         assert values.per_episode["myopic"][0] == pytest.approx(values.blind, abs=1e-12)
         for credit in ("sum", "mage", "last"):
             assert values.per_episode[credit][0] <= values.blind + 1e-12
             assert values.per_episode[credit][2] >= values.per_episode["myopic"][2] - 1e-12
         assert sum(values.per_episode["sum"]) >= max(map(sum, values.per_episode.values())) - 1e-9
-    assert found[0].exploration >= 0.2
-    assert found[2].per_episode["last"][2] > 0.99
+    assert solutions[0].exploration >= 0.2
+    assert solutions[2].per_episode["last"][2] > 0.99
 
 
 def test_headroom_is_for_all_wirings_alone(capsys) -> None:
@@ -215,9 +221,9 @@ def test_the_players() -> None:
     for slack in (2, 0):
         setting = Setting(named_panel("controls-related-16"), "x", {"slack": slack, "reveal_opponent": True})
         for name in ("blind", "memory", "explorer", "known", "wrong"):
-            played = evaluate(make_agent(f"policy:controls/{name}"), tasks, setting.options)
-            overall = summarise(played, SokobanControls(slack=slack)).overall
-            rows[slack, name] = [one.success.estimate.mean for one in overall.episodes]
+            trajectories = evaluate(make_agent(f"policy:controls/{name}"), tasks, setting.options)
+            overall = summarise(trajectories, SokobanControls(slack=slack)).overall
+            rows[slack, name] = [episode.success.estimate.mean for episode in overall.episodes]
             assert not overall.failures
     assert len(tasks) == 24
     for slack in (2, 0):
@@ -235,12 +241,12 @@ def test_the_blind_player_plays_its_exact_value() -> None:
     """Over all wirings, the success of the blind player in a room is the room's value."""
     game = SokobanControls(split="eval")
     tasks = [task for task in named_panel("controls-related-16").tasks() if task.rotation == 0]
-    played = evaluate(make_agent("policy:controls/blind"), tasks, {"split": "eval", "num_episodes": 1})
+    trajectories = evaluate(make_agent("policy:controls/blind"), tasks, {"split": "eval", "num_episodes": 1})
     env = gym.make("mage/SokobanControls-v0", split="eval", opponent="controls:udlr")
     env.reset(seed=tasks[0].seed)
     room = env.unwrapped.hand.state.own.room
     value = RoomValues(room).value(room.level.boxes, room.level.player, game.keys(room), canonical(ALL))
-    assert np.mean([one.episodes[0].success for one in played]) == pytest.approx(value, abs=1e-12)
+    assert np.mean([trajectory.episodes[0].success for trajectory in trajectories]) == pytest.approx(value, abs=1e-12)
 
 
 class Careless:
@@ -257,11 +263,11 @@ class Careless:
 def test_the_player_bayes_and_the_prices_of_decisions_are_exact(rooms: int, monkeypatch) -> None:
     """Over all wirings and all series of the rooms of the exact values, each of which may come again."""
     cell = CELLS["keys"]
-    few = SokobanControls(**cell.options).rooms(np.random.default_rng(7), rooms)
+    two_rooms = SokobanControls(**cell.options).rooms(np.random.default_rng(7), rooms)
     # Every room counts twice, because a standard error needs two rooms.
     monkeypatch.setattr("mage_envs.opponents.solo.key_learner.ROOMS", 2 * rooms)
-    monkeypatch.setattr(SokobanControls, "rooms", lambda self, rng, count: few * 2)
-    found = exact_values(cell)
+    monkeypatch.setattr(SokobanControls, "rooms", lambda self, rng, count: two_rooms * 2)
+    cell_values = exact_values(cell)
     # One task for each wiring. The rooms of the series replace those of its seed.
     tasks = [task for task in named_panel("controls-related-16").tasks() if task.rotation == 0]
     assert len({task.opponent for task in tasks}) == len(tasks) == 24
@@ -270,16 +276,20 @@ def test_the_player_bayes_and_the_prices_of_decisions_are_exact(rooms: int, monk
     agents = {name: make_agent(cell.agent(name)) for name in ("bayes", "myopic")}
     agents["careless"] = PolicyAgent(lambda game: Careless(), "careless")
     paid, adjusted = {name: [] for name in agents}, {name: [] for name in agents}
-    for drawn in product(few, repeat=3):
-        monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, drawn=drawn: drawn[number])
+    for errands in product(two_rooms, repeat=3):
+        monkeypatch.setattr(SokobanControls, "errand", lambda self, rng, number, errands=errands: errands[number])
         for name, agent in agents.items():
             watched = WatchedGenerator.of(agent, SokobanControls(**cell.options), scored=False)
-            played = evaluate(GeneratorAgent(watched, name), tasks, options, batch=24)
-            paid[name] += [[episode.value for episode in one.episodes] for one in played]
-            adjusted[name] += [values.of(one, watched.seen[slot, 0]).total for slot, one in enumerate(played)]
+            trajectories = evaluate(GeneratorAgent(watched, name), tasks, options, batch=24)
+            paid[name] += [[episode.value for episode in trajectory.episodes] for trajectory in trajectories]
+            adjusted[name] += [
+                values.of(trajectory, watched.seen[slot, 0]).total for slot, trajectory in enumerate(trajectories)
+            ]
     assert len(paid["bayes"]) == rooms**3 * 24
-    assert np.mean(paid["bayes"], axis=0) == pytest.approx(found.per_episode["sum"], abs=1e-9)
-    assert adjusted["bayes"] == pytest.approx([sum(found.per_episode["sum"])] * len(adjusted["bayes"]), abs=1e-9)
+    assert np.mean(paid["bayes"], axis=0) == pytest.approx(cell_values.per_episode["sum"], abs=1e-9)
+    assert adjusted["bayes"] == pytest.approx([sum(cell_values.per_episode["sum"])] * len(adjusted["bayes"]), abs=1e-9)
     for name in agents:
         assert np.mean(adjusted[name]) == pytest.approx(np.sum(paid[name]) / len(paid[name]), abs=1e-9), name
-    assert np.mean(adjusted["careless"]) < 3 * found.blind < np.mean(adjusted["myopic"]) < np.mean(adjusted["bayes"])
+    assert (
+        np.mean(adjusted["careless"]) < 3 * cell_values.blind < np.mean(adjusted["myopic"]) < np.mean(adjusted["bayes"])
+    )

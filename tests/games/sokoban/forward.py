@@ -25,7 +25,7 @@ def board_text(level: Level) -> str:
 
 
 def move(floor: frozenset[Cell], state: State, way: Cell) -> State:
-    """One move by the rules, as they are told."""
+    """Return the state after one move by the rules in the prompt."""
     (row, column), boxes = state
     ahead = (row + way[0], column + way[1])
     beyond = (row + 2 * way[0], column + 2 * way[1])
@@ -46,43 +46,43 @@ def start(level: Level) -> tuple[frozenset[Cell], frozenset[Cell], State]:
 
 
 def shortest(level: Level, limit: int) -> int | None:
-    """Length of a shortest solution, None where there is none of up to `limit` moves."""
-    floor, targets, first = start(level)
-    seen, layer = {first}, [first]
+    """Return the length of a shortest solution, or None if no solution has at most `limit` moves."""
+    floor, targets, first_state = start(level)
+    reached, layer = {first_state}, [first_state]
     for moves in range(limit + 1):
         if any(boxes == targets for _, boxes in layer):
             return moves
         layer = [
-            after
+            next_state
             for state in layer
             for way in WAYS
-            if (after := move(floor, state, way)) not in seen and not seen.add(after)
+            if (next_state := move(floor, state, way)) not in reached and not reached.add(next_state)
         ]
     return None
 
 
 def distances(level: Level) -> dict[State, int | None]:
     """Every state that play can reach, with the moves that it needs; None for dead ones."""
-    floor, targets, first = start(level)
-    before: dict[State, list[State]] = {first: []}
-    queue = deque([first])
+    floor, targets, first_state = start(level)
+    predecessors: dict[State, list[State]] = {first_state: []}
+    queue = deque([first_state])
     while queue:
         state = queue.popleft()
         for way in WAYS:
-            after = move(floor, state, way)
-            if after not in before:
-                before[after] = []
-                queue.append(after)
-            before[after].append(state)
-    left: dict[State, int | None] = dict.fromkeys(before)
-    queue = deque(state for state in before if state[1] == targets)
-    left.update(dict.fromkeys(queue, 0))
+            next_state = move(floor, state, way)
+            if next_state not in predecessors:
+                predecessors[next_state] = []
+                queue.append(next_state)
+            predecessors[next_state].append(state)
+    distance: dict[State, int | None] = dict.fromkeys(predecessors)
+    queue = deque(state for state in predecessors if state[1] == targets)
+    distance.update(dict.fromkeys(queue, 0))
     while queue:
         state = queue.popleft()
-        needs = left[state]
+        needs = distance[state]
         assert needs is not None
-        for earlier in before[state]:
-            if left[earlier] is None:
-                left[earlier] = needs + 1
-                queue.append(earlier)
-    return left
+        for predecessor in predecessors[state]:
+            if distance[predecessor] is None:
+                distance[predecessor] = needs + 1
+                queue.append(predecessor)
+    return distance

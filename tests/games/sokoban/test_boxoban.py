@@ -1,4 +1,4 @@
-"""Level files: what is read, what is refused and how, and Boxoban's own files where BOXOBAN_LEVELS names them."""
+"""Level files: valid files, refused files with their errors, and Boxoban's own files if BOXOBAN_LEVELS names them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ def test_a_file_and_a_folder(tmp_path):
     (tmp_path / "b.txt").write_text(GOOD)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "000.txt").write_text("; 12\r\n#####\r\n#.$@#\r\n#####\r\n")
-    first, second = load_levels(tmp_path / "b.txt")
-    assert board_text(first) == "Row 1: # # # # #\nRow 2: # P X O #\nRow 3: # # # # #"
-    assert (second.width, second.height, second.boxes.bit_count()) == (6, 4, 2)
-    assert [board_text(level) for level in load_levels(tmp_path)][1:] == [board_text(first), board_text(second)]
+    first_level, second_level = load_levels(tmp_path / "b.txt")
+    assert board_text(first_level) == "Row 1: # # # # #\nRow 2: # P X O #\nRow 3: # # # # #"
+    assert (second_level.width, second_level.height, second_level.boxes.bit_count()) == (6, 4, 2)
+    assert [board_text(level) for level in load_levels(tmp_path)][1:] == [
+        board_text(first_level),
+        board_text(second_level),
+    ]
 
 
 def test_a_changed_file_is_read_again(tmp_path):
@@ -162,9 +165,9 @@ def test_a_blank_row_ends_a_level(tmp_path, caplog):
     ]
 
 
-def test_what_is_dropped_is_counted(tmp_path, caplog):
-    stuck, done = "#####\n#@.$#\n#####\n", "#####\n#@ *#\n#####\n"
-    (tmp_path / "levels.txt").write_text("\n".join([BASE, done, stuck, done, MICROBAN]))
+def test_dropped_levels_are_counted(tmp_path, caplog):
+    stuck, solved = "#####\n#@.$#\n#####\n", "#####\n#@ *#\n#####\n"
+    (tmp_path / "levels.txt").write_text("\n".join([BASE, solved, stuck, solved, MICROBAN]))
     read = read_levels(tmp_path / "levels.txt")
     assert read.summary() == (
         "5 levels read, 3 dropped (2: it is solved at the start; 1: it has no solution; the first is in "
@@ -212,10 +215,15 @@ def test_the_limit_follows_from_the_longest_solution(options):
 def is_solved(env, seed):
     """Return True if a perfect player solves the room of a seed. Check the return against the facts."""
     _, info = env.reset(seed=seed)
-    policy, done, total, limit = make_opponent("sokoban/expert", env.unwrapped.game), False, 0.0, info["max_steps"]
+    policy, terminated, total, limit = (
+        make_opponent("sokoban/expert", env.unwrapped.game),
+        False,
+        0.0,
+        info["max_steps"],
+    )
     policy.reset(np.random.default_rng(0))
-    while not done:
-        _, reward, done, _, info = env.step(policy.act(env.unwrapped.hand.turn(0)))
+    while not terminated:
+        _, reward, terminated, _, info = env.step(policy.act(env.unwrapped.hand.turn(0)))
         total += reward
         limit -= 1
     assert limit >= 0
@@ -243,10 +251,10 @@ def test_returns_stay_within_the_facts_for_every_limit(tmp_path):
         for limit in (None, 1, 60):
             env = gym.make("mage/Sokoban-v0", max_turns=limit, **options)
             env.reset(seed=0)
-            done, total, moves = False, 0.0, np.random.default_rng(1)
-            while not done:
+            terminated, total, moves = False, 0.0, np.random.default_rng(1)
+            while not terminated:
                 move = ", ".join(MOVES[int(number)] for number in moves.integers(4, size=3))
-                _, reward, done, _, _ = env.step(move)
+                _, reward, terminated, _, _ = env.step(move)
                 total += reward
             spec = env.unwrapped.game_spec
             assert spec.min_return <= total <= spec.max_return, (options, limit)

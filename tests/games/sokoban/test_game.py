@@ -49,12 +49,12 @@ def level_file(tmp_path):
     return write
 
 
-def started(path):
+def start_level(path):
     return Sokoban(path).initial_state(np.random.default_rng(0))
 
 
 def test_board_and_symbols(level_file):
-    state = started(level_file(STARTED))
+    state = start_level(level_file(STARTED))
     assert (
         state.observation(0)
         == "Row 1: # # # # # # #\nRow 2: # _ _ _ _ _ #\nRow 3: # S _ X √ O #\nRow 4: # X _ _ _ _ #\n"
@@ -70,7 +70,7 @@ def test_rows_of_large_boards_are_numbered_in_line():
 
 
 def test_what_follows_the_solving_move_is_not_executed(level_file):
-    state = started(level_file(CORRIDOR)).after("right, right")
+    state = start_level(level_file(CORRIDOR)).after("right, right")
     assert (state.executed, state.returns, state.won(0)) == (2, (pytest.approx(-0.2),), False)
     state = state.after("right, right, left")
     assert state.executed == 3
@@ -86,9 +86,9 @@ def test_what_follows_the_solving_move_is_not_executed(level_file):
 
 
 def test_blocked_moves_are_legal_and_cost_their_tenth(level_file):
-    first = started(level_file(TWO))
-    state = first.after("up, up")
-    assert state.observation(0) == first.observation(0)
+    first_state = start_level(level_file(TWO))
+    state = first_state.after("up, up")
+    assert state.observation(0) == first_state.observation(0)
     assert state.returns == (pytest.approx(-0.2),)
     state = state.after("left")
     assert state.returns == (pytest.approx(-0.3 + 1),)
@@ -96,18 +96,23 @@ def test_blocked_moves_are_legal_and_cost_their_tenth(level_file):
 
 
 def test_boxes_that_start_on_targets_pay_when_they_leave_and_return(level_file):
-    state = started(level_file(STARTED)).after("right, right")
+    state = start_level(level_file(STARTED)).after("right, right")
     assert state.returns == (pytest.approx(-0.2),)  # two boxes in a row do not move
     state = state.after("down, right, up").after("down")
     assert state.returns == (pytest.approx(-0.6),)
 
 
 def test_a_state_is_a_value(level_file):
-    first = started(level_file(TWO))
-    before = (first.observation(0), first.returns, first.executed, first.metrics())
-    first.after("left, down, right")
-    assert (first.observation(0), first.returns, first.executed, first.metrics()) == before
-    assert first.after("left").observation(0) == first.after("LEFT").observation(0)
+    first_state = start_level(level_file(TWO))
+    views_before = (first_state.observation(0), first_state.returns, first_state.executed, first_state.metrics())
+    first_state.after("left, down, right")
+    assert (
+        first_state.observation(0),
+        first_state.returns,
+        first_state.executed,
+        first_state.metrics(),
+    ) == views_before
+    assert first_state.after("left").observation(0) == first_state.after("LEFT").observation(0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def test_a_state_is_a_value(level_file):
 )
 def test_illegal_actions_are_refused(level_file, text):
     with pytest.raises(IllegalAction, match="choose one of: up, down, left, right, or up to three of these"):
-        started(level_file(TWO)).after(text)
+        start_level(level_file(TWO)).after(text)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +128,7 @@ def test_illegal_actions_are_refused(level_file, text):
     [("UP", "up"), (" up ,Down,\nleft", "up, down, left"), ("up,up", "up, up"), ("up down", "up down"), ("x", "x")],
 )
 def test_spellings(level_file, text, canonical):
-    assert started(level_file(TWO)).canonical(text) == canonical
+    assert start_level(level_file(TWO)).canonical(text) == canonical
 
 
 @pytest.mark.parametrize(
@@ -146,42 +151,46 @@ def test_level_files_take_no_sizes(level_file):
 
 
 def test_metrics_and_dead_positions(level_file):
-    state = started(level_file(TWO))
+    state = start_level(level_file(TWO))
     assert state.metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 0.0}
     assert state.after("left, down").metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 2.0}
     assert state.category == "2 boxes"
-    assert started(level_file(CORRIDOR)).category == "1 box"
-    state = started(level_file("; 0\n######\n#    #\n#.$@ #\n#    #\n######\n"))
+    assert start_level(level_file(CORRIDOR)).category == "1 box"
+    state = start_level(level_file("; 0\n######\n#    #\n#.$@ #\n#    #\n######\n"))
     assert state.after("down, left, up").metrics() == {"dead": 1.0}
 
 
 def test_rooms_are_a_function_of_the_generator():
     game = Sokoban()
     rngs = [np.random.default_rng(3), np.random.default_rng(3)]
-    first, again = (game.initial_state(rng) for rng in rngs)
-    assert first.room.level == again.room.level
+    first_state, second_state = (game.initial_state(rng) for rng in rngs)
+    assert first_state.room.level == second_state.room.level
     assert rngs[0].bit_generator.state == rngs[1].bit_generator.state
-    assert game.initial_state(rngs[0]).room.level != first.room.level
+    assert game.initial_state(rngs[0]).room.level != first_state.room.level
 
 
 def test_levels_of_a_file_are_searched_once(level_file):
     path = level_file(TWO)
-    assert started(path).room is started(path).room
+    assert start_level(path).room is start_level(path).room
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda game_or_env: pickle.loads(pickle.dumps(game_or_env))]
+)
 @pytest.mark.parametrize("generator", ["retrograde", "file", pytest.param("gym-sokoban", marks=needs_gym_sokoban)])
-def test_copies_of_games_and_environments_go_on_as_the_original(level_file, copied, generator):
-    named = level_file(TWO) if generator == "file" else generator
-    game, other = Sokoban(named), copied(Sokoban(named))
-    states = [one.initial_state(np.random.default_rng(4)).after("up, left") for one in (game, other)]
+def test_copies_of_games_and_environments_continue_as_the_original(level_file, copied, generator):
+    levels = level_file(TWO) if generator == "file" else generator
+    game, copied_game = Sokoban(levels), copied(Sokoban(levels))
+    states = [state.initial_state(np.random.default_rng(4)).after("up, left") for state in (game, copied_game)]
     states.append(copied(states[0]))
     for move in MOVES * 5:
-        seen = [(one.observation(0), one.returns, one.metrics(), one.executed, one.player) for one in states]
-        assert seen[0] == seen[1] == seen[2]
+        views = [
+            (state.observation(0), state.returns, state.metrics(), state.executed, state.player) for state in states
+        ]
+        assert views[0] == views[1] == views[2]
         if states[0].player is not None:
-            states = [one.after(move) for one in states]
-    env = gym.make("mage/Sokoban-v0", generator=str(named))
+            states = [state.after(move) for state in states]
+    env = gym.make("mage/Sokoban-v0", generator=str(levels))
     env.reset(seed=5)
     env.step("left, up")
     twin = copied(env) if copied is not copy.copy else copy.deepcopy(env)
@@ -207,13 +216,13 @@ def test_base_id_pays_the_moves_and_shows_metrics_in_info_alone():
         observation, info = env.reset(seed=seed)
         distance = info["private"]["metrics"]["distance_to_goal"]
         assert 5 <= distance <= 21
-        turns, done, reward = 0, False, 0.0
-        while not done and turns < 6:
+        turns, terminated, reward = 0, False, 0.0
+        while not terminated and turns < 6:
             assert "distance" not in observation
-            observation, reward, done, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
+            observation, reward, terminated, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
             turns += 1
             assert info["private"]["metrics"]["distance_to_goal"] == distance - turns
-        if done:
+        if terminated:
             assert info["success"]
             assert reward == pytest.approx(10 + 2 - 0.1 * turns)
 
@@ -224,14 +233,14 @@ def test_the_expert_solves_everything_within_the_turns(options):
     expert = make_opponent("sokoban/expert", make_game("Sokoban"))
     for seed in range(15):
         env.reset(seed=seed)
-        done = False
-        while not done:
-            _, _, done, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
+        terminated = False
+        while not terminated:
+            _, _, terminated, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
         assert info["success"]
         assert not info["timeout"]
 
 
-def test_timeout_counts_what_was_earned(level_file):
+def test_timeout_counts_the_earned_reward(level_file):
     env = gym.make("mage/Sokoban-v0", generator=str(level_file(TWO)), max_turns=1)
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step("left")
@@ -243,16 +252,16 @@ def test_task_rewards_and_the_same_level_in_every_episode(level_file, protocol, 
     env = gym.make("mage/Sokoban-Meta-v0", memory="none", protocol=protocol, max_turns=3)
     expert = make_opponent("sokoban/expert", make_game("Sokoban"))
     _, info = env.reset(seed=3)
-    first, boards, returns, done = info["anchor"], [], [], False
+    first_board, boards, returns, terminated = info["anchor"], [], [], False
     moves = info["private"]["metrics"]["distance_to_goal"]
-    while not done:
+    while not terminated:
         boards.append(info["anchor"])
         action = expert.act(env.unwrapped.hand.turn(0)) if info["episode_index"] == 1 else "up, down, up"
-        _, reward, done, _, info = env.step(f"<action>{action}</action>")
+        _, reward, terminated, _, info = env.step(f"<action>{action}</action>")
         if info["episode_end"]:
             boards = []
             returns.append((reward, info["success"]))
-            assert done or info["anchor"] == first
+            assert terminated or info["anchor"] == first_board
     assert len(returns) >= 2
     assert returns[0] == (pytest.approx(unsolved), False)
     if moves <= 9:
@@ -281,7 +290,7 @@ def test_a_match_of_one():
     assert (result.returns > 9).all()
 
 
-def test_nobody_can_be_seated():
+def test_a_single_player_game_seats_no_opponent():
     with pytest.raises(ValueError, match="Sokoban has one player"):
         gym.make("mage/Sokoban-v0", opponent="uniform")
 

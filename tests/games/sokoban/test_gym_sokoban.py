@@ -24,9 +24,11 @@ def test_without_the_extra_the_error_names_it():
 def test_rooms_are_a_function_of_the_generator_and_within_the_bounds():
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     for seed in range(4):
-        first, second = (Sokoban("gym-sokoban").initial_state(np.random.default_rng(seed)) for _ in range(2))
-        assert first.room.level == second.room.level
-        assert 5 <= first.metrics()["distance_to_goal"] <= 21
+        first_state, second_state = (
+            Sokoban("gym-sokoban").initial_state(np.random.default_rng(seed)) for _ in range(2)
+        )
+        assert first_state.room.level == second_state.room.level
+        assert 5 <= first_state.metrics()["distance_to_goal"] <= 21
     assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
 
@@ -50,9 +52,9 @@ class TheirDynamics:
         elif self.state[tuple(new)] in (1, 2):
             self._walk(old, new)
         empty = ((self.state == 2) | ((self.fixed == 2) & (self.state == 5))).sum()
-        now = (self.fixed == 2).sum() - empty
-        reward = -0.1 + np.sign(now - self.on_target) + 10 * (empty == 0)
-        self.on_target = now
+        num_on_target = (self.fixed == 2).sum() - empty
+        reward = -0.1 + np.sign(num_on_target - self.on_target) + 10 * (empty == 0)
+        self.on_target = num_on_target
         return float(reward), empty == 0
 
     def _walk(self, old, new):
@@ -90,19 +92,19 @@ def test_the_rules_are_gym_sokobans(generator):
         solution = list(path or ())
         for _ in range(80):
             way = solution.pop(0) if seed % 2 and solution else int(rng.integers(4))
-            reward, done = theirs.step(way)
+            reward, terminated = theirs.step(way)
             total += reward
             state = state.after(MOVES[way])
             assert state.observation(0).startswith(theirs.text())
             assert state.returns == (pytest.approx(total),)
-            assert (state.player is None) == done
-            if done:
+            assert (state.player is None) == terminated
+            if terminated:
                 break
 
 
 @installed
 def test_the_dynamics_written_here_are_those_of_the_package(monkeypatch):
-    """Their class itself, with stand-ins for gym and for drawing."""
+    """Compare with the class of the package itself. Fakes replace gym and drawing."""
     import sys
     from types import ModuleType
 
@@ -140,9 +142,9 @@ def test_the_dynamics_written_here_are_those_of_the_package(monkeypatch):
         theirs.player_position, theirs.num_env_steps = np.argwhere(theirs.room_state == 5)[0], 0
         for _ in range(60):
             way = int(rng.integers(4))
-            reward, done = ours.step(way)
+            reward, terminated = ours.step(way)
             _, their_reward, their_done, _ = theirs.step(way + 1)
             assert (theirs.room_state == ours.state).all()
-            assert (their_reward, their_done) == (pytest.approx(reward), done)
-            if done:
+            assert (their_reward, their_done) == (pytest.approx(reward), terminated)
+            if terminated:
                 break

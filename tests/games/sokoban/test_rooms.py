@@ -100,13 +100,13 @@ def test_levels_by_seed_are_as_recorded():
 def test_rooms_are_the_same_in_every_process():
     script = "from tests.games.sokoban.test_rooms import golden_levels; import sys; sys.stdout.write(golden_levels())"
     for seed in ("0", "12345"):
-        made = subprocess.run(
+        output = subprocess.run(
             [sys.executable, "-c", script],
             capture_output=True,
             check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ".", "PATH": "", "PYTHONIOENCODING": "utf-8"},
         ).stdout
-        assert made == (GOLDEN / "levels.txt").read_bytes()
+        assert output == (GOLDEN / "levels.txt").read_bytes()
 
 
 def test_boards_read_back():
@@ -115,8 +115,8 @@ def test_boards_read_back():
         boxes, player = level.boxes, level.player
         for move in search.path(boxes, player) or ():
             boxes, player = step(level.floor, boxes, player, offsets(level.width)[move])
-            now = level._replace(boxes=boxes, player=player)
-            assert parse_board(board_text(now)) == now
+            moved_level = level._replace(boxes=boxes, player=player)
+            assert parse_board(board_text(moved_level)) == moved_level
     with pytest.raises(ValueError, match="The text has no board"):
         parse_board("up, down")
 

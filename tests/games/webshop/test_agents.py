@@ -75,7 +75,7 @@ def test_the_shopper_reads_pages_alone():
     assert max(turns for _, turns in results) <= game.spec.max_turns
 
 
-def test_the_shopper_chooses_what_is_named(data):
+def test_the_shopper_chooses_the_named_options(data):
     actions = play(Hand(WebShop(data=data)), WebShopRule(), "B000000001-s5")
     assert actions[0] == "search[Find me women's flats with color: red, and size: 8.5]"
     assert actions[2:] == ["click[red]", "click[8.5]", "click[buy now]"] or actions[1] != "click[b000000001]"
@@ -87,48 +87,48 @@ def test_by_name_in_a_match_and_in_a_meta_episode():
     assert (play_match(game, [oracle], np.random.default_rng(0), hands=5).returns == 1.0).all()
     env = gym.make("mage/WebShop-Meta-v0", size="tiny", memory="none", num_episodes=2)
     _, info = env.reset(seed=0)
-    won, done = [], False
-    while not done:
+    won, terminated = [], False
+    while not terminated:
         action = oracle.act(env.get_wrapper_attr("hand").turn(0))
-        _, _, done, _, info = env.step(f"<action>{action}</action>")
+        _, _, terminated, _, info = env.step(f"<action>{action}</action>")
         if info["episode_end"]:
             won.append(info["success"])
     assert won == [True, True]
 
 
-def tried(name, count=40):
+def try_agent(name, count=40):
     """Successes in each of three episodes over the same goals, and the first episodes' score."""
     goals = list(WebShop("val").shop.goal_ids("val"))[:count]
     tasks = [
         Task(env_id="mage/WebShop-Meta-v0", opponent=None, seat=None, seed=seed, task_id=goal)
         for seed, goal in enumerate(goals)
     ]
-    played = evaluate(make_agent(f"policy:{name}"), tasks, {"split": "val", "memory": "none"})
-    assert not any(episode.timeout for one in played for episode in one.episodes)
-    successes = [sum(one.episodes[k].success for one in played) for k in range(3)]
-    return successes, sum(one.episodes[0].value for one in played)
+    trajectories = evaluate(make_agent(f"policy:{name}"), tasks, {"split": "val", "memory": "none"})
+    assert not any(episode.timeout for trajectory in trajectories for episode in trajectory.episodes)
+    successes = [sum(trajectory.episodes[k].success for trajectory in trajectories) for k in range(3)]
+    return successes, sum(trajectory.episodes[0].value for trajectory in trajectories)
 
 
 def test_the_floors_on_forty_goals():
-    """What blind tries are worth: the next product after each failure, the same one after a success."""
-    assert tried("webshop/first") == ([5, 5, 5], pytest.approx(22.0976, abs=1e-4))
-    assert tried("webshop/next") == ([20, 25, 26], pytest.approx(33.5571, abs=1e-4))
-    assert tried("webshop/rule") == ([20, 20, 20], pytest.approx(33.5571, abs=1e-4))
+    """Pin the scores of blind tries: the next product after each failure, the same one after a success."""
+    assert try_agent("webshop/first") == ([5, 5, 5], pytest.approx(22.0976, abs=1e-4))
+    assert try_agent("webshop/next") == ([20, 25, 26], pytest.approx(33.5571, abs=1e-4))
+    assert try_agent("webshop/rule") == ([20, 20, 20], pytest.approx(33.5571, abs=1e-4))
 
 
 def test_first_reads_nothing_but_the_instruction():
     game = WebShop("val")
     goal = game.shop.goal(next(game.shop.goal_ids("val")))
     actions = play(Hand(game), WebShopFirst(), goal.id)
-    first = game.shop.catalogue.product(game.shop.search(goal.instruction.lower())[0])
-    assert actions == [f"search[{goal.instruction}]", f"click[{first.asin.lower()}]", "click[buy now]"]
+    first_product = game.shop.catalogue.product(game.shop.search(goal.instruction.lower())[0])
+    assert actions == [f"search[{goal.instruction}]", f"click[{first_product.asin.lower()}]", "click[buy now]"]
 
 
 def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
     game, agent = WebShop("val"), WebShopNext()
     hand, streams = Hand(game), Streams(0)
 
-    def bought(task, success, told=True):
+    def buy(task, success, has_result=True):
         hand.begin_episode(streams, task_id=task)
         hand.deal(open_table(1))
         agent.reset(np.random.default_rng(0))
@@ -138,27 +138,30 @@ def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
             if hand.turn(0).observation.find("Total results") >= 0 and action != "click[next >]":
                 opened = action
             assert hand.answer(action) is None
-        if told:
+        if has_result:
             agent.on_hand_end(hand.turn(0)._replace(success=success))
         return opened
 
-    one, other = list(game.shop.goal_ids("val"))[:2]
+    first_goal, second_goal = list(game.shop.goal_ids("val"))[:2]
     agent.on_meta_episode_start()
-    first, second = bought(one, False), bought(one, False, told=False)  # a hand that times out is not told
-    third = bought(one, True)
-    assert len({first, second, third}) == 3
-    goal = game.shop.goal(one)
+    first_bought, second_bought = (
+        buy(first_goal, False),
+        buy(first_goal, False, has_result=False),
+    )  # the agent gets no result if a hand times out
+    third_bought = buy(first_goal, True)
+    assert len({first_bought, second_bought, third_bought}) == 3
+    goal = game.shop.goal(first_goal)
     words = goal.instruction.partition(", and price lower than")[0].lower()
     products = [game.shop.catalogue.product(position) for position in game.shop.search(words)]
     fitting = [f"click[{p.asin.lower()}]" for p in products if p.low <= goal.price_upper]
-    assert [first, second, third] == fitting[:3]
-    assert bought(one, True) == third
-    assert bought(one, False) == third
-    assert bought(one, False) == fitting[3]
-    bought(other, False)
-    assert bought(one, False) == first, "another instruction is another goal"
+    assert [first_bought, second_bought, third_bought] == fitting[:3]
+    assert buy(first_goal, True) == third_bought
+    assert buy(first_goal, False) == third_bought
+    assert buy(first_goal, False) == fitting[3]
+    buy(second_goal, False)
+    assert buy(first_goal, False) == first_bought, "another instruction is another goal"
     agent.on_meta_episode_start()
-    assert bought(one, False) == first
+    assert buy(first_goal, False) == first_bought
 
 
 def test_agents_say_what_they_cannot_read():

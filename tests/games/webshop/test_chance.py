@@ -23,8 +23,8 @@ def test_draws_depend_on_the_key_alone():
     keys = [(0, "a", "b"), (1, "a", "b"), (0, "ab", ""), (0, "b", "a"), (0, "a", "b", ""), (0, "\ud83d")]
     assert len({uniform(*key) for key in keys}) == len(keys)
     script = "from mage_envs.games.webshop.chance import uniform; print(uniform(3, 'x'))"
-    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(other.stdout) == uniform(3, "x")
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(process.stdout) == uniform(3, "x")
 
 
 def test_draws_are_uniform():

@@ -1,4 +1,4 @@
-"""Copies in mid-episode go on as the original does, in this process and, through pickle, in another one."""
+"""Copies in mid-episode continue as the original does, in this process and, through pickle, in another one."""
 
 import copy
 import json
@@ -40,86 +40,90 @@ sys.stdout.write(json.dumps([env.step(action) for action in actions]))
 
 
 @pytest.fixture
-def made(data, tmp_path):
+def make_started_env(data, tmp_path):
     """Makes an environment and plays its first actions; also gives the actions that are left."""
 
     def make(kind, options):
-        given = {"data": str(data), **options}
-        if given.get("goals") == "own":
+        env_options = {"data": str(data), **options}
+        if env_options.get("goals") == "own":
             path = tmp_path / "goals.json"
             path.write_text(json.dumps(OWN))
-            given["goals"] = str(path)
-        env = gym.make(f"mage/WebShop-{kind}", **given)
+            env_options["goals"] = str(path)
+        env = gym.make(f"mage/WebShop-{kind}", **env_options)
         env.reset(seed=1)
-        before, after = BEFORE, AFTER
+        first_actions, next_actions = BEFORE, AFTER
         if kind != "v0":
-            before, after = (tuple(f"<action>{action}</action>" for action in part) for part in (before, after))
-            after = (*after, "<remark>choose better</remark>", f"<action>{FIND}</action>")
-        for action in before:
+            first_actions, next_actions = (
+                tuple(f"<action>{action}</action>" for action in part) for part in (first_actions, next_actions)
+            )
+            next_actions = (*next_actions, "<remark>choose better</remark>", f"<action>{FIND}</action>")
+        for action in first_actions:
             env.step(action)
-        return env, after
+        return env, next_actions
 
     return make
 
 
-def told(env, actions):
+def step_all(env, actions):
     return json.loads(json.dumps([env.step(action) for action in actions]))
 
 
 @pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_copies_go_on_alike(made, kind, options):
-    env, actions = made(kind, options)
+def test_copies_continue_alike(make_started_env, kind, options):
+    env, actions = make_started_env(kind, options)
     stored = pickle.dumps(env)
     copies = [copy.deepcopy(env), pickle.loads(stored), copy.deepcopy(pickle.loads(stored))]
-    expected = told(env, actions)
+    expected = step_all(env, actions)
     assert len({answer[0] for answer in expected}) >= 3
-    for other in copies:
-        shop, own = (one.get_wrapper_attr("game").shop for one in (env, other))
-        assert shop is own
-        assert told(other, actions) == expected
+    for env_copy in copies:
+        shop, copied_shop = (each_env.get_wrapper_attr("game").shop for each_env in (env, env_copy))
+        assert shop is copied_shop
+        assert step_all(env_copy, actions) == expected
     assert len(stored) < 30_000
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_copy_goes_on_in_another_process(made, options, tmp_path):
-    env, actions = made("Meta-v0", options)
+def test_a_copy_continues_in_another_process(make_started_env, options, tmp_path):
+    env, actions = make_started_env("Meta-v0", options)
     (tmp_path / "env").write_bytes(pickle.dumps((env, actions)))
     (tmp_path / "goals.json").unlink(missing_ok=True)  # one's own goals go with the copy
     command = [sys.executable, "-c", GO_ON, str(tmp_path / "env")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == told(env, actions)
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout) == step_all(env, actions)
 
 
 def test_copies_of_a_state_have_sessions_of_their_own(data):
     state = WebShop(data=data, num_prev_obs=1).task_state("B000000001-s0", np.random.default_rng(0))
     for action in BEFORE:
         state = state.after(action)
-    before = dict(vars(state.session))
-    for other in (copy.deepcopy(state), pickle.loads(pickle.dumps(state))):
-        assert (other.observation(0), other.legal_actions) == (state.observation(0), state.legal_actions)
-        assert other.session.shop is state.session.shop
-        assert other.session.play("click[buy now]")
-        assert vars(state.session) == before
+    session_before = dict(vars(state.session))
+    for state_copy in (copy.deepcopy(state), pickle.loads(pickle.dumps(state))):
+        assert (state_copy.observation(0), state_copy.legal_actions) == (state.observation(0), state.legal_actions)
+        assert state_copy.session.shop is state.session.shop
+        assert state_copy.session.play("click[buy now]")
+        assert vars(state.session) == session_before
 
 
 def test_a_shop_is_one_for_all(shop, human_shop):
-    shop, human_shop = (open_shop(one.catalogue.folder, one.kind, one.seed) for one in (shop, human_shop))
-    own = shop.with_goals(OWN)
-    for one in (shop, human_shop, own):
-        assert copy.deepcopy(one) is one
-        assert pickle.loads(pickle.dumps(one)) is one
-    assert shop.with_goals(OWN) is own
-    assert own.catalogue is shop.catalogue
-    assert len({id(one) for one in (shop, human_shop, own, shop.with_goals(OWN[:1]))}) == 4
+    shop, human_shop = (
+        open_shop(each_shop.catalogue.folder, each_shop.kind, each_shop.seed) for each_shop in (shop, human_shop)
+    )
+    own_shop = shop.with_goals(OWN)
+    for each_shop in (shop, human_shop, own_shop):
+        assert copy.deepcopy(each_shop) is each_shop
+        assert pickle.loads(pickle.dumps(each_shop)) is each_shop
+    assert shop.with_goals(OWN) is own_shop
+    assert own_shop.catalogue is shop.catalogue
+    assert len({id(each_shop) for each_shop in (shop, human_shop, own_shop, shop.with_goals(OWN[:1]))}) == 4
 
 
-def test_a_shop_that_was_made_by_hand_is_opened_anew(shop):
+def test_a_shop_that_was_made_by_hand_is_opened_again(shop):
     by_hand = Shop(shop.catalogue, "human", 7)
-    other = pickle.loads(pickle.dumps(by_hand))
-    assert (other.kind, other.seed, other.fingerprint) == ("human", 7, by_hand.fingerprint)
-    assert other is not by_hand
-    assert pickle.loads(pickle.dumps(other)) is other
+    reopened = pickle.loads(pickle.dumps(by_hand))
+    assert (reopened.kind, reopened.seed, reopened.fingerprint) == ("human", 7, by_hand.fingerprint)
+    assert reopened is not by_hand
+    assert pickle.loads(pickle.dumps(reopened)) is reopened
 
 
 def test_a_folder_by_another_name_is_the_same_shop(shop, monkeypatch):
@@ -139,11 +143,11 @@ def test_agents(data, name):
     for _ in range(2):
         hand.answer(agent.act(hand.turn(0)))
     ways = []
-    for one, player in (copy.deepcopy((hand, agent)), pickle.loads(pickle.dumps((hand, agent))), (hand, agent)):
+    for hand_copy, player in (copy.deepcopy((hand, agent)), pickle.loads(pickle.dumps((hand, agent))), (hand, agent)):
         actions = []
-        while not one.over:
-            actions.append(player.act(one.turn(0)))
-            one.answer(actions[-1])
-        ways.append((actions, one.state.result(0)))
+        while not hand_copy.over:
+            actions.append(player.act(hand_copy.turn(0)))
+            hand_copy.answer(actions[-1])
+        ways.append((actions, hand_copy.state.result(0)))
     assert ways[0] == ways[1] == ways[2]
     assert ways[0][0]

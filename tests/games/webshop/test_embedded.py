@@ -19,9 +19,9 @@ def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, c
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
     assert main(["doctor", "webshop:tiny"]) == 0
-    making, made = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
-    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", made)
+    progress_line, done_line = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", progress_line)
+    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", done_line)
     assert main(["doctor", "webshop:tiny"]) == 0
     assert capsys.readouterr().err == ""  # it is there now
 
@@ -29,9 +29,9 @@ def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, c
 def test_every_proven_catalogue_has_a_certificate_of_this_format():
     counts = {size: [len(certified(size, held_out)) for held_out in (False, True)] for size in SIZES}
     assert counts == {"tiny": [1, 1], "small": [20, 20], "medium": [1, 1], "large": [1, 1], "xl": [0, 0]}
-    known = [name for size in SIZES for held_out in (False, True) for name in certified(size, held_out)]
-    assert len(set(known)) == len(known)
-    assert {name.partition("-")[0] for name in known} == {FORMAT}
+    certificates = [name for size in SIZES for held_out in (False, True) for name in certified(size, held_out)]
+    assert len(set(certificates)) == len(certificates)
+    assert {name.partition("-")[0] for name in certificates} == {FORMAT}
 
 
 @pytest.mark.parametrize("split", ["train", "ood_catalogue"])
@@ -50,7 +50,7 @@ def test_a_further_catalogue_is_the_proven_one():
 
 
 def test_a_catalogue_without_a_certificate_is_said_to_be_unproven(tmp_path, monkeypatch, caplog):
-    """As `xl`, whose proof has not been run yet."""
+    """Warn if the proof of a catalogue was never run, as for `xl`."""
     monkeypatch.setattr(embedded, "certified", lambda size, held_out: ())
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     assert read_manifest(embedded.embedded("tiny", "train"))["proven"] is False
@@ -58,7 +58,7 @@ def test_a_catalogue_without_a_certificate_is_said_to_be_unproven(tmp_path, monk
 
 
 def test_a_catalogue_that_is_not_the_proven_one_is_not_kept(tmp_path, monkeypatch):
-    """A change of the generator that nobody proved."""
+    """Refuse the catalogue if the generator changed without a new proof."""
     stored = embedded.stored
     monkeypatch.setattr(embedded, "stored", lambda goal: stored(goal)._replace(attributes=("another attribute",)))
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))

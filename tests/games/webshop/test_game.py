@@ -48,7 +48,7 @@ def test_a_purchase(play):
         bought.after("search[x]")
 
 
-def test_a_poor_purchase_is_no_success(play):
+def test_a_poor_purchase_is_not_a_success(play):
     state = play(*BUY[:2], "click[red]", "click[buy now]")
     assert state.returns == (pytest.approx(3 / 5),)
     assert state.won(0) is False
@@ -100,36 +100,38 @@ def test_spellings(play, text, canonical):
 
 def test_illegal_actions_change_nothing(play):
     state = play(*BUY[:3])
-    before = (state.observation(0), state.legal_actions, state.information_state(0))
+    views_before = (state.observation(0), state.legal_actions, state.information_state(0))
     for text in ("", "buy", "click[nothing]", "click[search]", "search[]", "click[green]", *GARBAGE):
         with pytest.raises(IllegalAction, match=r"choose one of: search\[<your query>\], or a click"):
             state.after(text)
-    assert (state.observation(0), state.legal_actions, state.information_state(0)) == before
+    assert (state.observation(0), state.legal_actions, state.information_state(0)) == views_before
 
 
 def test_a_state_stays_as_it_is(play):
-    """Each state is a value: whatever is played on from it, it gives the same page and the same ways on."""
+    """Return the same page and the same next states from a state, even if play continued from it."""
 
-    def told(state):
+    def describe(state):
         return state.observation(0), state.information_state(0), state.legal_actions, state.returns, state.metrics()
 
     states = [play(num_prev_obs=2, num_prev_actions=1)]
     for action in (*BUY[:3], "click[features]", "click[< prev]", BUY[4]):
         states.append(states[-1].after(action))
     ways = {action for state in states for action in state.legal_actions} - {EXAMPLE}
-    before = [told(state) for state in states]
-    after = {(place, way): told(state.after(way)) for place, state in enumerate(states) for way in state.legal_actions}
+    views_before = [describe(state) for state in states]
+    views_after = {
+        (index, way): describe(state.after(way)) for index, state in enumerate(states) for way in state.legal_actions
+    }
     assert len(ways) > 10
-    assert [told(state) for state in states] == before
-    for (place, way), expected in reversed(after.items()):
-        assert told(states[place].after(way)) == expected
+    assert [describe(state) for state in states] == views_before
+    for (index, way), expected in reversed(views_after.items()):
+        assert describe(states[index].after(way)) == expected
 
 
 def test_options_in_the_text_only_where_asked_for(play):
     page = play(*BUY[:2]).observation(0)
-    chosen = play(*BUY[:4])
-    assert chosen.observation(0) == page
-    assert chosen.information_state(0) != play(*BUY[:2]).information_state(0)
+    option_page = play(*BUY[:4])
+    assert option_page.observation(0) == page
+    assert option_page.information_state(0) != play(*BUY[:2]).information_state(0)
     state = play(*BUY[:4], option_state=True)
     assert state.observation(0) == f"{page} [SEP] Chosen: color: royal blue, size: 6"
     state = state.after("click[features]")
@@ -154,9 +156,9 @@ def test_the_last_page_names_the_parts_that_are_not_met(play):
     assert play(*wrong, mode="text_rich").observation(0) == f"{THANKS}\n{unmet}\n"
     assert json.loads(play(*wrong, mode="dict").observation(0))["feedback"] == unmet
     assert f">{unmet}</p>" in play(*wrong, mode="html").observation(0)
-    other = play("search[heath slippers]", "click[b000000008]", "click[buy now]").observation(0)
+    last_page = play("search[heath slippers]", "click[b000000008]", "click[buy now]").observation(0)
     unmet = "kind of product, properties (1 of 2 met), options (0 of 2 met)"
-    assert other == f"{THANKS} [SEP] The instruction is not met. Parts not met: {unmet}"
+    assert last_page == f"{THANKS} [SEP] The instruction is not met. Parts not met: {unmet}"
 
 
 def test_no_parts_under_compat_or_if_not_asked_for(play):
@@ -166,19 +168,19 @@ def test_no_parts_under_compat_or_if_not_asked_for(play):
 
 
 def test_episodes_draw_from_several_catalogues(rng):
-    game, one = WebShop("val", catalogues=3), WebShop("val")
+    game, single_game = WebShop("val", catalogues=3), WebShop("val")
     states = [game.initial_state(rng) for _ in range(40)]
     assert {game.family(state.task_id).partition("-")[0] for state in states} == {"0", "1", "2"}
     assert len({state.session.shop for state in states}) == 3
     for state in states:
-        again = game.task_state(state.task_id, rng)
-        assert (again.observation(0), again.session.shop) == (state.observation(0), state.session.shop)
+        same_state = game.task_state(state.task_id, rng)
+        assert (same_state.observation(0), same_state.session.shop) == (state.observation(0), state.session.shop)
     assert game.data_hash() == WebShop("val", catalogues=3).data_hash()
-    assert len({game.data_hash(), one.data_hash(), WebShop("val", catalogues=2).data_hash()}) == 3
+    assert len({game.data_hash(), single_game.data_hash(), WebShop("val", catalogues=2).data_hash()}) == 3
     further = next(state.task_id for state in states if game.family(state.task_id).startswith("2-"))
-    for other in (one, WebShop("val", catalogues=2)):
+    for other_game in (single_game, WebShop("val", catalogues=2)):
         with pytest.raises(ValueError, match=f"There is no made goal '{further}'"):
-            other.task_state(further, rng)
+            other_game.task_state(further, rng)
 
 
 def test_compat_reads_actions_as_the_original(play):
@@ -192,7 +194,7 @@ def test_compat_reads_actions_as_the_original(play):
 def test_compat_draws_by_the_originals_numbers(data):
     game = WebShop("val", data=data, compat=True)
     states = [game.initial_state(np.random.default_rng(seed)) for seed in range(300)]
-    assert len({state.task_id for state in states}) > 40  # all 47 goals lie in the first 500
+    assert len({state.task_id for state in states}) > 40  # all 47 goals are among the first 500
     assert {state.category for state in states} == {"val"}
     with pytest.raises(ValueError, match="split='train' has no synthetic goals"):
         WebShop(data=data, compat=True)
@@ -200,9 +202,9 @@ def test_compat_draws_by_the_originals_numbers(data):
 
 def test_tasks(data, rng):
     game = WebShop(data=data)
-    drawn = [game.initial_state(rng) for _ in range(800)]
-    assert {state.category for state in drawn} == {"train"}
-    assert {state.task_id for state in drawn} == {goal.id for goal in game.shop.goals("train")}
+    states = [game.initial_state(rng) for _ in range(800)]
+    assert {state.category for state in states} == {"train"}
+    assert {state.task_id for state in states} == {goal.id for goal in game.shop.goals("train")}
     held_out = next(iter(game.shop.goals("test"))).id
     for goal in (GOAL, held_out, GOAL):
         state = game.task_state(goal, rng)
@@ -212,10 +214,12 @@ def test_tasks(data, rng):
 
 
 def test_the_goal_is_a_function_of_the_generators_state(data):
-    game, other = WebShop(data=data), WebShop(data=data)
+    game, second_game = WebShop(data=data), WebShop(data=data)
     for seed in range(20):
-        one, two = (each.initial_state(np.random.default_rng(seed)) for each in (game, other))
-        assert (one.task_id, one.observation(0)) == (two.task_id, two.observation(0))
+        first_state, second_state = (
+            each_game.initial_state(np.random.default_rng(seed)) for each_game in (game, second_game)
+        )
+        assert (first_state.task_id, first_state.observation(0)) == (second_state.task_id, second_state.observation(0))
 
 
 @pytest.mark.parametrize(
@@ -278,7 +282,7 @@ def test_splits_share_no_product():
 
 @pytest.mark.parametrize("compat", [False, True])
 def test_everything_legal_is_accepted_and_all_modes_say_the_same(compat):
-    rng, seen = np.random.default_rng(3), set()
+    rng, pages_seen = np.random.default_rng(3), set()
     game = WebShop(size="tiny", compat=compat, show_attributes=True)
     for _ in range(60):
         state = game.initial_state(rng)
@@ -288,7 +292,7 @@ def test_everything_legal_is_accepted_and_all_modes_say_the_same(compat):
                 break
             words = [f"search[{state.session.goal.instruction}]", "search[gift]", *legal]
             state = state.after(words[int(rng.integers(len(words)))])
-            seen.add(state.session.page)
+            pages_seen.add(state.session.page)
             pages = {mode: render(state.session, False) for mode, render in MODES.items()}
             texts = pages["text"].split(" [SEP] ")
             reader = Reader()
@@ -297,7 +301,7 @@ def test_everything_legal_is_accepted_and_all_modes_say_the_same(compat):
             assert reader.texts == texts
             assert all(text in pages["text_rich"] for text in texts)
             assert json.loads(pages["dict"])["page"] == state.session.page
-    assert seen == {"index", "results", "item", "sub", "done"}
+    assert pages_seen == {"index", "results", "item", "sub", "done"}
 
 
 # -- the environments ------------------------------------------------------------------------------------------
@@ -333,7 +337,7 @@ def test_base_id(data):
     assert (reward, terminated, info["success"], info["private"]["metrics"]["task_score"]) == (1.0, True, True, 1.0)
 
 
-def test_running_out_of_turns_is_no_success(data):
+def test_running_out_of_turns_is_not_a_success(data):
     env = gym.make("mage/WebShop-v0", data=str(data))
     env.reset(seed=0)
     for _ in range(12):
@@ -345,14 +349,14 @@ def test_running_out_of_turns_is_no_success(data):
 def test_every_episode_has_the_same_goal(data, protocol, expected):
     env = gym.make("mage/WebShop-Meta-v0", data=str(data), protocol=protocol, memory="none", max_turns=5)
     prompt, info = env.reset(seed=1, options={"task": GOAL})
-    first, paid, done = info["anchor"], [], False
+    first_anchor, paid, terminated = info["anchor"], [], False
     assert "Legal actions: search[<your query>]\n" in prompt
-    while not done:
+    while not terminated:
         assert info["private"]["task"] == GOAL
         for action in BUY if info["episode_index"] == 1 else ("search[shoes]",) * 5:
-            _, reward, done, _, info = env.step(f"<action>{action}</action>")
+            _, reward, terminated, _, info = env.step(f"<action>{action}</action>")
         paid.append(reward)
-        assert info["anchor"] == first or done
+        assert info["anchor"] == first_anchor or terminated
     assert paid == expected
 
 

@@ -62,10 +62,10 @@ def test_a_goal_is_found_without_a_copy_of_the_table(shop, monkeypatch):
     monkeypatch.setattr(catalogue, "table", lambda name: many)
     goals = StoredGoals(catalogue, "synthetic", 0)
     tracemalloc.start()
-    found = [goals.at(number) for number in range(int(ends[-1]))]
+    goals_found = [goals.at(number) for number in range(int(ends[-1]))]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found == [shop.goal_at(number) for number in range(int(ends[-1]))]
+    assert goals_found == [shop.goal_at(number) for number in range(int(ends[-1]))]
     assert peak < 500_000  # the table takes 800,000 bytes
 
 
@@ -81,22 +81,22 @@ def test_own_goals_are_played(data, own_file, rng):
 
 
 def test_own_goals_of_the_built_in_catalogue(tmp_path):
-    made = WebShop(size="tiny").shop
-    goal = next(made.goals("train"))
+    built_in_shop = WebShop(size="tiny").shop
+    goal = next(built_in_shop.goals("train"))
     entry = {"asin": goal.asin, "instruction": "buy it", "attributes": list(goal.attributes)}
     path = tmp_path / "mine.json"
     path.write_text(json.dumps([entry]))
     shop = WebShop(size="tiny", goals=path).shop
     assert (shop.kind, len(shop), dict(shop.splits)) == ("own", 1, {"train": 1})
-    assert [goal.id for goal in shop.goals_of(made.catalogue.product(made.catalogue.find(goal.asin)))] == [
-        f"{goal.asin}-o0"
-    ]
+    assert [
+        goal.id for goal in shop.goals_of(built_in_shop.catalogue.product(built_in_shop.catalogue.find(goal.asin)))
+    ] == [f"{goal.asin}-o0"]
 
 
 def test_own_goals_have_a_fingerprint_of_their_own(shop):
-    one, other = shop.with_goals(OWN), shop.with_goals(OWN[:1])
-    assert len({shop.fingerprint, one.fingerprint, other.fingerprint}) == 3
-    assert one.fingerprint == shop.with_goals(OWN).fingerprint
+    two_goals, one_goal = shop.with_goals(OWN), shop.with_goals(OWN[:1])
+    assert len({shop.fingerprint, two_goals.fingerprint, one_goal.fingerprint}) == 3
+    assert two_goals.fingerprint == shop.with_goals(OWN).fingerprint
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_bad_files_of_own_goals(data, tmp_path, content, message):
 
 def test_weights_are_those_of_the_original(shop):
     goals = list(shop.goals("all", upstream=True))
-    asked = Counter(name for goal in goals for name in goal.attributes)
-    expected = [sum(1 / asked[name] for name in goal.attributes) / len(goal.attributes) for goal in goals]
+    attribute_counts = Counter(name for goal in goals for name in goal.attributes)
+    expected = [sum(1 / attribute_counts[name] for name in goal.attributes) / len(goal.attributes) for goal in goals]
     assert len(goals) == len(shop)
     np.testing.assert_allclose(upstream_weights(shop.catalogue, shop.kind), expected)
     assert len(set(np.round(expected, 9))) > 2
@@ -159,10 +159,10 @@ def test_the_draw_is_off_by_one_as_in_the_original(data):
     ids, weights = list(game.shop.goal_ids("all", upstream=True)), upstream_weights(game.shop.catalogue, game.shop.kind)
     expected = np.concatenate([[0.0], weights[:-1]])
     expected[-1] += weights[-1]
-    rng, drawn = np.random.default_rng(0), Counter()
+    rng, draw_counts = np.random.default_rng(0), Counter()
     for _ in range(20_000):
-        drawn[game.initial_state(rng).task_id] += 1
-    counts = np.array([drawn[goal_id] for goal_id in ids])
+        draw_counts[game.initial_state(rng).task_id] += 1
+    counts = np.array([draw_counts[goal_id] for goal_id in ids])
     assert counts[0] == 0
     np.testing.assert_allclose(counts / counts.sum(), expected / expected.sum(), atol=0.012)
 
@@ -190,16 +190,16 @@ def test_the_shop_scores_with_its_tagger(shop, monkeypatch):
         return (title,)
 
     monkeypatch.setitem(TAGGERS, "none", lambda: none_in_common)
-    other = Shop(shop.catalogue, "synthetic", title_tagger="none")
+    untagged = Shop(shop.catalogue, "synthetic", title_tagger="none")
     goal = next(shop.goals("train"))
     bought = shop.catalogue.product(shop.search("tea")[0])
-    assert other.score(bought, goal, {}).r_type == 0.0
-    own = shop.catalogue.product(shop.catalogue.find(goal.asin))
-    assert other.score(own, goal, {}).r_type == shop.score(own, goal, {}).r_type == 1.0
+    assert untagged.score(bought, goal, {}).r_type == 0.0
+    goal_product = shop.catalogue.product(shop.catalogue.find(goal.asin))
+    assert untagged.score(goal_product, goal, {}).r_type == shop.score(goal_product, goal, {}).r_type == 1.0
     assert compare_taggers(shop, nouns, 100) == (100, 0, 0.0)
-    found = compare_taggers(shop, none_in_common, 100)
-    assert found.differing > 10
-    assert 0.0 < found.highest <= 1.0
+    comparison = compare_taggers(shop, none_in_common, 100)
+    assert comparison.differing > 10
+    assert 0.0 < comparison.highest <= 1.0
 
 
 def test_commands_that_describe(data, capsys, monkeypatch):
@@ -237,18 +237,18 @@ def test_commands_that_describe(data, capsys, monkeypatch):
 )
 def test_earlier_pages_and_actions(data, rng, pages, actions, expected):
     game = WebShop(data=data, num_prev_obs=pages, num_prev_actions=actions)
-    done = {"a": "search[tea]", "b": "click[next >]"}
-    plain, state = (one.task_state("B000000001-s0", rng) for one in (WebShop(data=data), game))
-    seen = [plain.observation(0)]
-    for action in done.values():
+    action_names = {"a": "search[tea]", "b": "click[next >]"}
+    plain, state = (each_game.task_state("B000000001-s0", rng) for each_game in (WebShop(data=data), game))
+    texts = [plain.observation(0)]
+    for action in action_names.values():
         plain, state = plain.after(action), state.after(action)
-        seen.append(plain.observation(0))
-    names = {"0": seen[0], "1": seen[1], "2": seen[2], **done}
+        texts.append(plain.observation(0))
+    names = {"0": texts[0], "1": texts[1], "2": texts[2], **action_names}
     assert state.observation(0) == " [SEP] ".join(names[name] for name in expected.split())
     with pytest.raises(IllegalAction):
         state.after("nonsense")
     assert state.observation(0) == " [SEP] ".join(names[name] for name in expected.split())
-    assert game.task_state("B000000001-s0", rng).observation(0) == seen[0]
+    assert game.task_state("B000000001-s0", rng).observation(0) == texts[0]
 
 
 @pytest.mark.parametrize("options", [{"num_prev_obs": -1}, {"num_prev_actions": True}, {"num_prev_obs": 101}])

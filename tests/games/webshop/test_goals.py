@@ -25,8 +25,8 @@ from tests.games.webshop.raw import raw
 )
 def test_the_larger_of_two_of_the_next_four_tens(price, limits):
     pairs = sum(limits.values())
-    drawn = Counter(price_limit(price, (number + 0.5) / pairs)[0] for number in range(pairs))
-    assert drawn == limits
+    limit_counts = Counter(price_limit(price, (number + 0.5) / pairs)[0] for number in range(pairs))
+    assert limit_counts == limits
     upper, clause = price_limit(price, 0.0)
     assert clause == f", and price lower than {upper:.2f} dollars"
 
@@ -66,12 +66,15 @@ def test_products_without_options_or_instruction(shop):
 
 
 def test_human_goals(human_shop):
-    first, last = human_shop.goals_of(human_shop.catalogue.product(human_shop.catalogue.find("B000000001")))
-    assert (first.id, last.id) == ("B000000001-h0", "B000000001-h2")
-    assert first.instruction == f"i want blue flats I can wash, and price lower than {first.price_upper:.2f} dollars"
-    assert last.instruction.startswith("flats with a rubber sole, and price")
-    assert (first.options, last.options) == (("royal blue", "7"), (("size", "7"),))
-    assert (first.query, first.title) == ("women's shoes", "Alba Canvas Ballet Flats Shoes for Women")
+    first_goal, last_goal = human_shop.goals_of(human_shop.catalogue.product(human_shop.catalogue.find("B000000001")))
+    assert (first_goal.id, last_goal.id) == ("B000000001-h0", "B000000001-h2")
+    assert (
+        first_goal.instruction
+        == f"i want blue flats I can wash, and price lower than {first_goal.price_upper:.2f} dollars"
+    )
+    assert last_goal.instruction.startswith("flats with a rubber sole, and price")
+    assert (first_goal.options, last_goal.options) == (("royal blue", "7"), (("size", "7"),))
+    assert (first_goal.query, first_goal.title) == ("women's shoes", "Alba Canvas Ballet Flats Shoes for Women")
     assert human_shop.goal("B000000007-h0").instruction == "i need heels"
     assert human_shop.goal("B000000007-h0").price_upper == 1_000_000.0
     assert len(human_shop) == 4
@@ -96,7 +99,7 @@ def test_unknown_ids(shop, bad):
         shop.goal(bad)
 
 
-def test_an_instruction_without_attributes_is_no_goal(human_shop):
+def test_an_instruction_without_attributes_is_not_a_goal(human_shop):
     with pytest.raises(ValueError, match="no human goal 'B000000001-h1'"):
         human_shop.goal("B000000001-h1")
 

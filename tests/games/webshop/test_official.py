@@ -26,7 +26,7 @@ VALUES = [{"a": [1, "é\U0001f600", None]}, 'text with ] and " and \\', 12345678
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 1 << 20])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_streams_equal_json_whatever_the_window(tmp_path, monkeypatch, chunk, indent):
+def test_streams_equal_json_for_any_window(tmp_path, monkeypatch, chunk, indent):
     monkeypatch.setattr(official, "CHUNK", chunk)
     for ascii_only in (True, False):
         path = write(tmp_path / "array.json", json.dumps(VALUES, indent=indent, ensure_ascii=ascii_only))
@@ -82,7 +82,7 @@ def test_an_endless_entry_is_given_up(tmp_path, monkeypatch):
         list(read_array(path))
 
 
-def test_a_large_file_never_lies_in_memory(tmp_path):
+def test_a_large_file_is_never_in_memory(tmp_path):
     path = tmp_path / "items.json"
     with path.open("w") as file:
         file.write("[" + ", ".join(json.dumps({"n": number, "text": "x" * 2000}) for number in range(20_000)) + "]")
@@ -106,13 +106,13 @@ def test_conversion_happens_once(data, tmp_path):
 def test_changed_files_are_another_catalogue(tmp_path):
     (tmp_path / "in").mkdir()
     source = write_official(tmp_path / "in", human=False)
-    first = import_official(source, cache=tmp_path)
+    first_import = import_official(source, cache=tmp_path)
     with pytest.raises(ValueError, match="has no human goals; it has: synthetic"):
-        open_shop(first, "human", 0)
+        open_shop(first_import, "human", 0)
     write_official(source)
-    second = import_official(source, cache=tmp_path)
-    assert first != second
-    assert len(open_shop(second, "human", 0)) == 4
+    second_import = import_official(source, cache=tmp_path)
+    assert first_import != second_import
+    assert len(open_shop(second_import, "human", 0)) == 4
 
 
 def test_the_full_size_has_files_of_its_own(tmp_path):

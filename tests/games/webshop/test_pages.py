@@ -1,4 +1,4 @@
-"""What pages say, in every mode. The expected texts are what the original makes of the same products."""
+"""The text of every page in every mode. The expected texts are the original's for the same products."""
 
 import json
 from html.parser import HTMLParser
@@ -16,38 +16,38 @@ def says(session, mode="text", shows_score=False):
 
 
 @pytest.fixture
-def asked(shop):
+def instruction(shop):
     """The instruction of the goal that `visit` starts with."""
     return shop.goal("B000000001-s0").instruction
 
 
-def test_index(visit, asked):
-    assert says(visit()) == f"WebShop [SEP] Instruction: [SEP] {asked} [SEP] Search"
-    assert says(visit(), "text_rich") == f"WebShop\nInstruction: \n{asked}\n[button] Search [button_]\n"
+def test_index(visit, instruction):
+    assert says(visit()) == f"WebShop [SEP] Instruction: [SEP] {instruction} [SEP] Search"
+    assert says(visit(), "text_rich") == f"WebShop\nInstruction: \n{instruction}\n[button] Search [button_]\n"
     assert says(visit(), "url") == "http://127.0.0.1:3000/session"
 
 
-def test_results(visit, asked):
+def test_results(visit, instruction):
     session = visit("search[chai tea bags]")
     total = len(session.results)
     text = says(session)
     assert text.startswith(
-        f"Instruction: [SEP] {asked} [SEP] Back to Search [SEP] Page 1 (Total results: {total}) [SEP] Next > [SEP] "
-        "B00000000D [SEP] Clove Chai Tea Bags [SEP] $4.25 [SEP] "
+        f"Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] Page 1 (Total results: {total}) [SEP] Next > "
+        "[SEP] B00000000D [SEP] Clove Chai Tea Bags [SEP] $4.25 [SEP] "
     )
     session.play("click[next >]")
     assert says(session) == (
-        f"Instruction: [SEP] {asked} [SEP] Back to Search [SEP] Page 2 (Total results: {total}) [SEP] < Prev "
+        f"Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] Page 2 (Total results: {total}) [SEP] < Prev "
         "[SEP] Next >"
     )
     assert says(session, "url") == "http://127.0.0.1:3000/search_results/session/chai+tea+bags/2"
 
 
-def test_a_product(visit, asked):
+def test_a_product(visit, instruction):
     session = visit(FIND, OPEN)
     expected = (
-        f"Instruction: [SEP] {asked} [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] royal blue [SEP] red [SEP] "
-        "black | white [SEP] size [SEP] 6 [SEP] 7 [SEP] 8.5 [SEP] Alba Canvas Ballet Flats Shoes for Women [SEP] "
+        f"Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] royal blue [SEP] red "
+        "[SEP] black | white [SEP] size [SEP] 6 [SEP] 7 [SEP] 8.5 [SEP] Alba Canvas Ballet Flats Shoes for Women [SEP] "
         "Price: $24.5 [SEP] Rating: N.A. [SEP] Description [SEP] Features [SEP] Reviews [SEP] Buy Now"
     )
     assert says(session) == expected
@@ -57,35 +57,35 @@ def test_a_product(visit, asked):
     assert says(session, "url") == address + '{"color": "red"}'
 
 
-def test_sub_pages(visit, asked):
-    header = f"Instruction: [SEP] {asked} [SEP] Back to Search [SEP] < Prev"
+def test_sub_pages(visit, instruction):
+    header = f"Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] < Prev"
     session = visit(FIND, OPEN, "click[6]", "click[description]")
     assert says(session) == f"{header} [SEP] Light flats with a machine washable upper."
     address = "http://127.0.0.1:3000/item_sub_page/session/B000000001/alba+canvas+ballet+flats/1/Description/"
     assert says(session, "url") == address + "{'size': '6'}"
     assert says(visit(FIND, OPEN, "click[features]")) == f"{header} [SEP] Rubber sole [SEP] Non slip"
     assert says(visit(FIND, OPEN, "click[reviews]")) == header
-    shown = visit(FIND, OPEN, "click[attributes]", shows_attributes=True)
-    assert says(shown) == (
+    attributes_page = visit(FIND, OPEN, "click[attributes]", shows_attributes=True)
+    assert says(attributes_page) == (
         f"{header} [SEP] rubber sole [SEP] machine wash [SEP] arch support [SEP] fashion [SEP] women's shoes [SEP] "
         "Clothing › Women › Shoes › Flats"
     )
 
 
-def test_blank_texts(visit, asked):
+def test_blank_texts(visit, instruction):
     """Blanks with a line break vanish with their node; blanks alone and empty bullets leave an empty segment."""
-    header = f"Instruction: [SEP] {asked} [SEP] Back to Search [SEP] < Prev"
+    header = f"Instruction: [SEP] {instruction} [SEP] Back to Search [SEP] < Prev"
     assert says(visit(*JUNO, "click[features]")) == f"{header} [SEP]  [SEP]  [SEP] Last <point>"
     assert says(visit(*JUNO, "click[description]")) == f"{header} [SEP] Line one\nline two & more"
     empty = visit("search[borea suede loafers]", "click[b000000002]", "click[description]")
     assert says(empty) == header
 
 
-def test_rich_text_marks_what_was_clicked(visit, asked):
+def test_rich_text_marks_what_was_clicked(visit, instruction):
     session = visit(*JUNO, "click[it's <red>]")
     assert says(session, "text_rich") == (
         "You have clicked it's <red>.\n"
-        f"Instruction:\n{asked}\n[button] Back to Search [button_]\n[button] < Prev [button_]\ncolor\n"
+        f"Instruction:\n{instruction}\n[button] Back to Search [button_]\n[button] < Prev [button_]\ncolor\n"
         "  [clicked button] it's <red> [clicked button_]\n"
         '  [button] a "b" [button_]\n  [button] é blue [button_]\n'
         'Juno <b>Bold</b> & "Quoted" Pumps\nPrice: $24.5\nRating: N.A.\n[button] Description [button_]\n'
@@ -106,7 +106,7 @@ def test_rich_text_marks_visited_products(visit):
     assert "\n\n[clicked button] B000000001 [clicked button_]\nAlba Canvas" in says(session, "text_rich")
 
 
-def test_several_chosen_options_are_told_last_first(visit):
+def test_several_chosen_options_are_listed_last_first(visit):
     session = visit(FIND, OPEN, "click[7]", "click[red]")
     assert says(session, "text_rich").startswith("You have clicked 7.\nYou have clicked red.\nInstruction:\n")
 
@@ -174,15 +174,15 @@ def test_html_has_what_tools_look_for_and_hides_nothing(visit):
     product = says(visit(*JUNO, 'click[a "b"]'), "html")
     assert 'name="color" value="a &quot;b&quot;" checked>' in product
     assert 'class="btn">Buy Now</button>' in product
-    done = visit(FIND, OPEN, "click[buy now]")
-    assert '<h3 id="reward">' in says(done, "html", shows_score=True)
-    for page in (says(visit(FIND), "html"), product, says(done, "html")):
+    last_page = visit(FIND, OPEN, "click[buy now]")
+    assert '<h3 id="reward">' in says(last_page, "html", shows_score=True)
+    for page in (says(visit(FIND), "html"), product, says(last_page, "html")):
         for secret in ("<!--", "women's shoes", "machine wash", "reward"):
             assert secret not in page.replace(visit().goal.instruction, "")
 
 
-def test_dict(visit, asked):
-    assert json.loads(says(visit(), "dict")) == {"page": "index", "instruction": asked}
+def test_dict(visit, instruction):
+    assert json.loads(says(visit(), "dict")) == {"page": "index", "instruction": instruction}
     results = json.loads(says(visit(FIND), "dict"))
     assert results["products"][0] == {
         "asin": "B000000001",
@@ -194,6 +194,6 @@ def test_dict(visit, asked):
     assert product["chosen"] == {"color": "é blue"}
     assert product["options"] == {"color": ["it's <red>", 'a "b"', "é blue"]}
     assert json.loads(says(visit(*JUNO, "click[features]"), "dict"))["texts"] == ["Last <point>"]
-    done = visit(FIND, OPEN, "click[buy now]")
-    assert "score" not in json.loads(says(done, "dict"))
-    assert json.loads(says(done, "dict", shows_score=True))["score"] == pytest.approx(0.6)
+    last_page = visit(FIND, OPEN, "click[buy now]")
+    assert "score" not in json.loads(says(last_page, "dict"))
+    assert json.loads(says(last_page, "dict", shows_score=True))["score"] == pytest.approx(0.6)

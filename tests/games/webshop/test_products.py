@@ -27,22 +27,22 @@ def product(**fields):
     ],
 )
 def test_prices(pricing, low, high, tag):
-    shown = product(pricing=pricing)
-    assert (shown.low, shown.high, shown.price_tag) == (low, high, tag)
+    priced = product(pricing=pricing)
+    assert (priced.low, priced.high, priced.price_tag) == (low, high, tag)
 
 
 def test_a_range_is_drawn_once_per_product_and_seed():
-    shown = product(pricing="$10 - $30")
-    drawn = {seed: shown.price(seed) for seed in range(200)}
-    assert drawn == {seed: shown.price(seed) for seed in range(200)}
-    assert 10 <= min(drawn.values()) < 12
-    assert 28 < max(drawn.values()) < 30
+    priced = product(pricing="$10 - $30")
+    prices = {seed: priced.price(seed) for seed in range(200)}
+    assert prices == {seed: priced.price(seed) for seed in range(200)}
+    assert 10 <= min(prices.values()) < 12
+    assert 28 < max(prices.values()) < 30
     assert product(pricing="$24.50").price(3) == 24.5
 
 
 def test_options():
-    shown = product(options={"Size": [" XL ", "7/8"], "nothing": None, "EMPTY": [], "size": ["s"]})
-    assert shown.options == {"size": ("s",), "empty": ()}
+    with_options = product(options={"Size": [" XL ", "7/8"], "nothing": None, "EMPTY": [], "size": ["s"]})
+    assert with_options.options == {"size": ("s",), "empty": ()}
     assert product(options={"Color": ["A/B / C", "a | b"]}).options == {"color": ("a | b  |  c", "a | b")}
     assert product(customization_options="").options == product(customization_options=None).options == {}
 
@@ -56,15 +56,17 @@ def test_images_belong_to_values_and_the_later_axis_wins():
 
 
 def test_texts():
-    shown = normalise(raw("B000000009", "Some Shoe", query="  Women's SHOES ", small_description="One"), {})
-    assert (shown.query, shown.bullets, shown.attributes) == ("women's shoes", ("One",), ("DUMMY_ATTR",))
+    with_texts = normalise(raw("B000000009", "Some Shoe", query="  Women's SHOES ", small_description="One"), {})
+    assert (with_texts.query, with_texts.bullets, with_texts.attributes) == ("women's shoes", ("One",), ("DUMMY_ATTR",))
     assert normalise(raw("B1", "x", full_description=None, small_description=None)).bullets == ()
     assert normalise(raw("B1", "x"), {"attributes": []}).attributes == ()
 
 
 def test_only_the_first_bullet_is_searched():
-    shown = product(full_description="D", small_description=["First", "Second"], options={"A": ["x", "Y"], "B": ["z"]})
-    assert shown.indexed_text() == "some shoe d first a: x, y, and b: z"
+    with_bullets = product(
+        full_description="D", small_description=["First", "Second"], options={"A": ["x", "Y"], "B": ["z"]}
+    )
+    assert with_bullets.indexed_text() == "some shoe d first a: x, y, and b: z"
 
 
 def test_which_entries_are_loaded():
@@ -95,8 +97,10 @@ def test_an_entry_without_asin():
 
 def test_records_hold_everything():
     people = [{"instruction": "x", "instruction_attributes": ["a"], "instruction_options": {"size": "7"}}]
-    made = [MadeGoal(split="val", instruction="buy", attributes=("a",), options=("7", ("size", "7")), price_upper=20.0)]
-    stored = normalise(raw("B1", "é \ud83d", options={"Size": ["7"]}), {"instruction": "y"}, people, made)
+    made_goals = [
+        MadeGoal(split="val", instruction="buy", attributes=("a",), options=("7", ("size", "7")), price_upper=20.0)
+    ]
+    stored = normalise(raw("B1", "é \ud83d", options={"Size": ["7"]}), {"instruction": "y"}, people, made_goals)
     assert stored.annotations == (Annotation("x", ("a",), (("size", "7"),)),)
     assert from_record(stored.to_record()) == stored
     assert json.loads(stored.to_record().decode("utf-8", "surrogatepass"))[0] == "B1"

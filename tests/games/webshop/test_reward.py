@@ -17,7 +17,7 @@ def bought(**fields):
     return normalise(entry | fields, {"attributes": attributes})
 
 
-def wanted(**fields):
+def make_goal(**fields):
     goal = Goal(
         id="B1-s0",
         kind="synthetic",
@@ -36,7 +36,7 @@ def wanted(**fields):
 
 
 def total(product=None, goal=None, price=20.0, options=None):
-    return score(product or bought(), goal or wanted(), price, {"size": "7"} if options is None else options, WORDS)
+    return score(product or bought(), goal or make_goal(), price, {"size": "7"} if options is None else options, WORDS)
 
 
 @pytest.mark.parametrize(("price", "expected"), [(20.0, 1.0), (30.0, 1.0), (30.01, 2 / 3)])
@@ -47,7 +47,7 @@ def test_price(price, expected):
 
 
 @pytest.mark.parametrize(
-    ("product", "attributes", "met"),
+    ("product", "attributes", "num_met"),
     [
         (bought(), ("rubber sole",), 1),
         (bought(), ("rubber soles",), 1),
@@ -62,24 +62,24 @@ def test_price(price, expected):
         (bought(), ("rubber sole", "rubber sole"), 2),
     ],
 )
-def test_attributes(product, attributes, met):
-    result = total(product, wanted(attributes=attributes))
-    assert result.r_att == met / len(attributes)
-    assert result.total == (met + 1 + 1) / (len(attributes) + 2)
+def test_attributes(product, attributes, num_met):
+    result = total(product, make_goal(attributes=attributes))
+    assert result.r_att == num_met / len(attributes)
+    assert result.total == (num_met + 1 + 1) / (len(attributes) + 2)
 
 
 @pytest.mark.parametrize(
-    ("options", "chosen", "matched"),
+    ("options", "option_choice", "matched"),
     [
         (("7",), {}, 0),
         (("7",), {"size": "8"}, 0),
         (("7",), {"size": "7", "color": "red"}, 1),
         (("7",), {"shoe": "7 wide"}, 1),
-        # Both sides are reduced to the first colour of a list that stands in them.
+        # Both sides are reduced to the first colour of a list that they contain.
         (("royal blue",), {"color": "navy blue stripes"}, 1),
         (("red",), {"color": "tired"}, 1),
         (("blue", "light blue"), {"color": "blue"}, 2),
-        # Pairs: the axis is part of what is compared, and a colour is only one if it is the whole value.
+        # Pairs: the axis is compared, too, and a value counts as a colour only if it is the whole value.
         ((("color", "royal blue"),), {"color": "blue"}, 1),
         ((("color", "royal blue"),), {"color": "light blue"}, 1),
         ((("color", "blue"),), {"color": "navy blue"}, 1),
@@ -91,14 +91,14 @@ def test_attributes(product, attributes, met):
         ((("color", "red"), ("size", "7")), {"color": "red"}, 1),
     ],
 )
-def test_options(options, chosen, matched):
-    result = total(goal=wanted(options=options), options=chosen)
+def test_options(options, option_choice, matched):
+    result = total(goal=make_goal(options=options), options=option_choice)
     assert result.r_option == matched / len(options)
     assert result.total == (1 + matched + 1) / (len(options) + 2)
 
 
 def test_without_wanted_options():
-    result = total(goal=wanted(options=()), options={"size": "9"})
+    result = total(goal=make_goal(options=()), options={"size": "9"})
     assert (result.total, result.r_option) == (1.0, None)
 
 
@@ -129,17 +129,17 @@ RELATED, OTHER = {"query": "shoes"}, {"query": "boots", "product_category": "X â
 )
 def test_the_kind_of_product(title, name, kind, title_score, factor):
     """`title` is the wanted product's, `name` the bought one's."""
-    result = total(bought(name=name, **kind), wanted(title=title))
+    result = total(bought(name=name, **kind), make_goal(title=title))
     assert result.title_score == pytest.approx(title_score)
     assert result.r_type == factor
     assert result.total == factor
     assert result.query_match is (kind["query"] == "shoes")
 
 
-def test_the_factor_multiplies_what_is_met():
-    result = total(bought(name="a", **OTHER), wanted(title="a b c d e"), price=99.0)
+def test_the_factor_multiplies_the_met_parts():
+    result = total(bought(name="a", **OTHER), make_goal(title="a b c d e"), price=99.0)
     assert result.total == 2 / 3 * 0.5
 
 
 def test_case_of_titles_does_not_matter_to_the_built_in_nouns():
-    assert score(bought(name="Canvas Shoe"), wanted(title="Canvas Shoe"), 1.0, {"size": "7"}).total == 1.0
+    assert score(bought(name="Canvas Shoe"), make_goal(title="Canvas Shoe"), 1.0, {"size": "7"}).total == 1.0

@@ -1,4 +1,4 @@
-"""Where actions lead: the original's transitions, and what of it is read otherwise."""
+"""Transitions of actions: the original's transitions, and the differences in reading them."""
 
 from copy import copy
 
@@ -110,10 +110,10 @@ def test_pages_of_results_never_end(visit):
 
 def test_previous_from_a_product_keeps_the_page(visit):
     session = visit("search[shoes desk tea cream cable]", "click[next >]")
-    shown = list(session.shown)
+    shown_before = list(session.shown)
     session.play(list(session.legal_actions())[3])
     session.play("click[< prev]")
-    assert (session.number, list(session.shown)) == (2, shown)
+    assert (session.number, list(session.shown)) == (2, shown_before)
 
 
 def test_a_search_is_possible_from_every_page(visit):
@@ -142,19 +142,19 @@ def test_what_means_nothing_changes_nothing(visit, way):
 
 
 def test_a_page_makes_its_names_once(visit, rng, monkeypatch):
-    made, names = [], Session._names
-    monkeypatch.setattr(Session, "_names", lambda session: made.append(session.page) or names(session))
+    pages_named, names = [], Session._names
+    monkeypatch.setattr(Session, "_names", lambda session: pages_named.append(session.page) or names(session))
     session, pages = visit(), 1
     for _ in range(300):
-        before = (session.page, session.number)
+        page_before = (session.page, session.number)
         legal = [f"search[{FIND[7:-1]}]", *session.legal_actions()]
         session = copy(session)
         assert session.play(legal[int(rng.integers(len(legal)))])
         assert list(session.clickables()) == list(names(session))
-        pages += (session.page, session.number) != before or session.page == "results"
+        pages += (session.page, session.number) != page_before or session.page == "results"
         if session.page == "done":
             session, pages = visit(), pages + 1
-    assert len(made) <= pages
+    assert len(pages_named) <= pages
 
 
 def test_buttons_come_before_options_of_the_same_name(visit):
@@ -217,13 +217,17 @@ class TestMagicQueries:
         assert len(visit("search[<q> standing desk]").results) <= 50
 
     def test_listings(self, visit):
-        def found(query):
+        def search_asins(query):
             session = visit(f"search[{query}]", upstream=True)
             return [session.shop.catalogue.product(position).asin for position in session.results]
 
-        assert found("<c> garden") == found("<q> standing desk") == ["B00000000F", "B00000000G", "B00000000H"]
-        assert found("<c> garden more") == found("<c> garden")
-        assert found("<c> nothing") == found("<q>") == []
+        assert (
+            search_asins("<c> garden")
+            == search_asins("<q> standing desk")
+            == ["B00000000F", "B00000000G", "B00000000H"]
+        )
+        assert search_asins("<c> garden more") == search_asins("<c> garden")
+        assert search_asins("<c> nothing") == search_asins("<q>") == []
 
     def test_what_crashes_there_does_nothing_here(self, visit):
         session = visit(FIND, upstream=True)

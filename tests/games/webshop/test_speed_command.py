@@ -14,13 +14,13 @@ def test_a_tiny_run(tmp_path, capsys):
     data = tmp_path / "data"
     data.mkdir()
     main(["--products", "60", "--size", "tiny", "--folder", str(data), "--json", str(figures)])
-    told = json.loads(figures.read_text())
+    figure_lines = json.loads(figures.read_text())
     assert list(data.iterdir()) == []
-    names = {line["name"] for line in told}
+    names = {line["name"] for line in figure_lines}
     assert {"importing them", "search, p50", "steps per CPU-second", "opening, wall time"} <= names
-    assert all(line["value"] >= 0 for line in told)
+    assert all(line["value"] >= 0 for line in figure_lines)
     out = capsys.readouterr().out.splitlines()
-    assert len(out) == len(told)
+    assert len(out) == len(figure_lines)
     assert out[0].startswith(" built in  first step, size 'tiny' generated for it")
     assert out[1].startswith(" built in  first step, size 'tiny' there")
 
@@ -44,7 +44,7 @@ def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_table_says_what_is_missed():
+def test_the_table_names_the_missed_targets():
     lines = [
         WebShopLine(1000, "one", 2.0, "ms", target=1),
         WebShopLine(1000, "two", 2000.0, "", target=5, most=False),

@@ -37,10 +37,10 @@ def test_a_key_of_any_length_is_found_without_a_copy_of_all_keys(tmp_path):
     records = KeyedRecords(tmp_path, "things", "names")
     keys = [*(f"{number:010d}" for number in (0, 41_999, 49_999)), "9", "0000042000x", "x" * 400]
     tracemalloc.start()
-    found = [records.find(key) for key in keys]
+    positions = [records.find(key) for key in keys]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found == [0, 41_999, 49_999, None, None, None]
+    assert positions == [0, 41_999, 49_999, None, None, None]
     assert peak < 100_000  # the keys take 500,000 bytes
 
 
@@ -132,7 +132,7 @@ def test_damage_is_noticed(data, tmp_path):
 
 
 def reading(folder: Path, kind: str) -> None:
-    """Reads what a shop reads."""
+    """Read all files that a shop reads."""
     catalogue = Catalogue(folder)
     shop = Shop(catalogue, kind)
     shop.search("shirt")
@@ -164,8 +164,8 @@ def test_a_flipped_bit_is_noticed_where_its_file_is_first_read(data, tmp_path):
 def test_a_file_is_compared_once_and_only_if_it_is_read(data, tmp_path, monkeypatch):
     folder = import_official(data, cache=tmp_path)
     compared = []
-    own = cache.checksum
-    monkeypatch.setattr(cache, "checksum", lambda path: (compared.append(path.name), own(path))[1])
+    checksum_function = cache.checksum
+    monkeypatch.setattr(cache, "checksum", lambda path: (compared.append(path.name), checksum_function(path))[1])
     catalogue = Catalogue(folder)
     assert compared == ["products.off.npy", "asins.npy", "asins.rank.npy"]
     for _ in range(2):
@@ -188,5 +188,7 @@ def test_the_same_bytes_in_every_process(data, tmp_path):
     for seed in ("0", "1"):
         command = [sys.executable, "-c", script, str(data), "small", str(tmp_path / seed)]
         subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": seed})
-    one, other = (next((tmp_path / seed / "webshop").glob(f"official*/{MANIFEST}")) for seed in ("0", "1"))
-    assert one.read_bytes() == other.read_bytes()
+    first_manifest, second_manifest = (
+        next((tmp_path / seed / "webshop").glob(f"official*/{MANIFEST}")) for seed in ("0", "1")
+    )
+    assert first_manifest.read_bytes() == second_manifest.read_bytes()

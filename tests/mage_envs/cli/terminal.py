@@ -36,7 +36,7 @@ class Terminal:
         self.seen = ""
 
     def until(self, pattern: str, timeout: float = 60) -> str:
-        """Reads until `pattern` matches what came since the last match; returns that."""
+        """Read until `pattern` matches the output since the last match, and return that output."""
         deadline = time.monotonic() + timeout
         while (match := re.search(pattern, self.seen)) is None:
             ready, _, _ = select.select([self.fd], [], [], max(deadline - time.monotonic(), 0))
@@ -66,7 +66,7 @@ class Terminal:
         return self.until(pattern)
 
     def close(self) -> None:
-        """Ends the child, whatever became of the test."""
+        """End the child, even if the test failed."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -96,9 +96,9 @@ def be_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, stream: str = "st
 def on_terminal(
     blocks: Iterable[Block], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
-    """What a report shows on a terminal, without codes."""
+    """Return the text of a report on a terminal, without codes."""
     be_terminal(monkeypatch, columns)
     print_report(blocks)
-    shown = capsys.readouterr().out
-    assert "\x1b[" in shown
-    return ESCAPES.sub("", shown)
+    screen = capsys.readouterr().out
+    assert "\x1b[" in screen
+    return ESCAPES.sub("", screen)

@@ -1,4 +1,4 @@
-"""What every command line keeps: a closed pipe, a narrow screen, errors of the system."""
+"""Rules that every command line keeps: a closed pipe, a narrow screen, errors of the system."""
 
 from __future__ import annotations
 

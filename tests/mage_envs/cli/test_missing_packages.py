@@ -35,7 +35,7 @@ def install_without(modules: Sequence[str], folder: Path) -> FreshInstall:
 
 def call_mage(environment: FreshInstall, *words: str) -> tuple[int, str, str]:
     """Call a command. Return its exit status, output and errors."""
-    done = subprocess.run(
+    process = subprocess.run(
         [environment.folder / "bin" / "mage", *words],
         cwd=environment.folder,
         capture_output=True,
@@ -44,7 +44,7 @@ def call_mage(environment: FreshInstall, *words: str) -> tuple[int, str, str]:
         env=clean(),
         stdin=subprocess.DEVNULL,
     )
-    return done.returncode, done.stdout, done.stderr
+    return process.returncode, process.stdout, process.stderr
 
 
 def test_every_command_has_a_call() -> None:
@@ -75,7 +75,7 @@ rows = list(solved_rows(lambda *_: None, [*setups, Setup(game="Ultimatum", pool=
 print(*map(row_line, rows), sep="\\n")
 print(as_text(blocks(rows)))
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
         capture_output=True,
@@ -83,11 +83,11 @@ print(as_text(blocks(rows)))
         check=True,
         env={**clean(), "PYTHONPATH": f"{HIDING}:{ROOT}", "HIDDEN_MODULES": ",".join(ENGINE)},
     )
-    house, household, ultimatum = done.stdout.splitlines()[:3]
+    house, household, ultimatum = process.stdout.splitlines()[:3]
     assert house.startswith("ALFWorldHouse: house/all: n/a, ALFWorld requires ")
     assert household.startswith("ALFWorld: alfworld-eval-in-16: n/a, ALFWorld requires ")
     assert re.fullmatch(r"Ultimatum: ultimatum/reserves: adaptation [\d.]+, reachable .*", ultimatum)
-    assert re.search(r"^ALFWorldHouse: house/all +(n/a +){4}n/a$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ALFWorldHouse: house/all +(n/a +){4}n/a$", process.stdout, re.MULTILINE)
 
 
 @pytest.mark.timeout(600)

@@ -42,15 +42,15 @@ def test_a_forged_cell_stays_in_its_cell() -> None:
 def test_a_terminal_gets_the_columns_that_fit(
     columns: int, parts: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = on_terminal([SCORES, TEXTS], columns, monkeypatch, capsys)
-    lines = [" ".join(line.split()) for line in shown.splitlines()]
-    assert max(map(len, shown.splitlines())) <= columns
+    table_text = on_terminal([SCORES, TEXTS], columns, monkeypatch, capsys)
+    lines = [" ".join(line.split()) for line in table_text.splitlines()]
+    assert max(map(len, table_text.splitlines())) <= columns
     for part in parts:
-        assert any(line.startswith(" ".join(part.split())) for line in lines), shown
+        assert any(line.startswith(" ".join(part.split())) for line in lines), table_text
     for cell in ("0.25 ±0.10", "0.5", "n/a", "-1"):
-        assert cell in shown
-    assert "…" not in shown
-    assert "a saved model" in shown
+        assert cell in table_text
+    assert "…" not in table_text
+    assert "a saved model" in table_text
 
 
 def test_a_terminal_without_colour_gets_none(
@@ -69,6 +69,6 @@ def test_a_terminal_without_colour_gets_none(
 def test_a_pipe_gets_no_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(["Title", SCORES])
     complain("mage: wrong")
-    shown = capsys.readouterr()
-    assert shown.out == as_text(["Title", SCORES])
-    assert shown.err == "mage: wrong\n"
+    captured = capsys.readouterr()
+    assert captured.out == as_text(["Title", SCORES])
+    assert captured.err == "mage: wrong\n"

@@ -1,4 +1,4 @@
-"""What killed processes left of files, and what is left alone."""
+"""Leftovers of killed processes are removed, and other files stay."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_the_next_writer_removes_what_a_killed_one_left_an_hour_ago(tmp_path: Pa
     assert sorted(tmp_path.iterdir()) == sorted([young, folder, foreign, tmp_path / "c.json"])
 
 
-def test_drafts_are_told_by_their_whole_names(tmp_path: Path) -> None:
-    mine, other = draft_beside(tmp_path / "shop"), draft_beside(tmp_path / "shop.large")
-    for draft in (mine, other):
+def test_drafts_are_recognised_by_their_whole_names(tmp_path: Path) -> None:
+    mine, other_draft = draft_beside(tmp_path / "shop"), draft_beside(tmp_path / "shop.large")
+    for draft in (mine, other_draft):
         draft.mkdir()
     assert drafts_of(tmp_path, "shop") == [mine]
     remove_drafts(tmp_path, "shop")
-    assert list(tmp_path.iterdir()) == [other]
+    assert list(tmp_path.iterdir()) == [other_draft]
 
 
 def test_json_is_indented_and_ends_with_a_line_break(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ print(lock_file(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)))
 
 
 def run(code, *arguments):
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 @pytest.mark.parametrize("system", ["import sys\n", WINDOWS])
@@ -75,12 +75,12 @@ def test_webshop_works_without_fcntl(tmp_path, system, monkeypatch):
 
 
 def test_threads_of_a_process_wait_for_each_other(tmp_path):
-    inside, most = [], []
+    inside, counts_inside = [], []
 
     def hold():
         with file_lock(tmp_path / "key.lock"):
             inside.append(1)
-            most.append(len(inside))
+            counts_inside.append(len(inside))
             time.sleep(0.01)
             inside.pop()
 
@@ -89,4 +89,4 @@ def test_threads_of_a_process_wait_for_each_other(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert most == [1] * 5
+    assert counts_inside == [1] * 5

@@ -1,4 +1,4 @@
-"""The grammar of names with arguments: what is called with what, and one line for each mistake."""
+"""The grammar of names with arguments: the resulting calls, and one line for each mistake."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def nothing() -> str:
     return "nothing"
 
 
-def several(game: str, first: str, *more: int) -> tuple[Any, ...]:
-    return game, first, more
+def several(game: str, word: str, *further: int) -> tuple[Any, ...]:
+    return game, word, further
 
 
-def named(endpoint: str, /, *, limit: int, word: str | None = None) -> tuple[Any, ...]:
+def with_keywords(endpoint: str, /, *, limit: int, word: str | None = None) -> tuple[Any, ...]:
     return endpoint, limit, word
 
 
@@ -39,17 +39,24 @@ def optional(folder: Rest | None = None) -> str | None:
     return folder
 
 
-BUILDERS = {"plain": plain, "nothing": nothing, "several": several, "named": named, "rest": rest, "optional": optional}
+BUILDERS = {
+    "plain": plain,
+    "nothing": nothing,
+    "several": several,
+    "named": with_keywords,
+    "rest": rest,
+    "optional": optional,
+}
 FIRST = {"plain": ("game",), "several": ("game",), "rest": ("game",)}
 
 
-def called(text: str) -> Any:
+def call_text(text: str) -> Any:
     spec = parse(text, BUILDERS.__contains__)
     return call(repr(text), spec, BUILDERS[spec.name], *FIRST.get(spec.name, ()))
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("plain", ("game", 3, None, False, "x")),
         ("plain:7", ("game", 7, None, False, "x")),
@@ -70,8 +77,8 @@ def called(text: str) -> Any:
         ("optional:a:b,c", "a:b,c"),
     ],
 )
-def test_a_specification_is_a_call(text: str, found: Any) -> None:
-    assert called(text) == found
+def test_a_specification_is_a_call(text: str, expected: Any) -> None:
+    assert call_text(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,7 @@ def test_a_specification_is_a_call(text: str, found: Any) -> None:
             "'plain:1,2,on,a,b' takes at most 4 (count, share, loud, word) after the colon, got 5.",
         ),
         ("nothing:1,2", "'nothing:1,2' takes no arguments after the colon, got 2."),
-        ("several", "'several' needs first. Add arguments after a colon, as in 'several:first'."),
+        ("several", "'several' needs word. Add arguments after a colon, as in 'several:word'."),
         ("named:m", "'named:m' needs limit. Add arguments after a colon, as in 'named:limit'."),
         ("named:m,x=1", "'named:m,x=1': there is no option 'x'. Options: limit, word."),
         ("rest:3", "'rest:3' needs folder. Add arguments after a colon, as in 'rest:folder'."),
@@ -106,27 +113,27 @@ def test_a_specification_is_a_call(text: str, found: Any) -> None:
 )
 def test_a_mistake_is_one_line(text: str, says: str) -> None:
     with pytest.raises(SpecError) as caught:
-        called(text)
+        call_text(text)
     assert str(caught.value) == says
 
 
 def test_a_class_of_a_module_has_its_arguments_after_a_second_colon() -> None:
-    known = {"mcts", "my_games"}.__contains__
-    assert parse("mcts:1000", known) == Spec("mcts", "1000")
-    assert parse("my_games:Cycle", known) == Spec("my_games", "Cycle")
-    assert parse("a.b:Cycle", known) == Spec("a.b:Cycle")
-    assert parse("a.b:Cycle:2,x=3", known) == Spec("a.b:Cycle", "2,x=3")
+    is_registered = {"mcts", "my_games"}.__contains__
+    assert parse("mcts:1000", is_registered) == Spec("mcts", "1000")
+    assert parse("my_games:Cycle", is_registered) == Spec("my_games", "Cycle")
+    assert parse("a.b:Cycle", is_registered) == Spec("a.b:Cycle")
+    assert parse("a.b:Cycle:2,x=3", is_registered) == Spec("a.b:Cycle", "2,x=3")
     # Neither is the name of a module with a class.
-    assert parse("a/b:Cycle", known) == Spec("a/b", "Cycle")
-    assert parse("mtcs:1000", known) == Spec("mtcs", "1000")
+    assert parse("a/b:Cycle", is_registered) == Spec("a/b", "Cycle")
+    assert parse("mtcs:1000", is_registered) == Spec("mtcs", "1000")
 
 
 def test_a_partial_has_no_options_for_its_own_keywords() -> None:
-    made = partial(plain, "game", count=9)
-    assert call("x", Spec("x"), made) == ("game", 9, None, False, "x")
-    assert call("x", Spec("x", "word=w"), made) == ("game", 9, None, False, "w")
+    bound_call = partial(plain, "game", count=9)
+    assert call("x", Spec("x"), bound_call) == ("game", 9, None, False, "x")
+    assert call("x", Spec("x", "word=w"), bound_call) == ("game", 9, None, False, "w")
     with pytest.raises(SpecError, match="there is no option 'count'"):
-        call("x", Spec("x", "count=1"), made)
+        call("x", Spec("x", "count=1"), bound_call)
 
 
 def test_annotations_may_be_classes_and_texts() -> None:
@@ -145,8 +152,8 @@ def test_missing_arguments_are_counted() -> None:
 
 @given(st.sampled_from(sorted(BUILDERS)), st.text(st.sampled_from(":,=/ ab1.-+@é\n") | st.characters(), max_size=20))
 def test_any_text_is_a_call_or_the_error_of_the_grammar(name: str, text: str) -> None:
-    for one in (name + text, f"{name}:{text}", text):
-        spec = parse(one, BUILDERS.__contains__)
+    for specification in (name + text, f"{name}:{text}", text):
+        spec = parse(specification, BUILDERS.__contains__)
         with suppress(SpecError):
             bind("x", spec, BUILDERS[name], *FIRST.get(name, ()))
 
@@ -157,4 +164,4 @@ def test_any_text_is_a_call_or_the_error_of_the_grammar(name: str, text: str) ->
 )
 def test_any_list_of_arguments_is_a_call_or_the_error_of_the_grammar(name: str, texts: list[str]) -> None:
     with suppress(SpecError):
-        called(f"{name}:{','.join(texts)}")
+        call_text(f"{name}:{','.join(texts)}")

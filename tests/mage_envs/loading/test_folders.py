@@ -28,20 +28,27 @@ print(mage_envs.__file__)
 """
 
 
-def printed(script: str, *path: Path, cwd: Path) -> str:
-    found = {"PYTHONPATH": os.pathsep.join(map(str, path)), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | found, cwd=cwd, capture_output=True, text=True, check=False
+def run_script(script: str, *path: Path, cwd: Path) -> str:
+    environment = {"PYTHONPATH": os.pathsep.join(map(str, path)), "HF_HUB_OFFLINE": "1"}
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
-@pytest.mark.parametrize("first", ["import mage_envs", "import opponents", "from wrappers import MetaEpisode", "pass"])
-def test_a_folder_of_a_clone_is_the_same_package(first: str, tmp_path: Path) -> None:
-    """Whatever is imported first. Two modules of one file would have two registries."""
+@pytest.mark.parametrize(
+    "first_module", ["import mage_envs", "import opponents", "from wrappers import MetaEpisode", "pass"]
+)
+def test_a_folder_of_a_clone_is_the_same_package(first_module: str, tmp_path: Path) -> None:
+    """Load one package from a clone, for any first import. Two modules of one file would have two registries."""
     script = f"""
-{first}
+{first_module}
 import sys
 import trainer.method.loss, opponents.games.kuhn
 from benchmarks import panel
@@ -57,29 +64,29 @@ files = [module.__spec__.origin for module in set(sys.modules.values()) if getat
 ours = [file for file in files if file and file.startswith({str(ROOT)!r})]
 assert len(ours) == len(set(ours))
 """
-    printed(script, ROOT, cwd=tmp_path)
+    run_script(script, ROOT, cwd=tmp_path)
 
 
 def test_an_unknown_module_of_a_folder_is_not_found(tmp_path: Path) -> None:
     script = "import opponents\ntry: import opponents.nothing\nexcept ModuleNotFoundError as error: print(error.name)"
-    assert printed(script, ROOT, cwd=tmp_path) == "mage_envs.opponents.nothing"
+    assert run_script(script, ROOT, cwd=tmp_path) == "mage_envs.opponents.nothing"
 
 
 @pytest.mark.parametrize("is_wheel", [False, True])
 def test_modules_of_the_user_keep_their_names(is_wheel: bool, tmp_path: Path) -> None:
     """Modules beside a script, as `python script.py` finds them, from a clone and from a wheel."""
-    place = ROOT
+    site = ROOT
     if is_wheel:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
         subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT)
         [wheel] = tmp_path.glob("*.whl")
-        place = tmp_path / "site"
-        zipfile.ZipFile(wheel).extractall(place)
-        assert {path.name for path in place.iterdir() if path.suffix != ".dist-info"} == {"mage_envs"}
-    own = tmp_path / "own"
-    own.mkdir()
+        site = tmp_path / "site"
+        zipfile.ZipFile(wheel).extractall(site)
+        assert {path.name for path in site.iterdir() if path.suffix != ".dist-info"} == {"mage_envs"}
+    own_folder = tmp_path / "own"
+    own_folder.mkdir()
     for name in FOLDERS[:2] + FOLDERS[3:]:
-        (own / f"{name}.py").write_text("MINE = 1\n")
-    (own / "trainer").mkdir()
-    (own / "trainer" / "__init__.py").write_text("MINE = 1\n")
-    assert printed(OWN, own, place, cwd=own) == str(place / "mage_envs" / "__init__.py")
+        (own_folder / f"{name}.py").write_text("MINE = 1\n")
+    (own_folder / "trainer").mkdir()
+    (own_folder / "trainer" / "__init__.py").write_text("MINE = 1\n")
+    assert run_script(OWN, own_folder, site, cwd=own_folder) == str(site / "mage_envs" / "__init__.py")

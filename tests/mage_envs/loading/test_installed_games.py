@@ -67,9 +67,9 @@ def install(folder: Path, announcement: str) -> None:
 
 
 def run(folder: Path, code: str) -> str:
-    done = run_python("-P", "-W", "error", "-c", f"import mage_envs\n{code}", folder=folder, path=(ROOT, folder))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = run_python("-P", "-W", "error", "-c", f"import mage_envs\n{code}", folder=folder, path=(ROOT, folder))
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_a_game_without_settings_has_those_of_any_game(tmp_path: Path) -> None:
 def test_another_package_cannot_take_an_announced_name(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(GAME.format(entry_point="Probe", settings="SETTINGS", package="other"))
     install(tmp_path, "Probe = probe:Probe")
-    done = run_python("-P", "-c", "import other", folder=tmp_path, path=(ROOT, tmp_path))
-    assert "Game 'Probe' is already registered as probe:Probe; choose another name for other:Probe." in done.stderr
+    process = run_python("-P", "-c", "import other", folder=tmp_path, path=(ROOT, tmp_path))
+    assert "Game 'Probe' is already registered as probe:Probe; choose another name for other:Probe." in process.stderr
 
 
 @pytest.mark.parametrize("announcement", ["my-probe = probe:Probe", "Probe = probe"])
 def test_a_bad_announcement_is_a_warning(tmp_path: Path, announcement: str) -> None:
     install(tmp_path, announcement)
     code = "import mage_envs; print('KuhnPoker' in mage_envs.list_games(), 'Probe' in mage_envs.list_games())"
-    done = run_python("-P", "-c", code, folder=tmp_path, path=(ROOT, tmp_path))
-    assert done.stdout.split()[0] == "True", done.stderr
-    assert "Games of package 'probe' (probe" in done.stderr
+    process = run_python("-P", "-c", code, folder=tmp_path, path=(ROOT, tmp_path))
+    assert process.stdout.split()[0] == "True", process.stderr
+    assert "Games of package 'probe' (probe" in process.stderr
 
 
 def test_a_class_that_its_module_lacks_is_one_line(tmp_path: Path) -> None:

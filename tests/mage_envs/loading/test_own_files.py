@@ -25,8 +25,8 @@ PROGRAM = "import sys; sys.path.pop(0); from mage_envs.cli import program; sys.e
 
 def list_with(folder: Path, module: str) -> tuple[int, str, str]:
     """Run `mage list KuhnPoker --import MODULE` in a folder; return its status and output."""
-    done = run_python("-c", PROGRAM, "list", "KuhnPoker", "--import", module, folder=folder)
-    return done.returncode, done.stdout, done.stderr
+    process = run_python("-c", PROGRAM, "list", "KuhnPoker", "--import", module, folder=folder)
+    return process.returncode, process.stdout, process.stderr
 
 
 @pytest.mark.parametrize("name", ["mage_envs", "numpy", "code"])
@@ -49,7 +49,7 @@ def test_a_hidden_module_of_a_folder_too(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["opponents", "wrappers", "trainer", "benchmarks"])
 @pytest.mark.parametrize("is_clone", [False, True])
-def test_a_package_of_ours_is_no_module_of_the_user(tmp_path: Path, name: str, is_clone: bool) -> None:
+def test_a_package_of_ours_is_not_a_module_of_the_user(tmp_path: Path, name: str, is_clone: bool) -> None:
     status, _, error = list_with(ROOT if is_clone else tmp_path, name)
     assert status == 2
     assert f"mage: --import: '{name}' is a package of mage-envs itself. Pass a module of your own." in error

@@ -50,30 +50,32 @@ class TwoHands(KuhnPoker):
     def _first(self, state: TableState, base, seat: int) -> TableState:
         """Hand one; at its end chance deals hand two by a player of its own, `2`."""
         if state.player is None:
-            deal = made(2, (0.0, 0.0), ("", "", ""), ("deal", "deal", "deal"))
+            deal = make_state(2, (0.0, 0.0), ("", "", ""), ("deal", "deal", "deal"))
             deal.connect({f"deal {i}": self._second(root, state, seat) for i, (_, root) in enumerate(base)})
             return deal
         return self._copy(state, ("", ""), (0.0, 0.0), lambda child: self._first(child, base, seat), swap=seat == 1)
 
-    def _second(self, state: TableState, before: TableState, seat: int) -> TableState:
-        """Hand two; the learner sits in the other seat now, and is still player 0."""
-        seen = before.observations[seat], before.observations[1 - seat]
-        gained = before.returns[seat]
-        return self._copy(state, seen, (gained, -gained), lambda c: self._second(c, before, seat), swap=seat == 0)
+    def _second(self, state: TableState, first_hand: TableState, seat: int) -> TableState:
+        """Hand two: the learner has the other seat now, and is still player 0."""
+        observations = first_hand.observations[seat], first_hand.observations[1 - seat]
+        gained = first_hand.returns[seat]
+        return self._copy(
+            state, observations, (gained, -gained), lambda c: self._second(c, first_hand, seat), swap=seat == 0
+        )
 
-    def _copy(self, state: TableState, seen: tuple[str, str], gained, follow, swap: bool) -> TableState:
-        """`state` with the learner as player 0. Each player also knows its part of `seen`."""
-        mine, other = (1, 0) if swap else (0, 1)
+    def _copy(self, state: TableState, observations: tuple[str, str], gained, follow, swap: bool) -> TableState:
+        """`state` with the learner as player 0. Each player also knows its part of `observations`."""
+        mine, theirs = (1, 0) if swap else (0, 1)
         player = None if state.player is None else (0 if state.player == mine else 1)
-        keys = (f"{seen[0]}|{state.keys[mine]}", f"{other}|{state.keys[other]}#{seen[1]}", "")
-        returns = (gained[0] + state.returns[mine], gained[1] + state.returns[other])
-        copied = made(player, returns, (state.observations[mine], state.observations[other], ""), keys)
+        keys = (f"{observations[0]}|{state.keys[mine]}", f"{theirs}|{state.keys[theirs]}#{observations[1]}", "")
+        returns = (gained[0] + state.returns[mine], gained[1] + state.returns[theirs])
+        copied = make_state(player, returns, (state.observations[mine], state.observations[theirs], ""), keys)
         copied.connect({action: follow(state.after(action)) for action in state.legal_actions})
         return copied
 
 
-def made(player: int | None, returns, observations, keys) -> TableState:
-    return TableState(player, returns, observations=observations, keys=keys, origin=(made, ()))
+def make_state(player: int | None, returns, observations, keys) -> TableState:
+    return TableState(player, returns, observations=observations, keys=keys, origin=(make_state, ()))
 
 
 class Other:
@@ -114,9 +116,9 @@ def test_one_hand_is_the_best_blind_policy(pool: OpponentPool) -> None:
 
 
 def test_a_pool_of_one_is_its_best_response() -> None:
-    known = sum(best_response(KUHN, "kuhn/soft-scared", seat).value for seat in (0, 1)) / 2
+    best_value = sum(best_response(KUHN, "kuhn/soft-scared", seat).value for seat in (0, 1)) / 2
     value = bayes_value(KUHN, "kuhn/soft-scared", episodes=3, hands=2)
-    assert value.per_episode == pytest.approx([2 * known] * 3, abs=1e-12)
+    assert value.per_episode == pytest.approx([2 * best_value] * 3, abs=1e-12)
     assert value.states == 2 * 6, "one belief before each hand"
 
 
@@ -124,19 +126,19 @@ def test_a_pool_of_one_is_its_best_response() -> None:
 def test_between_the_blind_and_the_informed(pool: OpponentPool, hands: int) -> None:
     game = KuhnPoker("always")
     blind = sum(best_nonadaptive(game, pool, seat).value for seat in (0, 1)) / 2
-    known = sum(
+    informed_value = sum(
         weight * best_response(game, name, seat).value
         for seat in (0, 1)
         for name, weight in zip(pool.entries, pool.weights)
     )
     in_all = bayes_value(game, pool, hands=hands)
-    last = bayes_value(game, pool, hands=hands, credit="last")
-    assert 3 * hands * blind < in_all.total < 3 * hands * known / 2
-    assert in_all.per_episode[0] < in_all.per_episode[1] < in_all.per_episode[2] <= last.per_episode[2] + 1e-12
-    assert last.per_episode[2] < hands * known / 2
+    last_value = bayes_value(game, pool, hands=hands, credit="last")
+    assert 3 * hands * blind < in_all.total < 3 * hands * informed_value / 2
+    assert in_all.per_episode[0] < in_all.per_episode[1] < in_all.per_episode[2] <= last_value.per_episode[2] + 1e-12
+    assert last_value.per_episode[2] < hands * informed_value / 2
 
 
-def test_the_archetypes_are_told_apart_at_once() -> None:
+def test_the_archetypes_are_distinguished_at_once() -> None:
     """The paper's three, three hands an episode: by hand three all of them are known, or nearly."""
     value = bayes_value(KUHN, PAPER, hands=3)
     assert value.per_episode == pytest.approx([0.5409722222, 0.7739797668, 0.8137239305], abs=1e-9)
@@ -188,17 +190,17 @@ def test_the_learners_of_headroom_earn_what_it_says(env_id: str, pool: str, rows
     name = env_id.removeprefix("mage/").removesuffix("-Meta-v0")
     weights = weights_of(f"pool:{pool}")
     agent = f"policy:blind:{pool}" if learner == "blind" else f"policy:myopic:{pool},3,1"
-    played = evaluate(make_agent(agent), panel(env_id, tuple(weights), rows, 14))
+    meta_episodes = evaluate(make_agent(agent), panel(env_id, tuple(weights), rows, 14))
     exact = headroom(make_game(name), f"pool:{pool}", seat=settings_of(name).seat or "alternate")
     values = (exact.blind,) * 3 if learner == "blind" else exact.per_episode["myopic"]
-    summary = summarise(played, make_game(name), weights=weights)
+    summary = summarise(meta_episodes, make_game(name), weights=weights)
     for episode, value in zip(summary.overall.episodes, values, strict=True):
         estimate = episode.returns.estimate
         assert estimate.low is not None
         assert abs(estimate.mean - value) < 2 * (estimate.mean - estimate.low), "beyond four standard errors"
 
 
-def test_evidence_from_outside_of_the_pool_makes_it_start_anew() -> None:
+def test_evidence_from_outside_of_the_pool_restarts_it() -> None:
     policy = BayesPolicy(KUHN, OpponentPool({"kuhn/conservative": 0.5, "kuhn/aggressive": 0.5}))
     trajectories = evaluate(
         make_agent("policy:bayes:kuhn/paper,3,1"), panel("mage/KuhnPoker-Meta-v0", ("kuhn/passive", "uniform"), 40, 3)

@@ -54,41 +54,41 @@ def test_responding_needs_probabilities_and_a_tree() -> None:
     assert "best-response-to" not in list_opponents("KuhnPoker")
 
 
-def told_match(learner: Policy, other: str, seat: int, hands: int) -> np.ndarray:
+def match_returns(learner: Policy, opponent: str, seat: int, hands: int) -> np.ndarray:
     """The learner's returns; it sees how each hand ends."""
-    table = [learner, make_opponent(other, KUHN)] if seat == 0 else [make_opponent(other, KUHN), learner]
+    table = [learner, make_opponent(opponent, KUHN)] if seat == 0 else [make_opponent(opponent, KUHN), learner]
     return play_match(KUHN, table, np.random.default_rng(5), hands).returns[:, seat]
 
 
 class Untold:
-    """A policy that is not told how hands end."""
+    """A policy that does not see how hands end."""
 
     def __init__(self, policy: Policy) -> None:
         self.reset, self.act = policy.reset, policy.act
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-@pytest.mark.parametrize("other", ["kuhn/maniac", "kuhn/passive", "kuhn/soft-scared", "kuhn/soft-station"])
-def test_counting_learns_to_beat_whoever_sits_there(other: str, seat: int) -> None:
-    """After 300 hands its response earns nearly what the best one does, and never more."""
+@pytest.mark.parametrize("opponent", ["kuhn/maniac", "kuhn/passive", "kuhn/soft-scared", "kuhn/soft-station"])
+def test_counting_learns_to_beat_any_opponent(opponent: str, seat: int) -> None:
+    """After 300 hands its response earns nearly the value of the best response, and never more."""
     learner = make_opponent("counting", KUHN)
     assert isinstance(learner, Counting)
     assert isinstance(learner, RemembersMetaEpisode)
     assert isinstance(learner, SeesResults)
-    told_match(learner, other, seat, 300)
+    match_returns(learner, opponent, seat, 300)
     learner.reset(np.random.default_rng(0))
     response = best_response(KUHN, learner._model, seat).policy
-    table = [response, other] if seat == 0 else [other, response]
-    value, best = policy_value(KUHN, table)[seat], best_response(KUHN, other, seat).value
+    table = [response, opponent] if seat == 0 else [opponent, response]
+    value, best = policy_value(KUHN, table)[seat], best_response(KUHN, opponent, seat).value
     assert best - 0.06 < value <= best + 1e-12
-    equilibrium = policy_value(KUHN, ["kuhn/nash", other] if seat == 0 else [other, "kuhn/nash"])[seat]
+    equilibrium = policy_value(KUHN, ["kuhn/nash", opponent] if seat == 0 else [opponent, "kuhn/nash"])[seat]
     assert value > equilibrium, "an equilibrium does not exploit"
 
 
 def test_counting_earns_what_the_best_response_earns_in_the_long_run() -> None:
     learner = make_opponent("counting", KUHN)
     assert isinstance(learner, Counting)
-    returns = told_match(learner, "kuhn/maniac", 0, 1500)[200:]
+    returns = match_returns(learner, "kuhn/maniac", 0, 1500)[200:]
     error = returns.std() / len(returns) ** 0.5
     assert abs(returns.mean() - best_response(KUHN, "kuhn/maniac", 0).value) < 4 * error
 
@@ -107,7 +107,7 @@ def test_counting_infers_hidden_cards_from_what_it_can_see() -> None:
     """Against a rock, which bets K alone: a bet comes to speak for K."""
     learner = make_opponent("counting", KUHN)
     assert isinstance(learner, Counting)
-    told_match(learner, "kuhn/rock", 1, 600)
+    match_returns(learner, "kuhn/rock", 1, 600)
     learner.reset(np.random.default_rng(0))
     turns = [root.turn() for _, root in roots_of(KUHN)]
     bets = {turn.information_state: learner._model.distribution(turn)["bet"] for turn in turns}
@@ -117,9 +117,11 @@ def test_counting_infers_hidden_cards_from_what_it_can_see() -> None:
 
 def test_counting_forgets_between_meta_episodes_and_repeats() -> None:
     learner = make_opponent("counting", LeducPoker())
-    once = play_match(LeducPoker(), [learner, make_opponent("first", LeducPoker())], np.random.default_rng(3), 8)
-    again = play_match(LeducPoker(), [learner, make_opponent("first", LeducPoker())], np.random.default_rng(3), 8)
-    assert once.returns.tolist() == again.returns.tolist()
+    first_match = play_match(LeducPoker(), [learner, make_opponent("first", LeducPoker())], np.random.default_rng(3), 8)
+    second_match = play_match(
+        LeducPoker(), [learner, make_opponent("first", LeducPoker())], np.random.default_rng(3), 8
+    )
+    assert first_match.returns.tolist() == second_match.returns.tolist()
     learner.on_meta_episode_start()  # type: ignore[attr-defined]
     assert not learner._counts  # type: ignore[attr-defined]
     copied = copy.deepcopy(learner)
@@ -140,9 +142,9 @@ def test_counting_sits_in_a_meta_episode() -> None:
     env = gym.make("mage/KuhnPoker-Meta-v0", opponent="counting", num_episodes=4, memory="none")
     for _ in range(2):
         observation, info = env.reset(seed=11)
-        done = False
-        while not done:
-            _, _, done, _, info = env.step(
+        terminated = False
+        while not terminated:
+            _, _, terminated, _, info = env.step(
                 "<action>bet</action>"
                 if "bet" in info["legal_actions"]
                 else f"<action>{info['legal_actions'][-1]}</action>"
@@ -177,11 +179,11 @@ def test_no_two_opponents_are_the_same_policy(game: OpenSpiel) -> None:
         policy = make_opponent(f"{name}:30" if name.startswith("cfr") else name, game)
         assert isinstance(policy, ExactPolicy)
         tables[name] = [policy.distribution(turn) for turn in turns]
-    for one, two in combinations(tables, 2):
-        alias = opponent_info(one).alias_of == two or opponent_info(two).alias_of == one
+    for first_name, second_name in combinations(tables, 2):
+        alias = opponent_info(first_name).alias_of == second_name or opponent_info(second_name).alias_of == first_name
         same = all(
             abs(a.get(action, 0) - b.get(action, 0)) < 1e-9
-            for a, b in zip(tables[one], tables[two], strict=True)
+            for a, b in zip(tables[first_name], tables[second_name], strict=True)
             for action in {*a, *b}
         )
-        assert same == alias, (one, two)
+        assert same == alias, (first_name, second_name)

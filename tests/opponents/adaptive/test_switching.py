@@ -19,17 +19,17 @@ TURNS = decisions(KUHN)
 
 
 def hands(opponent: str, seed: int) -> list[list[str]]:
-    """What a learner who always takes the first legal action reads, by episode."""
+    """Return the observations of a learner that always takes the first legal action, by episode."""
     env = gym.make("mage/KuhnPoker-Meta-v0", opponent=opponent, memory="none", num_episodes=4)
     _, info = env.reset(seed=seed)
-    seen: list[list[str]] = [[], [], [], []]
-    done = False
-    while not done:
+    transcripts: list[list[str]] = [[], [], [], []]
+    terminated = False
+    while not terminated:
         episode = info["episode_index"]
-        seen[episode].append(info["anchor"])
-        _, reward, done, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
-        seen[episode].append(str(reward))
-    return seen
+        transcripts[episode].append(info["anchor"])
+        _, reward, terminated, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
+        transcripts[episode].append(str(reward))
+    return transcripts
 
 
 class Teller:
@@ -47,28 +47,31 @@ class Teller:
         return [{"model": self.name}]
 
 
-def test_what_models_answered_either_of_them_is_told() -> None:
+def test_the_answers_of_both_opponents_models_are_recorded() -> None:
     rock = make_opponent("kuhn/rock", KUHN)
     assert Switching(Teller("a"), Teller("b"), 1).model_calls() == [{"model": "a"}, {"model": "b"}]
     assert Switching(rock, Teller("b"), 1).model_calls() == [{"model": "b"}]
     env = gym.make("mage/KuhnPoker-Meta-v0", opponent=Switching(rock, Teller("b"), 1), memory="none", num_episodes=2)
     _, info = env.reset(seed=0)
-    done = False
-    while not done:
+    terminated = False
+    while not terminated:
         assert "opponent_calls" not in info
-        *_, done, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
+        *_, terminated, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
     assert info["private"]["opponent_calls"] == [{"model": "b"}]
 
 
-@pytest.mark.parametrize(("first", "then"), [("kuhn/maniac", "kuhn/rock"), ("kuhn/soft-scared", "uniform")])
-def test_each_half_is_played_exactly_as_the_one_in_force_plays_it(first: str, then: str) -> None:
+@pytest.mark.parametrize(("first_name", "second_name"), [("kuhn/maniac", "kuhn/rock"), ("kuhn/soft-scared", "uniform")])
+def test_each_half_is_played_exactly_as_the_one_in_force_plays_it(first_name: str, second_name: str) -> None:
     differ = 0
     for seed in range(40):
-        switched = hands(f"switch:{first},{then},2", seed)
-        before, after = hands(f"switch:{first},{first},2", seed), hands(f"switch:{then},{then},2", seed)
-        assert switched[:2] == before[:2]
-        assert switched[2:] == after[2:]
-        differ += before[2:] != after[2:]
+        switched = hands(f"switch:{first_name},{second_name},2", seed)
+        first_hands, second_hands = (
+            hands(f"switch:{first_name},{first_name},2", seed),
+            hands(f"switch:{second_name},{second_name},2", seed),
+        )
+        assert switched[:2] == first_hands[:2]
+        assert switched[2:] == second_hands[2:]
+        differ += first_hands[2:] != second_hands[2:]
     assert differ > 5
 
 
@@ -105,12 +108,12 @@ def test_memory_is_passed_on() -> None:
         def act(self, turn: object) -> str:
             return "check"
 
-    one, two = Remembers(), make_opponent("uniform", KUHN)
-    policy = switching(one, two, 1)
+    remembering, uniform = Remembers(), make_opponent("uniform", KUHN)
+    policy = switching(remembering, uniform, 1)
     assert isinstance(policy, RemembersMetaEpisode)
-    assert not isinstance(switching(two, two, 1), RemembersMetaEpisode), "neither of them does"
+    assert not isinstance(switching(uniform, uniform, 1), RemembersMetaEpisode), "neither of them does"
     policy.on_meta_episode_start()
-    assert one.begun == 1
+    assert remembering.begun == 1
 
 
 def test_it_is_listed_by_its_form_alone() -> None:

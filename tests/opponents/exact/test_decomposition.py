@@ -20,7 +20,7 @@ CLOSE = {"abs": 1e-9, "rel": 0}
 
 
 class Way(NamedTuple):
-    """A position that the player cannot tell from others, with the opponent in it and its weight."""
+    """A position that the player cannot distinguish from others, with the opponent in it and its weight."""
 
     opponent: int
     weight: float
@@ -28,7 +28,7 @@ class Way(NamedTuple):
 
 
 Weights = tuple[float, ...]
-Later = Callable[[Weights], float]
+Continuation = Callable[[Weights], float]
 
 
 class Enumeration:
@@ -36,8 +36,8 @@ class Enumeration:
 
     def __init__(self, game: Game, pool: Mapping[str, float], episodes: int, alternate: bool) -> None:
         self.game, self.episodes, self.alternate = game, episodes, alternate
-        made = [make_opponent(name, game) for name in pool]
-        self.opponents = [one for one in made if isinstance(one, ExactPolicy)]
+        policies = [make_opponent(name, game) for name in pool]
+        self.opponents = [policy for policy in policies if isinstance(policy, ExactPolicy)]
         assert len(self.opponents) == len(pool)
         self.prior = tuple(pool.values())
 
@@ -48,14 +48,14 @@ class Enumeration:
         deals = self.game.initial_states()
         return [Way(i, w * chance, state) for i, w in enumerate(weights) for chance, state in deals if w > 0]
 
-    def later(self, episode: int) -> Later:
+    def later(self, episode: int) -> Continuation:
         """The best value of all episodes after this one, given the weights of the opponents at its end."""
         if episode + 1 == self.episodes:
             return lambda weights: 0.0
         return lambda weights: self.value(self.start(weights), self.seat(episode + 1), self.later(episode + 1))
 
     def waits(self, ways: list[Way], seat: int) -> tuple[dict[str, list[Way]], dict[str, list[Way]]]:
-        """The ways at which the player is to move, and those that are over, by what the player knows."""
+        """Return the ways at which the player is to move, and the finished ones, by the player's information."""
         mine: dict[str, list[Way]] = {}
         over: dict[str, list[Way]] = {}
         open_ways = list(ways)
@@ -74,33 +74,37 @@ class Enumeration:
     def weights(self, ways: list[Way]) -> Weights:
         return tuple(sum(way.weight for way in ways if way.opponent == i) for i in range(len(self.opponents)))
 
-    def value(self, ways: list[Way], seat: int, later: Later) -> float:
+    def value(self, ways: list[Way], seat: int, continuation: Continuation) -> float:
         mine, over = self.waits(ways, seat)
-        total = sum(max(self.values(one, seat, later).values()) for one in mine.values())
-        for ended in over.values():
-            total += sum(way.weight * way.state.returns[seat] for way in ended) + later(self.weights(ended))
+        total = sum(max(self.values(group, seat, continuation).values()) for group in mine.values())
+        for finished_ways in over.values():
+            total += sum(way.weight * way.state.returns[seat] for way in finished_ways) + continuation(
+                self.weights(finished_ways)
+            )
         return total
 
-    def values(self, ways: list[Way], seat: int, later: Later) -> dict[str, float]:
+    def values(self, ways: list[Way], seat: int, continuation: Continuation) -> dict[str, float]:
         """The value of each action, times the weight of the ways."""
-        return {action: self.value(self.moved(ways, action), seat, later) for action in ways[0].state.legal_actions}
+        return {
+            action: self.value(self.advance(ways, action), seat, continuation) for action in ways[0].state.legal_actions
+        }
 
-    def ratios(self, ways: list[Way], seat: int, later: Later) -> dict[str, float] | None:
+    def ratios(self, ways: list[Way], seat: int, continuation: Continuation) -> dict[str, float] | None:
         """The value of each action, or None if the ways are impossible."""
         mass = sum(way.weight for way in ways)
-        return {key: value / mass for key, value in self.values(ways, seat, later).items()} if mass > 0 else None
+        return {key: value / mass for key, value in self.values(ways, seat, continuation).items()} if mass > 0 else None
 
     def alone(self, opponent: int | None) -> Weights:
         """The belief that the opponent is this one, or no weight at all."""
         return tuple(float(i == opponent) for i in range(len(self.opponents)))
 
     @staticmethod
-    def moved(ways: list[Way], action: str) -> list[Way]:
+    def advance(ways: list[Way], action: str) -> list[Way]:
         return [Way(way.opponent, way.weight, way.state.after(action)) for way in ways]
 
 
 def turn_of(state: State) -> Turn:
-    """What the player to move sees."""
+    """Return the turn of the player to move."""
     assert state.player is not None
     return Turn(
         player=state.player,
@@ -111,12 +115,12 @@ def turn_of(state: State) -> Turn:
 
 
 class Expected(NamedTuple):
-    """What the enumeration finds at one decision: values by the rest of the hand and of the meta-episode."""
+    """Results of the enumeration at one decision: values by the rest of the hand and of the meta-episode."""
 
     posterior: list[float]
-    alone: dict[str, float]
-    whole: dict[str, float]
-    own: tuple[dict[str, float], dict[str, float]]
+    hand_values: dict[str, float]
+    meta_values: dict[str, float]
+    own_values: tuple[dict[str, float], dict[str, float]]
     """Values under the player's own belief; those of the posterior if it excludes the decision."""
     likely: tuple[dict[str, float], dict[str, float]]
     """Values if the opponent is the one that was most likely before the episode."""
@@ -134,71 +138,74 @@ def random_answer(rng: np.random.Generator, count: int) -> OwnBelief:
     return OwnBelief((row / row.sum()).tolist()) if row.any() else OwnBelief(np.full(count, 1 / count).tolist())
 
 
-def played_out(
-    found: Enumeration, rng: np.random.Generator
+def play_out(
+    enumeration: Enumeration, rng: np.random.Generator
 ) -> tuple[list[PlayedHand], list[OwnBelief], list[list[Expected]]]:
-    """A meta-episode of random play and random answers, with what the enumeration finds at each decision."""
-    count = len(found.prior)
-    met = int(rng.choice(count, p=found.prior))
-    weights, hands, answers, rows = found.prior, list[PlayedHand](), list[OwnBelief](), list[list[Expected]]()
-    for episode in range(found.episodes):
-        seat, later = found.seat(episode), found.later(episode)
+    """Return a meta-episode of random play and random answers, with the enumeration's results at each decision."""
+    count = len(enumeration.prior)
+    opponent_index = int(rng.choice(count, p=enumeration.prior))
+    weights, hands, answers, rows = enumeration.prior, list[PlayedHand](), list[OwnBelief](), list[list[Expected]]()
+    for episode in range(enumeration.episodes):
+        seat, continuation = enumeration.seat(episode), enumeration.later(episode)
         answer = random_answer(rng, count) if episode else OwnBelief(asked=False)
         answers.append(answer)
-        own = weights if answer.probabilities is None else tuple(answer.probabilities)
-        beliefs = [weights, own, found.alone(int(np.argmax(weights)))]
-        # What may have happened under the posterior, under the own belief and under the most likely opponent.
-        tracks = [found.start(belief) for belief in beliefs]
+        own_weights = weights if answer.probabilities is None else tuple(answer.probabilities)
+        beliefs = [weights, own_weights, enumeration.alone(int(np.argmax(weights)))]
+        # Possible histories under the posterior, under the own belief and under the most likely opponent.
+        tracks = [enumeration.start(belief) for belief in beliefs]
         choices, expected = list[OwnChoice](), list[Expected]()
-        deals = found.game.initial_states()
+        deals = enumeration.game.initial_states()
         state = deals[int(rng.choice(len(deals), p=[chance for chance, _ in deals]))][1]
         while True:
             while state.player not in (None, seat):
-                row = found.opponents[met].distribution(turn_of(state))
+                row = enumeration.opponents[opponent_index].distribution(turn_of(state))
                 state = state.after(list(row)[int(rng.choice(len(row), p=list(row.values())))])
             if state.player is None:
                 ending = state.observation(seat)
-                weights = found.weights(found.waits(tracks[0], seat)[1][ending])
+                weights = enumeration.weights(enumeration.waits(tracks[0], seat)[1][ending])
                 weights = tuple(weight / sum(weights) for weight in weights)
                 hands.append(
                     PlayedHand(seat, choices, state.returns[seat], episode=episode, place=episode, ending=ending)
                 )
                 break
             key, action = state.information_state(seat), str(rng.choice(state.legal_actions))
-            tracks = [found.waits(ways, seat)[0].get(key, []) for ways in tracks]
-            near = [found.ratios(ways, seat, lambda weights: 0.0) for ways in tracks]
-            far, mass = [found.ratios(ways, seat, later) for ways in tracks], np.array(found.weights(tracks[0]))
+            tracks = [enumeration.waits(ways, seat)[0].get(key, []) for ways in tracks]
+            near = [enumeration.ratios(ways, seat, lambda weights: 0.0) for ways in tracks]
+            far, mass = (
+                [enumeration.ratios(ways, seat, continuation) for ways in tracks],
+                np.array(enumeration.weights(tracks[0])),
+            )
             assert near[0] is not None
             assert far[0] is not None
             expected.append(
                 Expected(
                     posterior=(mass / mass.sum()).tolist(),
-                    alone=near[0],
-                    whole=far[0],
-                    own=(near[1] or near[0], far[1] or far[0]),
+                    hand_values=near[0],
+                    meta_values=far[0],
+                    own_values=(near[1] or near[0], far[1] or far[0]),
                     likely=(near[2] or near[0], far[2] or far[0]),
                     action=action,
                 )
             )
             choices.append(OwnChoice(key, action))
-            tracks, state = [found.moved(ways, action) for ways in tracks], state.after(action)
+            tracks, state = [enumeration.advance(ways, action) for ways in tracks], state.after(action)
         rows.append(expected)
     return hands, answers, rows
 
 
 def best_of(values: dict[str, float], action: str, price: dict[str, float]) -> str:
     """The best action; the played one wins ties, and then the one of the highest price."""
-    best = [other for other, value in values.items() if value > max(values.values()) - 1e-8]
+    best = [candidate for candidate, value in values.items() if value > max(values.values()) - 1e-8]
     return action if action in best else max(best, key=price.__getitem__)
 
 
 def losses(row: Expected, values: tuple[dict[str, float], dict[str, float]]) -> tuple[float, float, float]:
     """Inference, exploration, and the loss under the belief itself, for the values under a belief."""
     near, far = values
-    planned = best_of(far, row.action, row.whole)
+    planned = best_of(far, row.action, row.meta_values)
     enough = {a: near[a] for a in near if far[a] - near[a] > far[row.action] - near[row.action] - 1e-8}
-    prudent = row.action if planned == row.action else best_of(enough, row.action, row.whole)
-    price = row.whole
+    prudent = row.action if planned == row.action else best_of(enough, row.action, row.meta_values)
+    price = row.meta_values
     return max(price.values()) - price[planned], price[planned] - price[prudent], far[planned] - far[row.action]
 
 
@@ -213,36 +220,43 @@ CASES = [
 def test_the_exact_parts_are_those_of_an_independent_enumeration(name, options, pool_name, episodes, alternate):
     game, mixture = make_game(name, **options), as_pool(f"pool:{pool_name}")
     pool = {str(entry): weight for entry, weight in zip(mixture.entries, mixture.weights, strict=True)}
-    found = Enumeration(game, pool, episodes, alternate)
-    alone = DecisionValues(game, pool)
-    whole = DecisionValues(game, pool, rest=Rest(game, pool, episodes=episodes, alternate=alternate))
+    enumeration = Enumeration(game, pool, episodes, alternate)
+    hand_values = DecisionValues(game, pool)
+    meta_values = DecisionValues(game, pool, rest=Rest(game, pool, episodes=episodes, alternate=alternate))
     rng = np.random.default_rng(3)
     counts = dict.fromkeys(("split", "wrong", "explored", "decided", "names"), 0)
     for _ in range(20):
-        hands, answers, rows = played_out(found, rng)
-        judged = zip(alone.judge(hands), whole.judge(hands), decompose(alone, whole, hands, answers), strict=True)
-        for (near, far, hand), answer, expected in zip(judged, answers, rows, strict=True):
+        hands, answers, rows = play_out(enumeration, rng)
+        judgements = zip(
+            hand_values.judge(hands),
+            meta_values.judge(hands),
+            decompose(hand_values, meta_values, hands, answers),
+            strict=True,
+        )
+        for (near, far, hand), answer, expected in zip(judgements, answers, rows, strict=True):
             assert len(hand.decisions) == len(expected)
             for index, (part, row) in enumerate(zip(hand.decisions, expected, strict=True)):
                 assert near.beliefs[index] == pytest.approx(row.posterior, **CLOSE)
-                assert near.values[index] == pytest.approx(row.alone, **CLOSE)
-                assert far.values[index] == pytest.approx(row.whole, **CLOSE)
-                assert part.regret == pytest.approx(max(row.whole.values()) - row.whole[row.action], **CLOSE)
-                posterior = row.alone, row.whole
+                assert near.values[index] == pytest.approx(row.hand_values, **CLOSE)
+                assert far.values[index] == pytest.approx(row.meta_values, **CLOSE)
+                assert part.regret == pytest.approx(
+                    max(row.meta_values.values()) - row.meta_values[row.action], **CLOSE
+                )
+                posterior = row.hand_values, row.meta_values
                 if answer.asked and answer.probabilities is None:
                     assert part.inference is part.decision is part.gap is None
                     assert part.exploration == pytest.approx(losses(row, posterior)[1], **CLOSE)
                     continue
-                own, least = row.own, 0.0
+                own_values, naming_loss = row.own_values, 0.0
                 if answer.is_name:
                     assert answer.probabilities is not None
                     chance = hand.posterior[answer.probabilities.index(1.0)]
                     if chance > max(hand.posterior) - 1e-9:
-                        own = posterior
+                        own_values = posterior
                     else:
-                        least, counts["names"] = losses(row, row.likely)[0], counts["names"] + 1
-                inference, exploration, gap = losses(row, own if answer.asked else posterior)
-                assert part.inference == pytest.approx(inference - least, **CLOSE)
+                        naming_loss, counts["names"] = losses(row, row.likely)[0], counts["names"] + 1
+                inference, exploration, gap = losses(row, own_values if answer.asked else posterior)
+                assert part.inference == pytest.approx(inference - naming_loss, **CLOSE)
                 assert part.exploration == pytest.approx(exploration, **CLOSE)
                 assert part.gap == pytest.approx(gap, **CLOSE)
                 assert part.inference + part.decision + part.exploration == pytest.approx(part.regret, **CLOSE)
@@ -255,15 +269,15 @@ def test_the_exact_parts_are_those_of_an_independent_enumeration(name, options, 
     assert min(count for key, count in counts.items() if key not in rare) > 0, f"a kind is missing: {counts}"
 
 
-def test_an_ending_outside_of_the_rules_is_no_error_of_inference():
+def test_an_ending_outside_of_the_rules_is_not_an_error_of_inference():
     pool = dict(zip(as_pool("pool:kuhn/demo").entries, as_pool("pool:kuhn/demo").weights, strict=True))
     game = make_game("KuhnPoker")
-    alone, whole = DecisionValues(game, pool), DecisionValues(game, pool, rest=Rest(game, pool, episodes=1))
+    hand_values, meta_values = DecisionValues(game, pool), DecisionValues(game, pool, rest=Rest(game, pool, episodes=1))
     forfeited = PlayedHand(0, [OwnChoice("J", "check")], -2.0, None, by_rules=False)
-    [hand] = decompose(alone, whole, [forfeited], [OwnBelief([1.0, *[0.0] * (len(pool) - 1)])])
-    made, ending = hand.decisions
-    assert made.inference is not None
-    assert made.decision == made.regret - made.inference - made.exploration
+    [hand] = decompose(hand_values, meta_values, [forfeited], [OwnBelief([1.0, *[0.0] * (len(pool) - 1)])])
+    decision, ending = hand.decisions
+    assert decision.inference is not None
+    assert decision.decision == decision.regret - decision.inference - decision.exploration
     assert ending.inference == ending.exploration == ending.gap == 0.0
     assert ending.decision == ending.regret
 
@@ -274,22 +288,22 @@ GAMES = ["chicken", "inspect", "bargain", "throw"]
 def series_values(pool: Mapping[str, float]) -> tuple[DecisionValues, DecisionValues]:
     """Values by the rest of the hand and of the series, whose tasks come once each in an unknown order."""
     game = make_game("Encounters", games=GAMES)
-    rest = Rest(game, pool, episodes=3, alternate=False)
-    return DecisionValues(rest.game, rest.pool), DecisionValues(game, pool, rest=rest)
+    remainder = Rest(game, pool, episodes=3, alternate=False)
+    return DecisionValues(remainder.game, remainder.pool), DecisionValues(game, pool, rest=remainder)
 
 
-def test_a_belief_in_a_series_keeps_what_is_known_of_the_order_of_tasks() -> None:
+def test_a_belief_in_a_series_keeps_the_known_order_of_tasks() -> None:
     """A stated belief b equals the posterior of a pool with the prior weights b_i / L_i, L_i the likelihood so far."""
     mixture = as_pool("pool:encounters/all")
     pool = {str(entry): weight for entry, weight in zip(mixture.entries, mixture.weights, strict=True)}
     game = make_game("Encounters", games=GAMES)
     assert isinstance(game, TableSeries)
     opponents = [make_opponent(name, game) for name in pool]
-    alone, whole = series_values(pool)
+    hand_values, meta_values = series_values(pool)
     rng, checked, wrong = np.random.default_rng(5), 0, 0
     for _ in range(3):
-        met, order = opponents[int(rng.integers(len(pool)))], rng.permutation(len(GAMES))[:3]
-        assert isinstance(met, ExactPolicy)
+        opponent, order = opponents[int(rng.integers(len(pool)))], rng.permutation(len(GAMES))[:3]
+        assert isinstance(opponent, ExactPolicy)
         hands = list[PlayedHand]()
         for episode, task in enumerate(order):
             deals, choices = game.tasks[task], list[OwnChoice]()
@@ -299,25 +313,31 @@ def test_a_belief_in_a_series_keeps_what_is_known_of_the_order_of_tasks() -> Non
                     choices.append(OwnChoice(state.information_state(0), str(rng.choice(state.legal_actions))))
                     state = state.after(choices[-1].action)
                 else:
-                    row = met.distribution(turn_of(state)._replace(episode=episode))
+                    row = opponent.distribution(turn_of(state)._replace(episode=episode))
                     state = state.after(list(row)[int(rng.choice(len(row), p=list(row.values())))])
             ending = state.observation(0)
             hands.append(PlayedHand(0, choices, state.returns[0], episode=episode, place=episode, ending=ending))
-        before = np.array([np.reshape(hand.before, (len(pool), -1)).sum(axis=1) for hand in whole.judge(hands)])
-        stated = [rng.dirichlet(np.ones(len(pool))) * (row > 0) for row in before]
+        prior_beliefs = np.array(
+            [np.reshape(hand.before, (len(pool), -1)).sum(axis=1) for hand in meta_values.judge(hands)]
+        )
+        stated = [rng.dirichlet(np.ones(len(pool))) * (row > 0) for row in prior_beliefs]
         answers = [OwnBelief((row / row.sum()).tolist()) for row in stated]
-        judged = zip(hands, whole.judge(hands), decompose(alone, whole, hands, answers), strict=True)
-        for episode, (hand, exact, parts) in enumerate(judged):
+        judgements = zip(
+            hands, meta_values.judge(hands), decompose(hand_values, meta_values, hands, answers), strict=True
+        )
+        for episode, (hand, exact, parts) in enumerate(judgements):
             weights = {
-                name: float(said / (row / prior)) if row > 0 else 0.0
-                for (name, prior), said, row in zip(pool.items(), stated[episode], before[episode], strict=True)
+                name: float(stated_probability / (row / prior)) if row > 0 else 0.0
+                for (name, prior), stated_probability, row in zip(
+                    pool.items(), stated[episode], prior_beliefs[episode], strict=True
+                )
             }
             total = sum(weights.values())
-            own = {name: weight / total for name, weight in weights.items() if weight > 0}
-            near, far = (values.judge(hands)[episode].values for values in series_values(own))
-            assert parts.posterior == pytest.approx(before[episode].tolist(), **CLOSE)
+            own_weights = {name: weight / total for name, weight in weights.items() if weight > 0}
+            near, far = (values.judge(hands)[episode].values for values in series_values(own_weights))
+            assert parts.posterior == pytest.approx(prior_beliefs[episode].tolist(), **CLOSE)
             for index, (choice, part) in enumerate(zip(hand.choices, parts.decisions, strict=True)):
-                row = SimpleNamespace(action=choice.action, whole=exact.values[index])
+                row = SimpleNamespace(action=choice.action, meta_values=exact.values[index])
                 inference, exploration, gap = losses(row, (dict(near[index]), dict(far[index])))
                 assert (part.inference, part.exploration) == pytest.approx((inference, exploration), **CLOSE)
                 assert part.gap == pytest.approx(gap, **CLOSE)

@@ -30,7 +30,7 @@ DEMO = ("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "second"),
+    ("name", "first_seat", "second_seat"),
     [
         ("kuhn/conservative", "1/6", "1/3"),
         ("kuhn/aggressive", "1/3", "1/3"),
@@ -41,13 +41,13 @@ DEMO = ("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "
         ("kuhn/passive", "1", "1"),
     ],
 )
-def test_kuhn_ceilings(name: str, first: str, second: str) -> None:
-    for seat, value in enumerate((first, second)):
+def test_kuhn_ceilings(name: str, first_seat: str, second_seat: str) -> None:
+    for seat, value in enumerate((first_seat, second_seat)):
         assert best_response(KUHN, name, seat).value == pytest.approx(float(Fraction(value)), abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "second"),
+    ("name", "first_seat", "second_seat"),
     [
         ("conservative", 0.1350, 0.2625),
         ("aggressive", 0.2467, 0.2755),
@@ -55,9 +55,9 @@ def test_kuhn_ceilings(name: str, first: str, second: str) -> None:
         ("scared", 0.4483, 0.3226),
     ],
 )
-def test_ceilings_of_the_soft_opponents(name: str, first: float, second: float) -> None:
+def test_ceilings_of_the_soft_opponents(name: str, first_seat: float, second_seat: float) -> None:
     assert [best_response(KUHN, f"kuhn/soft-{name}", seat).value for seat in (0, 1)] == pytest.approx(
-        [first, second], abs=5e-5
+        [first_seat, second_seat], abs=5e-5
     )
 
 
@@ -153,8 +153,8 @@ def test_best_nonadaptive_reaches_its_value_and_lies_between(seat: int) -> None:
     answer = best_nonadaptive(KUHN, pool, seat)
     assert mixture_value(KUHN, answer.policy, pool, seat) == pytest.approx(answer.value, abs=1e-12)
     for name in pool:
-        other = best_response(KUHN, name, seat).policy
-        assert mixture_value(KUHN, other, pool, seat) <= answer.value + 1e-12
+        response = best_response(KUHN, name, seat).policy
+        assert mixture_value(KUHN, response, pool, seat) <= answer.value + 1e-12
     assert answer.value <= sum(pool[n] / 3.5 * best_response(KUHN, n, seat).value for n in pool)
 
 
@@ -183,12 +183,12 @@ def test_best_nonadaptive_with_perfect_information_reads_the_history(seat: int) 
         answer.policy.act(turn_after("never", player=seat, at="nowhere"))
 
 
-def tabulated(player: int | None, key: str, value: float = 0.0, **children: TableState) -> TableState:
-    made = TableState(
-        player, (-value, value), observations=("", ""), keys=(key, key), origin=(tabulated, (player, key))
+def table_state(player: int | None, key: str, value: float = 0.0, **children: TableState) -> TableState:
+    state = TableState(
+        player, (-value, value), observations=("", ""), keys=(key, key), origin=(table_state, (player, key))
     )
-    made.connect(children)
-    return made
+    state.connect(children)
+    return state
 
 
 class Signals(Game):
@@ -198,10 +198,10 @@ class Signals(Game):
         self.spec = GameSpec(name="Signals", rules="", perfect_information=perfect_information)
 
         def judge(key: str) -> TableState:
-            return tabulated(0, key, right=tabulated(None, "right", 1.0), wrong=tabulated(None, "wrong", -1.0))
+            return table_state(0, key, right=table_state(None, "right", 1.0), wrong=table_state(None, "wrong", -1.0))
 
-        guess = tabulated(1, "guess", heads=judge("heads"), tails=judge("tails"))
-        self.root = tabulated(0, "root", a=tabulated(0, "a", b=guess), b=tabulated(0, "b", a=guess))
+        guess = table_state(1, "guess", heads=judge("heads"), tails=judge("tails"))
+        self.root = table_state(0, "root", a=table_state(0, "a", b=guess), b=table_state(0, "b", a=guess))
 
     def initial_state(self, rng: np.random.Generator) -> State:
         return self.root
@@ -210,15 +210,15 @@ class Signals(Game):
         return ((1.0, self.root),)
 
 
-def signaller(first: str, wanted: str) -> TabularPolicy:
-    """Begins with `first` and calls only the guess `wanted` right."""
-    moves = {"root": first, "a": "b", "b": "a"}
-    moves |= {guess: "right" if guess == wanted else "wrong" for guess in ("heads", "tails")}
+def signaller(first_move: str, right_guess: str) -> TabularPolicy:
+    """Return a policy that begins with `first_move` and calls only `right_guess` right."""
+    moves = {"root": first_move, "a": "b", "b": "a"}
+    moves |= {guess: "right" if guess == right_guess else "wrong" for guess in ("heads", "tails")}
     return TabularPolicy({state: {action: 1.0} for state, action in moves.items()})
 
 
-def test_the_order_of_moves_tells_opponents_apart() -> None:
-    """The position before the guess is the same; who looks at the history always guesses right."""
+def test_the_order_of_moves_distinguishes_opponents() -> None:
+    """The position before the guess is the same. A player that looks at the history always guesses right."""
     answer = best_nonadaptive(Signals(), {signaller("a", "heads"): 0.5, signaller("b", "tails"): 0.5}, 1)
     assert answer.value == 1.0
     assert answer.policy.act(turn_after("a", "b", player=1, at="guess")) == "heads"
@@ -252,7 +252,7 @@ def test_what_is_not_exact() -> None:
 
 
 class Treeless(Signals):
-    """The same, of which nobody knows the tree."""
+    """The same game without a known tree."""
 
     initial_states = Game.initial_states
 

@@ -1,4 +1,4 @@
-"""What adaptation and exploration are worth: closed forms, known values, and enumeration of all pure strategies."""
+"""The value of adaptation and exploration: closed forms, known values, and enumeration of all pure strategies."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from mage_envs.tree import Node, roots_of
 from tests.opponents import small_games as small
 
 
-def solved(game: Game, pool: PoolSpec) -> Headroom:
-    """Of a game whose learner sits first."""
+def solve(game: Game, pool: PoolSpec) -> Headroom:
+    """Return the headroom of a game if the learner has the first seat."""
     return headroom(game, pool, seat="first")
 
 
@@ -40,10 +40,10 @@ def near(values: Sequence[float], rel: float = 1e-3):
 
 
 @pytest.mark.parametrize(
-    ("game", "pool", "blind", "known", "myopic", "total", "last"),
+    ("game", "pool", "blind", "known_value", "myopic", "total", "last_value"),
     [
-        (small.rps(3), small.biased(0.6), 0.117, 0.400, (0.117, 0.249, 0.305), (0.117, 0.249, 0.305), 0.305),
-        (small.rps(3), small.biased(0.8), 0.343, 0.700, (0.343, 0.639, 0.685), (0.343, 0.639, 0.685), 0.685),
+        (small.rps(3), small.make_biased_pool(0.6), 0.117, 0.400, (0.117, 0.249, 0.305), (0.117, 0.249, 0.305), 0.305),
+        (small.rps(3), small.make_biased_pool(0.8), 0.343, 0.700, (0.343, 0.639, 0.685), (0.343, 0.639, 0.685), 0.685),
         (
             small.pennies(3),
             small.coins(0.8, 0.5, 0.2),
@@ -63,36 +63,40 @@ def near(values: Sequence[float], rel: float = 1e-3):
     ],
     ids=["rps .6", "rps .8", "pennies", "rps reactive", "pd 5", "pd 3", "pd noise", "treasure", "ultimatum", "two"],
 )
-def test_known_values(game: Game, pool: OpponentPool, blind, known, myopic, total, last) -> None:
+def test_known_values(game: Game, pool: OpponentPool, blind, known_value, myopic, total, last_value) -> None:
     """Computed elsewhere by two programs."""
-    found = solved(game, pool)
-    assert (found.blind, found.known) == near((blind, known))
-    assert found.per_episode["myopic"] == near(myopic)
-    assert total is None or found.per_episode["sum"] == near(total)
-    assert found.per_episode["last"][-1] == near(last)
-    assert found.exploration == near(last - myopic[-1], 1.5e-3)
-    assert found.reachable == near(last - blind, 1.5e-3)
-    assert found.adaptation == near(known - blind, 1.5e-3)
+    solution = solve(game, pool)
+    assert (solution.blind, solution.known) == near((blind, known_value))
+    assert solution.per_episode["myopic"] == near(myopic)
+    assert total is None or solution.per_episode["sum"] == near(total)
+    assert solution.per_episode["last"][-1] == near(last_value)
+    assert solution.exploration == near(last_value - myopic[-1], 1.5e-3)
+    assert solution.reachable == near(last_value - blind, 1.5e-3)
+    assert solution.adaptation == near(known_value - blind, 1.5e-3)
 
 
 def test_closed_forms() -> None:
-    found = solved(small.treasure(), small.treasures())
-    assert found.per_episode["sum"] == pytest.approx([3 / 8, 7 / 8, 1], abs=1e-12)
-    one, two = (solved(small.ultimatum(offers), small.reserves()) for offers in (1, 2))
+    solution = solve(small.treasure(), small.treasures())
+    assert solution.per_episode["sum"] == pytest.approx([3 / 8, 7 / 8, 1], abs=1e-12)
+    one_offer, two_offers = (solve(small.ultimatum(offers), small.reserves()) for offers in (1, 2))
     offer = max(Fraction(r, 8) * Fraction(10 - r, 10) for r in range(1, 9))
-    assert one.blind == pytest.approx(float(offer), abs=1e-12)
-    assert one.known == two.known == pytest.approx(float(Fraction(sum(10 - r for r in range(1, 9)), 80)), abs=1e-12)
-    assert one.per_episode["last"][-1] == pytest.approx(0.5, abs=1e-12)
-    assert two.per_episode["last"][-1] == pytest.approx(0.55, abs=1e-12)
-    totals = [sum(found.per_episode["sum"]) for found in (one, two)]
+    assert one_offer.blind == pytest.approx(float(offer), abs=1e-12)
+    assert (
+        one_offer.known
+        == two_offers.known
+        == pytest.approx(float(Fraction(sum(10 - r for r in range(1, 9)), 80)), abs=1e-12)
+    )
+    assert one_offer.per_episode["last"][-1] == pytest.approx(0.5, abs=1e-12)
+    assert two_offers.per_episode["last"][-1] == pytest.approx(0.55, abs=1e-12)
+    totals = [sum(solution.per_episode["sum"]) for solution in (one_offer, two_offers)]
     assert totals == pytest.approx([0.3 + 0.4 + 0.45, 0.33125 + 0.45625 + 0.5375], abs=1e-12), "shared out in many ways"
-    assert one.per_episode["mage"][-1] == pytest.approx(0.4875, abs=1e-12)
-    dilemma = solved(small.dilemma(5), small.dilemma_pool())
+    assert one_offer.per_episode["mage"][-1] == pytest.approx(0.4875, abs=1e-12)
+    dilemma = solve(small.dilemma(5), small.dilemma_pool())
     assert dilemma.per_episode["sum"] == pytest.approx([2.72, 3.24, 3.24], abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("pool", "reveal", "blind", "known", "myopic", "total", "last"),
+    ("pool", "reveal", "blind", "known_value", "myopic", "total", "last_value"),
     [
         ("paper", "showdown", 0.125, 0.275, (0.125, 0.190, 0.230), (0.125, 0.189, 0.232), 0.236),
         ("paper", "always", 0.125, 0.275, (0.125, 0.197, 0.234), (0.125, 0.197, 0.234), 0.236),
@@ -100,19 +104,19 @@ def test_closed_forms() -> None:
         ("demo", "always", 0.121, 0.273, (0.121, 0.162, 0.191), (0.117, 0.169, 0.194), 0.202),
     ],
 )
-def test_kuhn(pool: str, reveal: str, blind: float, known: float, myopic, total, last: float) -> None:
-    found = headroom(KuhnPoker(reveal), f"pool:kuhn/{pool}")
-    assert (found.blind, found.known) == near((blind, known))
-    assert found.per_episode["myopic"] == near(myopic)
-    assert found.per_episode["sum"] == near(total)
-    assert found.per_episode["last"][-1] == near(last)
+def test_kuhn(pool: str, reveal: str, blind: float, known_value: float, myopic, total, last_value: float) -> None:
+    solution = headroom(KuhnPoker(reveal), f"pool:kuhn/{pool}")
+    assert (solution.blind, solution.known) == near((blind, known_value))
+    assert solution.per_episode["myopic"] == near(myopic)
+    assert solution.per_episode["sum"] == near(total)
+    assert solution.per_episode["last"][-1] == near(last_value)
 
 
 def test_success_in_kuhn_cannot_show_adaptation() -> None:
     for seat, value in (("first", 0.6167), ("second", 0.5500)):
-        found = headroom(KuhnPoker(), "pool:kuhn/paper", seat=seat, objective="success")
-        assert (found.blind, found.known) == near((value, value), 5e-5)
-        assert found.exploration == pytest.approx(0, abs=1e-12)
+        solution = headroom(KuhnPoker(), "pool:kuhn/paper", seat=seat, objective="success")
+        assert (solution.blind, solution.known) == near((value, value), 5e-5)
+        assert solution.exploration == pytest.approx(0, abs=1e-12)
 
 
 class Choosing:
@@ -125,7 +129,7 @@ class Choosing:
         return node.legal[int(node.information_state in self.aggressive)]
 
 
-def played_out(node: Node, seats: Sequence[Choosing]) -> Node:
+def play_out(node: Node, seats: Sequence[Choosing]) -> Node:
     while node.player is not None:
         node = node.children[seats[node.player](node)]
     return node
@@ -135,9 +139,9 @@ def test_betting_and_calling_win_a_hand_of_kuhn_whenever_anything_does() -> None
     """The proof in docs/headroom.md, deal by deal: all pure plays of both sides."""
     plays = {
         seat: [
-            Choosing({card + betting for card, betting in chosen})
+            Choosing({card + betting for card, betting in bets})
             for size in range(7)
-            for chosen in combinations(product("JQK", ("", "pb") if seat == 0 else ("p", "b")), size)
+            for bets in combinations(product("JQK", ("", "pb") if seat == 0 else ("p", "b")), size)
         ]
         for seat in (0, 1)
     }
@@ -146,11 +150,11 @@ def test_betting_and_calling_win_a_hand_of_kuhn_whenever_anything_does() -> None
         best = plays[seat][-1]
         for (_, deal), opponent in product(roots_of(KuhnPoker()), plays[1 - seat]):
             wins = {
-                played_out(deal, (mine, opponent) if seat == 0 else (opponent, mine)).returns[seat] > 0
+                play_out(deal, (mine, opponent) if seat == 0 else (opponent, mine)).returns[seat] > 0
                 for mine in plays[seat]
             }
-            both = (best, opponent) if seat == 0 else (opponent, best)
-            assert (played_out(deal, both).returns[seat] > 0) == max(wins)
+            table = (best, opponent) if seat == 0 else (opponent, best)
+            assert (play_out(deal, table).returns[seat] > 0) == max(wins)
 
 
 @pytest.mark.parametrize("name", ["kuhn/nash", "kuhn/soft-scared", "kuhn/bluffer", "uniform", "cfr"])
@@ -162,17 +166,17 @@ def test_no_answer_to_a_name_wins_more_hands_of_kuhn(name: str) -> None:
         assert policy_value(game, table, "success")[seat] == pytest.approx(best, abs=1e-12)
 
 
-def test_tictactoes_patterns_are_told_apart_within_the_hand() -> None:
+def test_tictactoes_patterns_are_distinguished_within_the_hand() -> None:
     patterns = {f"tictactoe/pattern-{number}": 1 for number in range(1, 7)}
     for seat in ("first", "second"):
-        found = headroom(make_game("TicTacToe"), patterns, seat=seat, objective="success", limit=10)
-        assert (found.blind, found.known) == pytest.approx((1, 1), abs=1e-12)
+        solution = headroom(make_game("TicTacToe"), patterns, seat=seat, objective="success", limit=10)
+        assert (solution.blind, solution.known) == pytest.approx((1, 1), abs=1e-12)
 
 
 def pure_strategies(game: small.Repeated, pool: OpponentPool) -> np.ndarray:
-    """(strategies, 2): what each pure strategy earns in the first and in the second of two episodes of two rounds.
+    """Return the earnings of each pure strategy in the first and second of two episodes of two rounds (strategies, 2).
 
-    A strategy is its action for every record of what was answered so far: its own actions follow from these.
+    A strategy is its action for every record of earlier answers: its own actions follow from these.
     """
     worth = {}
     for actions, answers in product(product(game.actions, repeat=4), product(game.answers, repeat=4)):
@@ -187,26 +191,28 @@ def pure_strategies(game: small.Repeated, pool: OpponentPool) -> np.ndarray:
             worth[actions, answers] += chance * paid
     records = [record for length in range(4) for record in product(game.answers, repeat=length)]
     earned = []
-    for chosen in product(game.actions, repeat=len(records)):
-        strategy = dict(zip(records, chosen, strict=True))
-        played = product(game.answers, repeat=4)
-        earned.append(sum(worth[tuple(strategy[answers[:n]] for n in range(4)), answers] for answers in played))
+    for strategy_actions in product(game.actions, repeat=len(records)):
+        strategy = dict(zip(records, strategy_actions, strict=True))
+        answer_sequences = product(game.answers, repeat=4)
+        earned.append(
+            sum(worth[tuple(strategy[answers[:n]] for n in range(4)), answers] for answers in answer_sequences)
+        )
     return np.array(earned)
 
 
-def copier(past: small.Rounds, asked: str) -> dict[str, float]:
-    """What the learner chose last, mostly; at first heads."""
-    wanted = past[-1][0] if past else "heads"
-    return {wanted: 0.85, "tails" if wanted == "heads" else "heads": 0.15}
+def copier(past: small.Rounds, question: str) -> dict[str, float]:
+    """Return mostly the learner's last choice, at first heads."""
+    answer = past[-1][0] if past else "heads"
+    return {answer: 0.85, "tails" if answer == "heads" else "heads": 0.15}
 
 
-def contrary(past: small.Rounds, asked: str) -> dict[str, float]:
-    """What the learner did not choose last, mostly; at first heads."""
-    wanted = "heads" if past and past[-1][0] == "tails" else "tails" if past else "heads"
-    return {wanted: 0.9, "tails" if wanted == "heads" else "heads": 0.1}
+def contrary(past: small.Rounds, question: str) -> dict[str, float]:
+    """Return mostly the choice that the learner did not make last, at first heads."""
+    answer = "heads" if past and past[-1][0] == "tails" else "tails" if past else "heads"
+    return {answer: 0.9, "tails" if answer == "heads" else "heads": 0.1}
 
 
-def steady(past: small.Rounds, asked: str) -> dict[str, float]:
+def steady(past: small.Rounds, question: str) -> dict[str, float]:
     return {"heads": 0.3, "tails": 0.7}
 
 
@@ -219,10 +225,10 @@ def test_two_episodes_against_all_pure_strategies() -> None:
         weights = credit_weights(credit, 2)[0, 0]
         value = BayesSolution(meeting, credit).value.per_episode
         assert weights @ value == pytest.approx((earned @ weights).max(), abs=1e-12), credit
-    first = earned[:, 0].max()
-    second = earned[earned[:, 0] > first - 1e-12][:, 1].max()
-    assert BayesSolution(meeting, "myopic").value.per_episode == pytest.approx([first, second], abs=1e-12)
-    assert second < earned[:, 1].max() - 0.003, "there is something to explore for"
+    first_best = earned[:, 0].max()
+    second_best = earned[earned[:, 0] > first_best - 1e-12][:, 1].max()
+    assert BayesSolution(meeting, "myopic").value.per_episode == pytest.approx([first_best, second_best], abs=1e-12)
+    assert second_best < earned[:, 1].max() - 0.003, "there is something to explore for"
 
 
 @pytest.mark.parametrize(
@@ -238,9 +244,9 @@ def test_two_episodes_against_all_pure_strategies() -> None:
 def test_a_hand_as_it_is_lived_is_worth_the_best_response_to_each_opponent(game: Game, pool: str) -> None:
     lived, size = lived_hands(game, pool), len(as_pool(pool).entries)
     for seat in (0, 1):
-        known = [best_response(game, entry, seat).value for entry in as_pool(pool).entries]
+        response_values = [best_response(game, entry, seat).value for entry in as_pool(pool).entries]
         worth = lived.seated(seat)[1].tree.worth(np.eye(size))[-1]
-        assert worth == pytest.approx(known, abs=1e-12)
+        assert worth == pytest.approx(response_values, abs=1e-12)
 
 
 def test_orders_of_the_same_evidence_are_one_state() -> None:
@@ -269,38 +275,40 @@ def test_weights_of_credit() -> None:
 
 
 def test_fixed_seats_are_the_mean_of_both() -> None:
-    fixed, first, second = (headroom(KuhnPoker(), "pool:kuhn/demo", seat=s) for s in ("fixed", "first", "second"))
+    fixed, first_seat, second_seat = (
+        headroom(KuhnPoker(), "pool:kuhn/demo", seat=s) for s in ("fixed", "first", "second")
+    )
     for name in ("myopic", "last"):
-        both = np.mean([first.per_episode[name], second.per_episode[name]], axis=0)
-        assert fixed.per_episode[name] == pytest.approx(both, abs=1e-12)
+        seat_mean = np.mean([first_seat.per_episode[name], second_seat.per_episode[name]], axis=0)
+        assert fixed.per_episode[name] == pytest.approx(seat_mean, abs=1e-12)
     with pytest.raises(ValueError, match="seat='third' is unknown"):
         headroom(KuhnPoker(), "pool:kuhn/demo", seat="third")
 
 
 def test_opponents_that_change_are_computed_as_they_play_in_each_episode() -> None:
     """Oracles that were computed by another program."""
-    there, back = "switch:kuhn/rock,kuhn/maniac,1", "switch:kuhn/maniac,kuhn/rock,1"
-    one = headroom(KuhnPoker(), there)
-    assert one.known_per_episode == one.blind_per_episode == near((0.25, 1 / 3, 1 / 3), 1e-12)
-    assert one.per_episode["last"] == near((0.25, 1 / 3, 1 / 3), 1e-12)
-    both = headroom(KuhnPoker(), {there: 1, back: 1})
-    assert both.per_episode["myopic"] == near((0.167, 0.229, 0.271))
-    assert both.per_episode["last"][-1] == near(0.278)
-    assert both.exploration == near(0.007)
-    assert both.reachable == near(0.278 - 0.167, 1.5e-3)
+    rock_first, maniac_first = "switch:kuhn/rock,kuhn/maniac,1", "switch:kuhn/maniac,kuhn/rock,1"
+    solution = headroom(KuhnPoker(), rock_first)
+    assert solution.known_per_episode == solution.blind_per_episode == near((0.25, 1 / 3, 1 / 3), 1e-12)
+    assert solution.per_episode["last"] == near((0.25, 1 / 3, 1 / 3), 1e-12)
+    mixture = headroom(KuhnPoker(), {rock_first: 1, maniac_first: 1})
+    assert mixture.per_episode["myopic"] == near((0.167, 0.229, 0.271))
+    assert mixture.per_episode["last"][-1] == near(0.278)
+    assert mixture.exploration == near(0.007)
+    assert mixture.reachable == near(0.278 - 0.167, 1.5e-3)
     late = headroom(KuhnPoker(), {"switch:kuhn/rock,kuhn/maniac,3": 1, "switch:kuhn/maniac,kuhn/rock,3": 1})
     alike = headroom(KuhnPoker(), {"kuhn/rock": 1, "kuhn/maniac": 1})
     assert (late.per_episode, late.states) == (alike.per_episode, alike.states), "nothing changes within the episodes"
 
 
 def test_what_has_too_many_states_still_has_its_first_two_values() -> None:
-    found = headroom(KuhnPoker(), "pool:kuhn/demo", limit=100)
-    assert found.per_episode == {}
-    assert found.exploration is None
-    assert found.reachable is None
-    assert found.states == 0
-    assert "more than 100 states of belief within 3 hands" in found.unsolved
-    assert found.adaptation == near(0.152)
+    solution = headroom(KuhnPoker(), "pool:kuhn/demo", limit=100)
+    assert solution.per_episode == {}
+    assert solution.exploration is None
+    assert solution.reachable is None
+    assert solution.states == 0
+    assert "more than 100 states of belief within 3 hands" in solution.unsolved
+    assert solution.adaptation == near(0.152)
     with pytest.raises(TooManyStates):
         bayes_value(KuhnPoker(), "pool:kuhn/demo", limit=100)
     with pytest.raises(NotEnumerable):

@@ -37,13 +37,13 @@ def player(seed: int) -> TabularPolicy:
     for card in "JQK":
         for betting, actions in (("", "check bet"), ("p", "check bet"), ("b", "fold call"), ("pb", "fold call")):
             share = float(rng.random())
-            first, second = actions.split()
-            table[card + betting] = {first: share, second: 1 - share}
+            first_action, second_action = actions.split()
+            table[card + betting] = {first_action: share, second_action: 1 - share}
     return TabularPolicy(table)
 
 
-def ways(opponent: ExactPolicy, mine: ExactPolicy, seat: int, told: bool) -> Iterator[Way]:
-    """All ways for a hand of Kuhn Poker to go; `told`: the player says its probabilities."""
+def ways(opponent: ExactPolicy, mine: ExactPolicy, seat: int, with_probabilities: bool) -> Iterator[Way]:
+    """Yield all ways that a hand of Kuhn Poker can go. The player states its probabilities if `with_probabilities`."""
 
     def follow(node: Node, chance: float, choices: tuple[OwnChoice, ...]) -> Iterator[Way]:
         if node.player is None:
@@ -52,16 +52,16 @@ def ways(opponent: ExactPolicy, mine: ExactPolicy, seat: int, told: bool) -> Ite
         turn = node.turn()
         row = (mine if node.player == seat else opponent).distribution(turn)
         for action, share in row.items():
-            made = OwnChoice(turn.information_state, action, row if told else None)
-            after = (*choices, made) if node.player == seat else choices
-            yield from follow(node.children[action], chance * share, after)
+            choice = OwnChoice(turn.information_state, action, row if with_probabilities else None)
+            next_choices = (*choices, choice) if node.player == seat else choices
+            yield from follow(node.children[action], chance * share, next_choices)
 
     for chance, root in roots_of(KUHN):
         yield from follow(root, chance, ())
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_what_is_earned_and_what_is_lost_are_what_there_was(told: bool) -> None:
+@pytest.mark.parametrize("with_probabilities", [True, False])
+def test_earned_and_lost_value_add_up_to_the_available_value(with_probabilities: bool) -> None:
     """Two hands, all ways, all opponents: the adjusted score has the mean of the chips, exactly, and varies less."""
     values = DecisionValues(KUHN, POOL)
     mine = player(1)
@@ -69,15 +69,15 @@ def test_what_is_earned_and_what_is_lost_are_what_there_was(told: bool) -> None:
     for name, weight in zip(POOL.entries, POOL.weights, strict=True):
         opponent = make_opponent(name, KUHN)
         assert isinstance(opponent, ExactPolicy)
-        second = list(ways(opponent, mine, 1, told))
-        for chance, first in ways(opponent, mine, 0, told):
-            for again, hand in second:
-                for k, found in enumerate(values.judge([first, hand])):
-                    part = weight * chance * again
-                    totals[k] += part * np.array([found.value, found.adjusted, sum(found.regrets)])
-                    squares[k] += part * np.array([found.value, found.adjusted]) ** 2
-                    assert min(found.regrets) > -1e-12
-                    assert found.available == pytest.approx(found.adjusted + sum(found.regrets))
+        second_ways = list(ways(opponent, mine, 1, with_probabilities))
+        for chance, first_hand in ways(opponent, mine, 0, with_probabilities):
+            for second_chance, second_hand in second_ways:
+                for k, judgement in enumerate(values.judge([first_hand, second_hand])):
+                    part = weight * chance * second_chance
+                    totals[k] += part * np.array([judgement.value, judgement.adjusted, sum(judgement.regrets)])
+                    squares[k] += part * np.array([judgement.value, judgement.adjusted]) ** 2
+                    assert min(judgement.regrets) > -1e-12
+                    assert judgement.available == pytest.approx(judgement.adjusted + sum(judgement.regrets))
     for k in (0, 1):
         assert totals[k, 0] == pytest.approx(totals[k, 1], abs=1e-12)
     best = [best_nonadaptive(KUHN, POOL, seat).value for seat in (0, 1)]
@@ -92,14 +92,14 @@ def meta_episodes(mine: ExactPolicy, count: int) -> Iterator[list[PlayedHand]]:
     hand = Hand(KUHN)
     tables = [
         [
-            Table([None if place == seat else Seat(make_opponent(name, KUHN), name, {}) for place in (0, 1)])
+            Table([None if position == seat else Seat(make_opponent(name, KUHN), name, {}) for position in (0, 1)])
             for seat in (0, 1)
         ]
         for name in POOL.entries
     ]
-    met = np.random.default_rng(5).choice(len(tables), p=POOL.weights, size=count)
-    for number, opponent in enumerate(met):
-        streams, played = Streams(number), []
+    opponent_indices = np.random.default_rng(5).choice(len(tables), p=POOL.weights, size=count)
+    for number, opponent in enumerate(opponent_indices):
+        streams, hands = Streams(number), []
         for episode in range(3):
             seat = (number + episode) % 2
             hand.begin_episode(streams, episode=episode)
@@ -108,37 +108,41 @@ def meta_episodes(mine: ExactPolicy, count: int) -> Iterator[list[PlayedHand]]:
             while not hand.over:
                 turn = hand.turn(seat)
                 row = mine.distribution(turn)
-                first, second = row
+                first_action, second_action = row
                 choices.append(
-                    OwnChoice(turn.information_state, first if hand.draw(seat) < row[first] else second, row)
+                    OwnChoice(
+                        turn.information_state,
+                        first_action if hand.draw(seat) < row[first_action] else second_action,
+                        row,
+                    )
                 )
                 hand.play(choices[-1].action)
             result = hand.state.result(seat)
-            played.append(PlayedHand(seat, choices, result.value, result.observation))
-        yield played
+            hands.append(PlayedHand(seat, choices, result.value, result.observation))
+        yield hands
 
 
 def test_in_ten_thousand_meta_episodes_the_adjusted_score_is_the_chips_without_the_luck() -> None:
-    """Means differ by no more than the spread of their pairs, and lie about the exact ones."""
+    """Means differ by no more than the spread of their pairs, and are close to the exact ones."""
     values, mine = DecisionValues(KUHN, POOL), player(1)
-    found = np.array(
+    scores = np.array(
         [
-            [(one.value, one.adjusted, sum(one.regrets)) for one in values.judge(played)]
-            for played in meta_episodes(mine, 10_000)
+            [(judgement.value, judgement.adjusted, sum(judgement.regrets)) for judgement in values.judge(hands)]
+            for hands in meta_episodes(mine, 10_000)
         ]
     )
-    raw, adjusted, lost = np.moveaxis(found, 2, 0)  # (meta-episodes, episodes) each
+    raw, adjusted, lost = np.moveaxis(scores, 2, 0)  # (meta-episodes, episodes) each
     exact, squares = np.zeros(2), np.zeros(2)
     for name, weight in zip(POOL.entries, POOL.weights, strict=True):
         opponent = make_opponent(name, KUHN)
         assert isinstance(opponent, ExactPolicy)
         for way in (way for seat in (0, 1) for way in ways(opponent, mine, seat, True)):
-            (one,) = values.judge([way.hand])
-            exact += weight / 2 * way.chance * np.array([one.value, one.adjusted])
-            squares += weight / 2 * way.chance * np.array([one.value, one.adjusted]) ** 2
+            (judgement,) = values.judge([way.hand])
+            exact += weight / 2 * way.chance * np.array([judgement.value, judgement.adjusted])
+            squares += weight / 2 * way.chance * np.array([judgement.value, judgement.adjusted]) ** 2
 
     def is_mean(samples: np.ndarray, mean: float) -> bool:
-        """Whether it lies in each interval, of 99.9% as there are eight of them."""
+        """Return True if `mean` is inside each interval, of 99.9% because there are eight of them."""
         return bool((abs(samples.mean(axis=0) - mean) < 3.29 * samples.std(axis=0) / len(samples) ** 0.5).all())
 
     assert is_mean(raw - adjusted, 0.0)
@@ -159,54 +163,60 @@ SWITCHING = as_pool({"switch:kuhn/rock,kuhn/maniac,1": 1, "switch:kuhn/maniac,ku
 def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(
     credit: CreditName | list[float], pool: OpponentPool
 ) -> None:
-    """Two hands, all ways, all opponents: what the credit pays and all regrets add up to what its optimum is paid."""
-    rest = Rest(KUHN, pool, episodes=2, credit=credit)
-    values = DecisionValues(KUHN, pool, rest=rest)
+    """Over two hands, all ways and all opponents, the credit's payment and all regrets add up to its optimum."""
+    remainder = Rest(KUHN, pool, episodes=2, credit=credit)
+    values = DecisionValues(KUHN, pool, rest=remainder)
     mine = player(2)
     paid = lost = 0.0
     for name, weight in zip(pool.entries, pool.weights, strict=True):
         opponent = make_opponent(name, KUHN)
         assert isinstance(opponent, ExactPolicy)
-        later = in_episode(opponent, 1)
-        second = [way._replace(hand=way.hand._replace(place=1, episode=1)) for way in ways(later, mine, 1, True)]
-        for chance, first in ways(opponent, mine, 0, True):
-            for again, hand in second:
-                found = values.judge([first, hand])
-                part = weight * chance * again
-                paid += part * (rest.weights @ [one.value for one in found])
-                lost += part * sum(sum(one.regrets) for one in found)
-                assert min(*found[0].regrets, *found[1].regrets) > -1e-12
+        next_opponent = in_episode(opponent, 1)
+        second = [
+            way._replace(hand=way.hand._replace(place=1, episode=1)) for way in ways(next_opponent, mine, 1, True)
+        ]
+        for chance, first_hand in ways(opponent, mine, 0, True):
+            for second_chance, second_hand in second:
+                judgements = values.judge([first_hand, second_hand])
+                part = weight * chance * second_chance
+                paid += part * (remainder.weights @ [judgement.value for judgement in judgements])
+                lost += part * sum(sum(judgement.regrets) for judgement in judgements)
+                assert min(*judgements[0].regrets, *judgements[1].regrets) > -1e-12
     best = BayesSolution(Meeting(KUHN, pool, 0, episodes=2), credit).value.per_episode
-    assert paid + lost == pytest.approx(rest.weights @ best, abs=1e-12)
+    assert paid + lost == pytest.approx(remainder.weights @ best, abs=1e-12)
     assert lost > 0.05
 
 
-def test_after_a_lost_hand_the_rest_is_solved_anew() -> None:
+def test_after_a_lost_hand_the_rest_is_solved_again() -> None:
     """It teaches nothing, and leaves a belief that legal play does not lead to."""
     for skipped in (0, 1):
-        rest = Rest(KUHN, POOL, episodes=2, hands=2, credit="mage")
-        values = DecisionValues(KUHN, POOL, rest=rest)
+        remainder = Rest(KUHN, POOL, episodes=2, hands=2, credit="mage")
+        values = DecisionValues(KUHN, POOL, rest=remainder)
         lost = PlayedHand(1, [], -2.0, by_rules=False, skipped=skipped)
         then = PlayedHand(skipped, [OwnChoice("K", "bet") if skipped == 0 else OwnChoice("Kb", "call")], 1.0)
-        first, second = values.judge([lost, then._replace(place=1 + skipped)])
-        assert first.available - sum(first.regrets) == pytest.approx(0.4 * -2 + second.available, abs=1e-12)
-        alone = Meeting(KUHN, POOL, 1, episodes=2, hands=2)
-        assert first.available == pytest.approx(rest.weights @ BayesSolution(alone, "mage").value.per_episode)
+        first_judgement, second_judgement = values.judge([lost, then._replace(place=1 + skipped)])
+        assert first_judgement.available - sum(first_judgement.regrets) == pytest.approx(
+            0.4 * -2 + second_judgement.available, abs=1e-12
+        )
+        meeting = Meeting(KUHN, POOL, 1, episodes=2, hands=2)
+        assert first_judgement.available == pytest.approx(
+            remainder.weights @ BayesSolution(meeting, "mage").value.per_episode
+        )
     with pytest.raises(ValueError, match="Single-episode credit has no rest"):
         Rest(KUHN, POOL, episodes=2, credit="myopic")
 
 
 def test_a_hand_that_does_not_end_by_the_rules_counts_as_it_is_paid() -> None:
     values = DecisionValues(KUHN, "kuhn/rock")
-    (found,) = values.judge([PlayedHand(0, [], -2.0, by_rules=False)])
-    assert found.available == pytest.approx(1 / 6)
-    assert found.adjusted == pytest.approx(-2.0)
+    (judgement,) = values.judge([PlayedHand(0, [], -2.0, by_rules=False)])
+    assert judgement.available == pytest.approx(1 / 6)
+    assert judgement.adjusted == pytest.approx(-2.0)
     late = PlayedHand(0, [OwnChoice("K", "check")], -2.0, by_rules=False)
-    (found,) = values.judge([late])
-    assert found.adjusted == pytest.approx(found.available - found.regrets[0] - found.regrets[1])
+    (judgement,) = values.judge([late])
+    assert judgement.adjusted == pytest.approx(judgement.available - judgement.regrets[0] - judgement.regrets[1])
 
 
-def test_what_cannot_have_happened_is_told() -> None:
+def test_impossible_histories_are_reported() -> None:
     values = DecisionValues(KUHN, {"kuhn/conservative": 1, "kuhn/intermediate": 1})
     with pytest.raises(ValueError, match="'raise' at 'K' is not a decision of seat 0 after the earlier moves"):
         values.judge([PlayedHand(0, [OwnChoice("K", "raise")], 1.0)])

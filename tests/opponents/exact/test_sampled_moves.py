@@ -38,16 +38,20 @@ def test_sampled_moves_give_an_estimate_with_its_error() -> None:
     pool = {"kuhn/rock": 1, Unknown(): 1}
     with pytest.raises(NotExact, match=r"'Unknown' has no distribution.*Sampled moves give an estimate: samples=20"):
         headroom(game, pool)
-    found = headroom(game, pool, samples=60)
+    estimate = headroom(game, pool, samples=60)
     assert exact.bounds == {}
-    assert set(found.bounds) == {"blind", "known", "adaptation"}
+    assert set(estimate.bounds) == {"blind", "known", "adaptation"}
     for name in ("blind", "known", "adaptation"):
-        ((low, high),) = set(found.bounds[name])
-        assert low < getattr(found, name) < high < low + 0.06
-    assert found.reachable is None
-    assert found.exploration is None
-    again = headroom(game, pool, samples=60)
-    assert (again.blind, again.known, again.bounds) == (found.blind, found.known, found.bounds)
+        ((low, high),) = set(estimate.bounds[name])
+        assert low < getattr(estimate, name) < high < low + 0.06
+    assert estimate.reachable is None
+    assert estimate.exploration is None
+    second_estimate = headroom(game, pool, samples=60)
+    assert (second_estimate.blind, second_estimate.known, second_estimate.bounds) == (
+        estimate.blind,
+        estimate.known,
+        estimate.bounds,
+    )
     with pytest.raises(ValueError, match="at least 10 times in each state, got 3"):
         SampledMoves(game, Unknown(), 3, np.random.default_rng(0))
 
@@ -80,8 +84,8 @@ UNSAID = {
 @pytest.mark.parametrize("name", list(UNSAID))
 def test_intervals_of_sampled_moves_contain_the_truth(name: str, seeds: int) -> None:
     """At least 93% of the seeds; evaluated on the moves that chose it, play seems to earn more than it does."""
-    known, unsaid = UNSAID[name]
-    game, pool, exact = KuhnPoker(), OpponentPool(unsaid), headroom(KuhnPoker(), known, episodes=1)
+    known_pool, unsaid_pool = UNSAID[name]
+    game, pool, exact = KuhnPoker(), OpponentPool(unsaid_pool), headroom(KuhnPoker(), known_pool, episodes=1)
     hits = dict.fromkeys(("blind", "known", "adaptation"), 0)
     for seed in range(seeds):
         single = SingleHands(game=game, pool=pool, seats=(0, 1), objective="returns", samples=20, seed=seed)
@@ -94,12 +98,12 @@ def test_intervals_of_sampled_moves_contain_the_truth(name: str, seeds: int) -> 
 
 
 def test_a_switch_is_sampled_part_by_part() -> None:
-    found = headroom(KuhnPoker(), switching(make_opponent("kuhn/rock", KuhnPoker()), Unknown(), 1), samples=40)
-    assert found.bounds["known"][0] == pytest.approx((0.25, 0.25), abs=1e-12), "the first part is known"
-    low, high = found.bounds["known"][1]
+    estimate = headroom(KuhnPoker(), switching(make_opponent("kuhn/rock", KuhnPoker()), Unknown(), 1), samples=40)
+    assert estimate.bounds["known"][0] == pytest.approx((0.25, 0.25), abs=1e-12), "the first part is known"
+    low, high = estimate.bounds["known"][1]
     truth = headroom(KuhnPoker(), TabularPolicy(UNKNOWN), episodes=1).known
     assert low < truth < high < low + 0.1
-    assert found.bounds["known"][2] == (low, high)
+    assert estimate.bounds["known"][2] == (low, high)
 
 
 class Watching(TabularPolicy):

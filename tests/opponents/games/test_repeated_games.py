@@ -27,11 +27,13 @@ POOLS = [
 """Game, options, pool; the best that knows the opponent, the best that does not, both in the first seat."""
 
 
-@pytest.mark.parametrize(("name", "options", "pool", "known", "blind"), POOLS)
-def test_known_and_blind(name: str, options: Mapping[str, Any], pool: str, known: float, blind: float) -> None:
+@pytest.mark.parametrize(("name", "options", "pool", "known_value", "blind"), POOLS)
+def test_known_and_blind(name: str, options: Mapping[str, Any], pool: str, known_value: float, blind: float) -> None:
     game, mixture = make_game(name, **options), as_pool(f"pool:{pool}")
-    each = [best_response(game, entry, 0).value for entry in mixture.entries]
-    assert sum(w * v for w, v in zip(mixture.weights, each, strict=True)) == pytest.approx(known, abs=5e-4)
+    response_values = [best_response(game, entry, 0).value for entry in mixture.entries]
+    assert sum(w * v for w, v in zip(mixture.weights, response_values, strict=True)) == pytest.approx(
+        known_value, abs=5e-4
+    )
     assert best_nonadaptive(game, mixture, 0).value == pytest.approx(blind, abs=5e-4)
 
 

@@ -33,9 +33,9 @@ def server(tiny_model: TinyModel) -> Iterator[Server]:
 
 @pytest.fixture
 def cache(tmp_path: Any) -> Iterator[AnswerCache]:
-    kept = AnswerCache(tmp_path / "answers.sqlite")
-    yield kept
-    kept.close()
+    answer_cache = AnswerCache(tmp_path / "answers.sqlite")
+    yield answer_cache
+    answer_cache.close()
 
 
 Connect = Callable[..., EndpointGenerator]
@@ -44,12 +44,12 @@ Connect = Callable[..., EndpointGenerator]
 @pytest.fixture
 def connect(server: Server) -> Iterator[Connect]:
     """Makes endpoints on the server, which end with the test."""
-    made: list[EndpointGenerator] = []
+    endpoints: list[EndpointGenerator] = []
 
     def make(model: str = "tiny", url: str | None = None, **options: Any) -> EndpointGenerator:
-        made.append(EndpointGenerator(model, url or server.url, **{"max_tokens": 8, **options}))
-        return made[-1]
+        endpoints.append(EndpointGenerator(model, url or server.url, **{"max_tokens": 8, **options}))
+        return endpoints[-1]
 
     yield make
-    for endpoint in made:
+    for endpoint in endpoints:
         endpoint.close()

@@ -1,4 +1,4 @@
-"""What a hostile or broken server may send, by name, and what comes of the prompt that meets it."""
+"""Responses of a hostile or broken server, by name, each with the expected outcome of its prompt."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 ANSWER, OVERFLOW = "answer", "overflow"
-"""What may come of a prompt beside the kinds of failures and the reasons for an answer without text."""
+"""Outcomes of a prompt beside the kinds of failures and the reasons for an answer without text."""
 TEXT = "<action>{action}</action>"
 IDS = {"token_ids": [3, 4], "logprobs": {"token_logprobs": [-0.5, -0.25]}}
-"""What makes a chat completion also a completion of `vllm serve`."""
+"""Fields that make a chat completion also a completion of `vllm serve`."""
 
 
 class Mode(NamedTuple):
@@ -23,7 +23,7 @@ class Mode(NamedTuple):
     parts: Callable[[], Iterator[bytes]] | bytes
     """Bytes to send, or what makes them. An empty part is a pause of 50 ms."""
     end: str = "close"
-    """What follows the last part: `close`, `reset`, or `hang` until the client ends the connection."""
+    """Behaviour after the last part: `close`, `reset`, or `hang` until the client ends the connection."""
 
 
 def http(body: bytes, status: str = "200 OK", *headers: str, sized: bool = True) -> bytes:
@@ -42,14 +42,14 @@ def completion(text: Any = TEXT, **fields: Any) -> dict[str, Any]:
     return {"choices": [choice(text)], "usage": {"prompt_tokens": 5, "completion_tokens": 2}, **fields}
 
 
-def dumped(data: Any) -> bytes:
+def encode_json(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
-GOOD = dumped(completion())
+GOOD = encode_json(completion())
 
 
-def chunked(body: bytes, size: int = 1, extension: bytes = b"", trailer: bytes = b"") -> bytes:
+def chunk_body(body: bytes, size: int = 1, extension: bytes = b"", trailer: bytes = b"") -> bytes:
     parts = (body[start : start + size] for start in range(0, len(body), size))
     coded = b"".join(b"%x%s\r\n%s\r\n" % (len(part), extension, part) for part in parts)
     return http(coded + b"0\r\n" + trailer + b"\r\n", "200 OK", "Transfer-Encoding: chunked", sized=False)
@@ -196,7 +196,7 @@ STATUS = [
     Mode("redirect-file", "redirect", http(b"", "307 Go", "Location: file:///etc/passwd")),
     Mode("redirect-broken", "redirect", http(b"", "307 Go", "Location: http://[::1")),
     Mode("redirect-port", "redirect", http(b"", "307 Go", "Location: http://x:99999999999/")),
-    Mode("too-long-code", OVERFLOW, http(dumped({"error": {"code": "context_length_exceeded"}}), "400 Bad")),
+    Mode("too-long-code", OVERFLOW, http(encode_json({"error": {"code": "context_length_exceeded"}}), "400 Bad")),
     Mode("too-long-message", OVERFLOW, http(b"The prompt exceeds the context window.", "413 Large")),
 ]
 
@@ -250,7 +250,7 @@ GARBAGE: dict[str, Any] = {
     "sse-comment": b": keep-alive\n\n" * 100,
     "lines": GOOD + b"\n" + GOOD + b"\n",
 }
-"""Bodies of status 200 that are no chat completion, by name."""
+"""Bodies of status 200 that are not chat completions, by name."""
 
 CALL = [{"id": "1", "type": "function", "function": {"name": "bet", "arguments": "{}"}}]
 NO_TEXT: dict[str, tuple[str, dict[str, Any]]] = {
@@ -271,14 +271,14 @@ NO_TEXT: dict[str, tuple[str, dict[str, Any]]] = {
     "refusal-part": ("refusal", choice([{"type": "refusal", "refusal": "no"}])),
     "content-filter": ("refusal", choice("", finish_reason="content_filter")),
 }
-"""Why there is no text, and the choice, by name."""
+"""The reason for a missing text, and the choice, by name."""
 
 
 def tokens(count: bytes) -> bytes:
     return GOOD.replace(b'"prompt_tokens": 5', b'"prompt_tokens": ' + count)
 
 
-def typed(kind: str) -> bytes:
+def with_content_type(kind: str) -> bytes:
     return http(GOOD, "200 OK", f"Content-Type: {kind}")
 
 
@@ -299,26 +299,29 @@ ANSWERS: dict[str, bytes] = {
             "list": b"[[]]",
         }.items()
     },
-    **{f"usage-{type(usage).__name__}": http(dumped(completion(usage=usage))) for usage in (None, 5, "x", [1], True)},
     **{
-        f"index-{type(index).__name__}": http(dumped({"choices": [choice(TEXT, index=index)]}))
+        f"usage-{type(usage).__name__}": http(encode_json(completion(usage=usage)))
+        for usage in (None, 5, "x", [1], True)
+    },
+    **{
+        f"index-{type(index).__name__}": http(encode_json({"choices": [choice(TEXT, index=index)]}))
         for index in (None, "0", 1.5, [], {})
     },
-    "index-huge": http(dumped({"choices": [choice(TEXT, index=10**400)]})),
-    "index-order": http(dumped({"choices": [choice("other", index=1), choice(TEXT, index=0)]})),
-    "reason-list": http(dumped({"choices": [choice(TEXT, finish_reason=["length"])]})),
-    "parts": http(dumped(completion(PARTS))),
-    "surrogate": http(dumped(completion("\ud83d" + TEXT))),
-    "nul": http(dumped(completion("\0" + TEXT))),
+    "index-huge": http(encode_json({"choices": [choice(TEXT, index=10**400)]})),
+    "index-order": http(encode_json({"choices": [choice("other", index=1), choice(TEXT, index=0)]})),
+    "reason-list": http(encode_json({"choices": [choice(TEXT, finish_reason=["length"])]})),
+    "parts": http(encode_json(completion(PARTS))),
+    "surrogate": http(encode_json(completion("\ud83d" + TEXT))),
+    "nul": http(encode_json(completion("\0" + TEXT))),
     "bom": http(b"\xef\xbb\xbf" + GOOD),
     "utf-16": http(GOOD.decode().encode("utf-16")),
-    "type-html": typed("text/html"),
-    "type-png": typed("image/png"),
-    "type-nonsense": typed("\xfc/;;charset=utf-99"),
+    "type-html": with_content_type("text/html"),
+    "type-png": with_content_type("image/png"),
+    "type-nonsense": with_content_type("\xfc/;;charset=utf-99"),
     "gzip": http(gzip.compress(GOOD), "200 OK", "Content-Encoding: gzip"),
-    "chunks-of-1": chunked(GOOD),
-    "chunk-extensions": chunked(GOOD, 50, b";" + b"x" * 500),
-    "chunk-trailer": chunked(GOOD, 50, trailer=b"X: y\r\n"),
+    "chunks-of-1": chunk_body(GOOD),
+    "chunk-extensions": chunk_body(GOOD, 50, b";" + b"x" * 500),
+    "chunk-trailer": chunk_body(GOOD, 50, trailer=b"X: y\r\n"),
     "until-close": http(GOOD, sized=False),
     "http-9.9": http(GOOD).replace(b"HTTP/1.1", b"HTTP/9.9", 1),
     "http-1.0": http(GOOD).replace(b"HTTP/1.1", b"HTTP/1.0", 1),
@@ -334,10 +337,13 @@ MODES: tuple[Mode, ...] = (
     *TRANSPORT,
     *STATUS,
     *(
-        Mode(f"body-{name}", "garbage", http(body if isinstance(body, bytes) else dumped(body)))
+        Mode(f"body-{name}", "garbage", http(body if isinstance(body, bytes) else encode_json(body)))
         for name, body in GARBAGE.items()
     ),
-    *(Mode(f"no-text-{name}", kind, http(dumped({"choices": [one]}))) for name, (kind, one) in NO_TEXT.items()),
+    *(
+        Mode(f"no-text-{name}", kind, http(encode_json({"choices": [no_text_choice]})))
+        for name, (kind, no_text_choice) in NO_TEXT.items()
+    ),
     *(Mode(f"odd-{name}", ANSWER, response) for name, response in ANSWERS.items()),
 )
 BY_NAME = {mode.name: mode for mode in MODES}

@@ -29,7 +29,7 @@ class _Handler(socketserver.StreamRequestHandler):
                 path, body = request
                 mode = self.server.mode(path, body)
                 if mode is None:
-                    self.wfile.write(http(filled(GOOD, body)))
+                    self.wfile.write(http(fill_action(GOOD, body)))
                     continue
                 self._misbehave(mode, body)
                 return
@@ -55,7 +55,7 @@ class _Handler(socketserver.StreamRequestHandler):
             if stopped.is_set():
                 return
             if part:
-                self.wfile.write(filled(part, body))
+                self.wfile.write(fill_action(part, body))
             else:
                 stopped.wait(0.05)
         if mode.end == "hang":
@@ -66,7 +66,7 @@ class _Handler(socketserver.StreamRequestHandler):
             self.connection.close()
 
 
-def filled(response: bytes, body: bytes) -> bytes:
+def fill_action(response: bytes, body: bytes) -> bytes:
     """The response with a legal action of the prompt, of as many characters as the place has."""
     listed = re.findall(rb"Legal actions: (\w+)", body)
     return response.replace(b"{action}", listed[-1].ljust(8)[:8]) if listed else response
@@ -97,7 +97,7 @@ class HostileServer(socketserver.ThreadingTCPServer):
         """How a request is answered; None for well."""
         name = path.split("/")[1]
         if not body:
-            return None  # the list of models, which is no prompt
+            return None  # the list of models, which is not a prompt
         if name != MIXED:
             return BY_NAME[name] if HOSTILE.encode() in body else None
         with self._lock:

@@ -26,7 +26,7 @@ Trouble = Callable[["Handler", dict[str, Any]], None]
 
 
 class TinyModel:
-    """`tiny` writes what comes to it; `tiny-guided` thinks so, and then acts as its prompt allows."""
+    """`tiny` writes free text. `tiny-guided` writes free text as its thought, and then a legal action of its prompt."""
 
     def __init__(self, folder: Path) -> None:
         path = general_tiny(folder)
@@ -36,7 +36,7 @@ class TinyModel:
         self.unseeded = 0
 
     def reply(self, body: dict[str, Any]) -> Completion:
-        """A function of the request where it holds a seed, otherwise another answer at each call."""
+        """Return a function of the request if it contains a seed, otherwise another answer at each call."""
         messages = tuple(Message(message["role"], message["content"]) for message in body["messages"])
         with self.lock:
             self.unseeded += "seed" not in body
@@ -51,8 +51,8 @@ class TinyModel:
                 return Completion(f"<remark>{written.text}</remark>", written.prompt_ids, written.ids)
             actions = listed[-1].split(" | ")
             [scores] = generator.score([prompt], [actions])
-        drawn = np.array(scores) / [len(action) for action in actions]
-        action = actions[int(np.argmax(drawn + np.random.default_rng(prompt.seed).gumbel(size=len(actions))))]
+        mean_scores = np.array(scores) / [len(action) for action in actions]
+        action = actions[int(np.argmax(mean_scores + np.random.default_rng(prompt.seed).gumbel(size=len(actions))))]
         text = f"<think>{written.text}<action>raise</action></think>\n<action>{action.upper()}</action>"
         return Completion(text, written.prompt_ids, written.ids)
 
@@ -86,8 +86,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path != "/v1/chat/completions":
             self.send(404, {"detail": "Not Found"})
         elif body["model"] not in ("tiny", "tiny-guided"):
-            told = {"message": f"The model `{body['model']}` does not exist.", "code": "model_not_found"}
-            self.send(404, {"error": told})
+            error = {"message": f"The model `{body['model']}` does not exist.", "code": "model_not_found"}
+            self.send(404, {"error": error})
         else:
             completion = chat_completion(self.server.model.reply(body))
             self.send(200, completion if self.server.served is None else {**completion, "model": self.server.served})

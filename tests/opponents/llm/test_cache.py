@@ -22,23 +22,23 @@ def ask(text: str, *seed: int) -> Prompt:
 
 def test_a_replay_costs_nothing_and_is_the_same(server: Server, connect: Connect, cache: AnswerCache) -> None:
     prompts = [ask(text, seed) for text in ("Grüße 🂡", "b", "") for seed in (1, 2)]
-    first = connect(cache=cache, send_seed=False).generate(prompts)  # the server itself answers anew each time
-    assert connect(send_seed=False).generate(prompts) != first
-    asked = len(server.bodies)
+    completions = connect(cache=cache, send_seed=False).generate(prompts)  # the server varies its answers
+    assert connect(send_seed=False).generate(prompts) != completions
+    num_requests = len(server.bodies)
     server.stop()
-    again = connect(cache=AnswerCache(cache.path), send_seed=False)
-    assert again.generate(prompts) == first
-    assert (again.cached, again.budget.calls, len(server.bodies)) == (6, 0, asked)
+    cached_endpoint = connect(cache=AnswerCache(cache.path), send_seed=False)
+    assert cached_endpoint.generate(prompts) == completions
+    assert (cached_endpoint.cached, cached_endpoint.budget.calls, len(server.bodies)) == (6, 0, num_requests)
     assert len(cache) == 6
-    again.generate([prompts[0]] * 3)
-    assert again.cached == 9, "each prompt counts, also if it shares its request"
+    cached_endpoint.generate([prompts[0]] * 3)
+    assert cached_endpoint.cached == 9, "each prompt counts, also if it shares its request"
 
 
 def test_what_makes_an_answer_another(server: Server, connect: Connect, cache: AnswerCache) -> None:
     def calls(*seed: int, text: str = "x", **options) -> int:
-        before = len(server.bodies)
+        requests_before = len(server.bodies)
         assert connect(cache=cache, **options).generate([ask(text, *seed)])[0].error is None
-        return len(server.bodies) - before
+        return len(server.bodies) - requests_before
 
     assert calls(1, 2) == 1
     for changed in (
@@ -61,9 +61,9 @@ def test_what_makes_an_answer_another(server: Server, connect: Connect, cache: A
 def test_a_server_that_moved_keeps_its_answers_under_a_name(
     server: Server, connect: Connect, cache: AnswerCache
 ) -> None:
-    first = connect(cache=cache, namespace="lab").generate([ask("x")])
+    completions = connect(cache=cache, namespace="lab").generate([ask("x")])
     moved = connect(cache=cache, namespace="lab", url="http://127.0.0.1:9/v1", attempts=1)
-    assert moved.generate([ask("x")]) == first
+    assert moved.generate([ask("x")]) == completions
 
 
 def test_neither_failures_nor_overflows_are_kept(server: Server, connect: Connect, cache: AnswerCache) -> None:
@@ -76,9 +76,9 @@ def test_neither_failures_nor_overflows_are_kept(server: Server, connect: Connec
 
 
 def test_of_two_answers_the_first_stays(cache: AnswerCache) -> None:
-    one, two = ServerAnswer("one", False, 1, 2), ServerAnswer("two\ud83d\n\0", True, 3, 4)
-    assert cache.add("k", one) == one == cache.add("k", two) == cache.get("k")
-    assert cache.add("l", two) == two == cache.get("l")
+    first_answer, second_answer = ServerAnswer("one", False, 1, 2), ServerAnswer("two\ud83d\n\0", True, 3, 4)
+    assert cache.add("k", first_answer) == first_answer == cache.add("k", second_answer) == cache.get("k")
+    assert cache.add("l", second_answer) == second_answer == cache.get("l")
     assert cache.get("m") is None
 
 
@@ -100,25 +100,25 @@ def test_processes_share_the_answers(server: Server, cache: AnswerCache, tmp_pat
     assert printed[0] == printed[1]
     assert printed[0][1] == ""
     assert len(set(printed[0][0].splitlines())) > 12
-    asked = len(server.bodies)
-    assert 24 <= asked <= 48
+    num_requests = len(server.bodies)
+    assert 24 <= num_requests <= 48
     assert subprocess.run(arguments, capture_output=True, text=True, check=True).stdout == printed[0][0]
-    assert len(server.bodies) == asked
+    assert len(server.bodies) == num_requests
 
 
 def test_threads_share_a_cache(cache: AnswerCache) -> None:
-    kept: list[list[ServerAnswer]] = [[] for _ in range(4)]
+    answers: list[list[ServerAnswer]] = [[] for _ in range(4)]
 
-    def work(own: int) -> None:
+    def work(worker: int) -> None:
         for number in range(200):
-            kept[own].append(cache.add(str(number), ServerAnswer(f"{own}", False, 0, 0)))
+            answers[worker].append(cache.add(str(number), ServerAnswer(f"{worker}", False, 0, 0)))
 
-    threads = [threading.Thread(target=work, args=(own,)) for own in range(4)]
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert kept[0] == kept[1] == kept[2] == kept[3]
+    assert answers[0] == answers[1] == answers[2] == answers[3]
     assert len(cache) == 200
 
 
@@ -127,9 +127,9 @@ def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
     damaged.write_bytes(b"not a database, but long enough to look at" * 100)
     with pytest.raises(
         OSError, match=r"llm\.sqlite, cannot be used \(file is not a database\)\. Delete the file"
-    ) as told:
+    ) as exc_info:
         AnswerCache(damaged)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(exc_info.value)
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="set MAGE_ENVS_CACHE to another folder"):
         AnswerCache(tmp_path / "file" / "llm.sqlite")
@@ -154,10 +154,10 @@ def test_a_damaged_answer_is_passed_over_said_and_replaced(
 
     server.troubles = [says({"content": "right"})] * 2
     connect(cache=cache).generate([ask("x")])
-    other = sqlite3.connect(cache.path)
-    with other:
-        assert other.execute(damage).rowcount == 1
-    other.close()
+    connection = sqlite3.connect(cache.path)
+    with connection:
+        assert connection.execute(damage).rowcount == 1
+    connection.close()
     assert [answer.text for answer in connect(cache=cache).generate([ask("x")])] == ["right"]
     assert len(server.bodies) == 2
     assert {record.getMessage().partition(" is ")[2] for record in caplog.records if record.levelname == "WARNING"} == {
@@ -173,10 +173,10 @@ def test_an_answer_under_another_key_is_damage(cache: AnswerCache) -> None:
     import sqlite3
 
     cache.add("a", ServerAnswer("for a", False, 0, 0))
-    other = sqlite3.connect(cache.path)
-    with other:
-        other.execute("UPDATE checked_answers SET key = 'b'")
-    other.close()
+    connection = sqlite3.connect(cache.path)
+    with connection:
+        connection.execute("UPDATE checked_answers SET key = 'b'")
+    connection.close()
     assert cache.get("b") is None
 
 
@@ -192,15 +192,18 @@ def test_a_kept_answer_says_what_it_took_and_takes_nothing(
 ) -> None:
     server.troubles = [says({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": 1})]
     connect(cache=cache).generate([ask("x")])
-    again = connect(cache=cache)
-    assert again.generate([ask("x")]) == [Completion("x", tokens=(3, 1))]
-    assert again.budget.tokens == 0
+    cached_endpoint = connect(cache=cache)
+    assert cached_endpoint.generate([ask("x")]) == [Completion("x", tokens=(3, 1))]
+    assert cached_endpoint.budget.tokens == 0
 
 
 def test_what_earlier_versions_should_not_have_kept_is_asked_for_again(cache: AnswerCache) -> None:
     cut, fine = ServerAnswer("", True, 1, 1), ServerAnswer("bet", False, 10**8, 0)
-    for key, kept in {"blank": ServerAnswer(" ", False, 1, 1), "huge": ServerAnswer("bet", False, 10**400, 1)}.items():
-        cache.add(key, kept)
+    for key, answer in {
+        "blank": ServerAnswer(" ", False, 1, 1),
+        "huge": ServerAnswer("bet", False, 10**400, 1),
+    }.items():
+        cache.add(key, answer)
         assert cache.get(key) is None
         assert cache.add(key, fine) == cache.get(key) == fine
     assert cache.add("cut", cut) == cache.get("cut") == cut

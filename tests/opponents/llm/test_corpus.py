@@ -1,4 +1,4 @@
-"""One prompt, one failure: whatever a server sends, the prompt that met it fails with a kind, and no other."""
+"""One prompt, one failure: for any response of a server, only its own prompt fails, with a kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def came_of(completion: Completion) -> str:
-    """What came of a prompt: a failure's kind, `overflow`, why there is no text, or `answer`."""
+    """Return the outcome of a prompt: a failure's kind, `overflow`, the reason for a missing text, or `answer`."""
     if completion.error is not None:
         assert completion.text == ""
         return completion.error.partition(":")[0]
@@ -59,15 +59,15 @@ def test_only_the_prompt_that_met_it_fails(hostile: HostileServer, mode: Mode, t
     endpoint = EndpointGenerator("m", hostile.url(mode.name), deadline=deadline, attempts=2, cache=cache)
     try:
         answers = endpoint.generate(prompts())
-        assert [came_of(one) for one in answers] == [ANSWER, mode.kind, ANSWER, ANSWER]
+        assert [came_of(answer) for answer in answers] == [ANSWER, mode.kind, ANSWER, ANSWER]
         assert (TEXT in answers[1].text) == (mode.kind == ANSWER)
         failed = mode.kind not in (ANSWER, OVERFLOW, *(kind for kind, _ in NO_TEXT.values()))
         assert endpoint.failures == ({mode.kind: 1} if failed else {})
         assert len(cache) == 4 - (mode.kind != ANSWER), "an answer is kept, and nothing else"
         assert endpoint.budget.tokens <= 8 * MOST_TOKENS
         # Nothing of it is left in the connections: the next prompt is answered.
-        [after] = endpoint.generate([Prompt((Message("user", "after"),), seed=(9,))])
-        assert came_of(after) == ANSWER
+        [next_answer] = endpoint.generate([Prompt((Message("user", "after"),), seed=(9,))])
+        assert came_of(next_answer) == ANSWER
         assert not any(name == "cookie" for name, _ in hostile.told), "no server's cookie is sent to anyone"
     finally:
         endpoint.close()

@@ -22,14 +22,14 @@ from mage_envs.trainer import MAGETrainer
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.opponents.llm.hostile_modes import ANSWER, MODES, OVERFLOW, Mode
 from tests.opponents.llm.hostile_server import MIXED, HostileServer
-from tests.trainer.tiny_runs import make_config, save_model, scripted
+from tests.trainer.tiny_runs import make_config, make_scripted_generator, save_model
 
 FAILURES = [mode for mode in MODES if mode.kind not in (ANSWER, OVERFLOW, *NO_TEXT)]
 OTHERS = [mode for mode in MODES if mode.kind in (ANSWER, OVERFLOW, *NO_TEXT)]
 ONE_EPISODE = ("--env", "mage/KuhnPoker-Meta-v0", "--episodes", "1")
 
 HONEST = 3
-"""Attempts where nothing may fail: the server ends a connection after its answer, and a request may just miss that."""
+"""Attempts if nothing may fail: the server ends a connection after its answer, and a request may just miss that."""
 
 Start = Callable[[Iterable[Mode]], HostileServer]
 
@@ -55,9 +55,9 @@ def model(server: HostileServer, deadline: int = 1, attempts: int = 1) -> str:
 
 def status(words: list[str]) -> int | str | None:
     """The status that the command ends with."""
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(words)
-    return ended.value.code
+    return exit_info.value.code
 
 
 def failures(folder: Path) -> list[dict[str, Any]]:
@@ -67,9 +67,9 @@ def failures(folder: Path) -> list[dict[str, Any]]:
 def kind_of(reason: str) -> str:
     """The kind of a call's failure in the reason of a meta-episode's."""
     kinds = "|".join({mode.kind for mode in FAILURES})
-    found = re.search(rf"(?:^|could not be asked: )({kinds}): ", reason)
-    assert found, reason
-    return found[1]
+    match = re.search(rf"(?:^|could not be asked: )({kinds}): ", reason)
+    assert match, reason
+    return match[1]
 
 
 def check_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +101,7 @@ def test_an_agent_in_eval(start: Start, tmp_path: Path, capsys: pytest.CaptureFi
 def test_an_agent_that_says_nothing_or_says_it_oddly(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing fails. Answers without text are no invalid moves, and every table counts them."""
+    """Nothing fails. Answers without text do not count as invalid moves, and every table counts them."""
     server, out = start(OTHERS), tmp_path / "run"
     words = [
         "eval",
@@ -155,7 +155,7 @@ def test_an_opponent_in_eval(start: Start, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_an_opponent_that_says_nothing(start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is asked again; the records tell why, and are replayed."""
+    """Query the opponent again if its text is missing. The records contain the reasons, and are replayed."""
     plan = [mode for mode in OTHERS if mode.kind in NO_TEXT]
     server, out = start(plan), tmp_path / "run"
     words = ["eval", "scripted:first", *ONE_EPISODE, "--opponents", f"{model(server, 3, HONEST)};", "--rows", "40"]
@@ -176,7 +176,7 @@ def test_an_opponent_in_training(start: Start, tmp_path: Path) -> None:
         make_config(tmp_path / "run", **changes),
         partial(gym.make, "mage/KuhnPoker-Meta-v0", style="words", num_episodes=1, disable_env_checker=True),
         {model(server): 1.0},
-        generator=scripted,
+        generator=make_scripted_generator,
     )
     trainer.train()
     assert not server.plan, "every mode was met"
@@ -185,5 +185,5 @@ def test_an_opponent_in_training(start: Start, tmp_path: Path) -> None:
     assert {row["kind"] for row in rows} == {"opponent"}
     rollouts = metric_rows(tmp_path / "run", "rollout")
     assert len(rollouts) == 3
-    assert sum(one.get("failures/opponent", 0) for one in rollouts) == len(rows)
-    assert all(one["failures"] < 200 for one in rollouts), "the other meta-episodes are there"
+    assert sum(rollout.get("failures/opponent", 0) for rollout in rollouts) == len(rows)
+    assert all(rollout["failures"] < 200 for rollout in rollouts), "the other meta-episodes are there"

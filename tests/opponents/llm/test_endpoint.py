@@ -1,4 +1,4 @@
-"""`EndpointGenerator` against a real server: what is sent, what is read, what fails and how."""
+"""`EndpointGenerator` against a real server: requests, answers, failures and retries."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_answers_come_from_the_model_in_order_and_by_seed(server: Server, connec
     assert answers == connect().generate(prompts), "the same seeds, asked again"
 
 
-def test_the_request_holds_what_was_asked_for(server: Server, connect: Connect) -> None:
+def test_the_request_holds_the_options(server: Server, connect: Connect) -> None:
     chat = Prompt((Message("user", "a"), Message("assistant", "b"), Message("user", "ü🂡\u2028")), seed=(2**62, -3))
     connect(temperature=0.5, parameters={"top_p": 0.9, "chat_template_kwargs": {"enable_thinking": False}}).generate(
         [chat]
@@ -85,15 +85,15 @@ def test_equal_requests_of_a_batch_are_asked_once(server: Server, connect: Conne
 
 
 def test_concurrency_is_used_and_bounded(server: Server, connect: Connect) -> None:
-    together, most, lock, met = [0], [0], threading.Lock(), threading.Event()
+    together, peak, lock, event = [0], [0], threading.Lock(), threading.Event()
 
     def meet(handler, body):
         with lock:
             together[0] += 1
-            most[0] = max(most[0], together[0])
+            peak[0] = max(peak[0], together[0])
             if together[0] == 3:
-                met.set()
-        assert met.wait(30)
+                event.set()
+        assert event.wait(30)
         with lock:
             together[0] -= 1
         says({"content": "met"})(handler, body)
@@ -101,7 +101,7 @@ def test_concurrency_is_used_and_bounded(server: Server, connect: Connect) -> No
     server.troubles = [meet] * 9
     answers = connect(concurrency=3).generate([ask("x", number) for number in range(9)])
     assert [answer.text for answer in answers] == ["met"] * 9, "three were under way at once, else none had ended"
-    assert most == [3]
+    assert peak == [3]
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -127,9 +127,9 @@ def test_messages_of_all_kinds(
     server: Server, connect: Connect, message: dict, reason: str, expected: Completion
 ) -> None:
     server.troubles = [says(message, reason)]
-    [found] = connect().generate([ask()])
-    assert replace(found, tokens=None) == expected
-    assert found.tokens is not None
+    [completion] = connect().generate([ask()])
+    assert replace(completion, tokens=None) == expected
+    assert completion.tokens is not None
 
 
 def test_uncounted_tokens_are_never_undercounted(server: Server, connect: Connect) -> None:
@@ -141,9 +141,9 @@ def test_uncounted_tokens_are_never_undercounted(server: Server, connect: Connec
     endpoint.generate([ask("x" * 100)])
     assert endpoint.budget.prompt_tokens > 100
     assert endpoint.budget.completion_tokens > 3
-    before = endpoint.budget.tokens
+    tokens_before = endpoint.budget.tokens
     endpoint.generate([ask("x")])
-    assert endpoint.budget.tokens == before + 9
+    assert endpoint.budget.tokens == tokens_before + 9
 
 
 # -- failures --------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_what_stays_wrong_is_not_tried_again(server: Server, connect: Connect) -
         b'{"error": {"message": "upstream"}}',
     ],
 )
-def test_garbage_is_told_of(server: Server, connect: Connect, content: bytes) -> None:
+def test_garbage_is_reported(server: Server, connect: Connect, content: bytes) -> None:
     server.troubles = [raw(content)]
     error = failure(connect(attempts=1))
     assert error.startswith("garbage: no chat completion in the server's answer: ")
@@ -227,9 +227,9 @@ def test_garbage_is_told_of(server: Server, connect: Connect, content: bytes) ->
 
 
 def test_no_server_and_a_broken_connection(server: Server, connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # taken, and nobody listens
-        url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))  # bound, but without a listener
+        url = f"http://127.0.0.1:{bound_socket.getsockname()[1]}/v1"
         endpoint = connect(url=url, attempts=2)
         assert failure(endpoint) == "refused: nothing listens at the server's address"
         assert f"({url})" in caplog.text, "the terminal shows the address"
@@ -257,17 +257,20 @@ def test_a_prompt_that_is_too_long_is_an_overflow(server: Server, connect: Conne
 
 def test_a_spent_budget_is_a_failure_and_no_call(server: Server, connect: Connect) -> None:
     shared = Budget(max_calls=3)
-    one, two = connect(budget=shared), connect(budget=shared, temperature=0.5)
-    assert all(answer.error is None for answer in one.generate([ask("x", 1), ask("x", 2)]) + two.generate([ask()]))
-    assert failure(two, ask("other")) == "budget: all 3 calls are spent"
+    first_endpoint, second_endpoint = connect(budget=shared), connect(budget=shared, temperature=0.5)
+    assert all(
+        answer.error is None
+        for answer in first_endpoint.generate([ask("x", 1), ask("x", 2)]) + second_endpoint.generate([ask()])
+    )
+    assert failure(second_endpoint, ask("other")) == "budget: all 3 calls are spent"
     server.troubles = [status(503, "busy")] * 3
     assert failure(connect(budget=Budget(max_calls=2), attempts=5)) == "budget: all 2 calls are spent"
     assert len(server.bodies) == 5
-    few = connect(budget=Budget(max_tokens=1))
+    small_endpoint = connect(budget=Budget(max_tokens=1))
     server.troubles = [says({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": 1})]
-    assert few.generate([ask()])[0].error is None
-    assert failure(few, ask("other")) == "budget: 4 of 1 tokens are spent"
-    assert few.budget.calls == 1
+    assert small_endpoint.generate([ask()])[0].error is None
+    assert failure(small_endpoint, ask("other")) == "budget: 4 of 1 tokens are spent"
+    assert small_endpoint.budget.calls == 1
     with pytest.raises(ValueError, match="max_calls must be 0 or more, got -1"):
         Budget(-1)
 
@@ -276,8 +279,8 @@ def test_waits_grow_are_bounded_and_a_function_of_the_request() -> None:
     waits = [[back_off(key, attempt) for attempt in (1, 2, 3)] for key in ("0a" * 32, "0b" * 32)]
     assert waits[0] == [back_off("0a" * 32, attempt) for attempt in (1, 2, 3)]
     assert waits[0] != waits[1]
-    for first, second, third in waits:
-        assert 0.25 <= first <= 0.5 <= second <= 1 <= third <= 2
+    for first_wait, second_wait, third_wait in waits:
+        assert 0.25 <= first_wait <= 0.5 <= second_wait <= 1 <= third_wait <= 2
 
 
 # -- the key ---------------------------------------------------------------------------------------------------
@@ -303,9 +306,9 @@ def test_the_api_key_is_sent_to_its_server_and_stays_secret(
     sent = [{name.lower(): value for name, value in headers.items()}.get("authorization") for headers in server.headers]
     assert sent == [None, f"Bearer {KEY}", f"Bearer {KEY}", "Bearer third"]
     cache.close()
-    kept = b"".join(path.read_bytes() for path in cache.path.parent.glob("answers.sqlite*"))
-    assert len(kept) > 1000
-    assert KEY.encode() not in kept
+    cache_bytes = b"".join(path.read_bytes() for path in cache.path.parent.glob("answers.sqlite*"))
+    assert len(cache_bytes) > 1000
+    assert KEY.encode() not in cache_bytes
     assert KEY not in repr(endpoint) + str(vars(endpoint)) + caplog.text
     assert endpoint.generate([ask("2")]) == connect(cache=cache).generate([ask("2")]), "another key, the same answer"
     assert len(server.bodies) == 4
@@ -359,25 +362,25 @@ def test_a_forked_process_makes_its_own_connections(server: Server, connect: Con
 
 def test_closed_and_used_again(server: Server, connect: Connect) -> None:
     endpoint = connect()
-    first = endpoint.generate([ask()])
+    completions = endpoint.generate([ask()])
     endpoint.close()
     endpoint.close()
-    assert endpoint.generate([ask()]) == first
+    assert endpoint.generate([ask()]) == completions
 
 
 def test_a_dropped_endpoint_ends_its_thread(server: Server) -> None:
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     endpoint = EndpointGenerator("tiny", server.url, max_tokens=2)
     assert repr(endpoint) == f"EndpointGenerator('tiny', '{server.url}')"
     endpoint.generate([ask()])
-    [own] = [t for t in threading.enumerate() if t not in before and t.name == "mage-llm"]
+    [client_thread] = [t for t in threading.enumerate() if t not in threads_before and t.name == "mage-llm"]
     del endpoint
     gc.collect()
-    own.join(60)
-    assert not own.is_alive()
+    client_thread.join(60)
+    assert not client_thread.is_alive()
 
 
-def test_nothing_goes_on_after_an_interrupt(server: Server, connect: Connect) -> None:
+def test_nothing_runs_on_after_an_interrupt(server: Server, connect: Connect) -> None:
     endpoint = connect(concurrency=1)
 
     def interrupt(handler, body):
@@ -413,6 +416,6 @@ def test_an_interrupt_while_a_call_starts_cancels_it(server: Server, connect: Co
     with pytest.raises(KeyboardInterrupt):
         endpoint.generate([ask("x")])
     endpoint.submit(ask("y"))
-    # A call that goes on would hold the only slot for 60 s.
+    # A call that did not end would hold the only slot for 60 s.
     assert [completion.text for _, completion in endpoint.poll(30)] == ["answer"]
     assert endpoint.budget.calls <= 2

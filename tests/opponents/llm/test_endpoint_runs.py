@@ -24,8 +24,8 @@ from mage_envs.opponents.llm.failures import CallFailed, without_addresses
 from mage_envs.opponents.llm.names import SERVERS, known_servers, portable_name
 from mage_envs.opponents.llm.reading import read_answer, read_models
 from mage_envs.text.generation import Completion
-from tests.interruptions import forked
-from tests.opponents.llm.hostile_modes import GARBAGE, dumped
+from tests.interruptions import run_in_fork
+from tests.opponents.llm.hostile_modes import GARBAGE, encode_json
 from tests.opponents.llm.server import LegalModel, Server, Trouble, hang_up, status
 from tests.opponents.llm.test_streaming import everything
 
@@ -37,14 +37,14 @@ Serve = Callable[..., Server]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Starts servers of `LegalModel`, which end with the test."""
-    made: list[Server] = []
+    servers: list[Server] = []
 
     def start(**options: Any) -> Server:
-        made.append(Server(LegalModel(**options)))
-        return made[-1]
+        servers.append(Server(LegalModel(**options)))
+        return servers[-1]
 
     yield start
-    for server in made:
+    for server in servers:
         server.stop()
 
 
@@ -52,7 +52,7 @@ def spec(server: Server, *options: str) -> str:
     return ",".join([f"llm:tiny@{server.url}", "cache=off", *options])
 
 
-def ended(words: list[str]) -> int:
+def exit_status(words: list[str]) -> int:
     """The exit status of a command that may end by SystemExit."""
     try:
         return main(words)
@@ -63,17 +63,20 @@ def ended(words: list[str]) -> int:
 # -- identity ------------------------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_at_another_server_and_shows_no_host(serve: Serve, tmp_path: Path, capfd: Any) -> None:
-    first, second = serve(), serve()
-    out, whole = tmp_path / "run", tmp_path / "whole"
+def test_a_run_resumes_at_another_server_and_shows_no_host(serve: Serve, tmp_path: Path, capfd: Any) -> None:
+    first_server, second_server = serve(), serve()
+    out, whole_run = tmp_path / "run", tmp_path / "whole"
     words = [*KUHN, "--rows", "12", "--sampling", "temperature=0.5"]
-    assert ended(["eval", spec(first, "concurrency=2"), *words, "--out", str(out), "--budget", "calls=60"]) == 3
-    kept = len(Records(out).lines)
-    assert 0 < kept < 24
-    assert ended(["eval", spec(second, "concurrency=5"), *words, "--out", str(out), "--resume"]) == 0
-    assert second.bodies, "the second server played the rest"
-    assert ended(["eval", spec(second, "concurrency=1"), *words, "--out", str(whole)]) == 0
-    assert Records(out).root() == Records(whole).root()
+    assert (
+        exit_status(["eval", spec(first_server, "concurrency=2"), *words, "--out", str(out), "--budget", "calls=60"])
+        == 3
+    )
+    num_stored = len(Records(out).lines)
+    assert 0 < num_stored < 24
+    assert exit_status(["eval", spec(second_server, "concurrency=5"), *words, "--out", str(out), "--resume"]) == 0
+    assert second_server.bodies, "the second server played the rest"
+    assert exit_status(["eval", spec(second_server, "concurrency=1"), *words, "--out", str(whole_run)]) == 0
+    assert Records(out).root() == Records(whole_run).root()
     agent = read_about(out)["agent"]
     assert (agent["name"], agent["model"]) == ("llm:tiny", "tiny")
     assert agent["request"] == {"temperature": 0.5, "max_tokens": 4096}
@@ -83,12 +86,17 @@ def test_a_run_goes_on_at_another_server_and_shows_no_host(serve: Serve, tmp_pat
     assert main(["verify", str(out)]) == 0
 
 
-@pytest.mark.parametrize("other", ["temperature=0.5", "max_tokens=9", "thinking=off", "seed=off"])
-def test_other_requests_are_another_agent(serve: Serve, tmp_path: Path, capfd: Any, other: str) -> None:
+@pytest.mark.parametrize("request_options", ["temperature=0.5", "max_tokens=9", "thinking=off", "seed=off"])
+def test_other_requests_are_another_agent(serve: Serve, tmp_path: Path, capfd: Any, request_options: str) -> None:
     server = serve()
     out = str(tmp_path / "run")
-    assert ended(["eval", spec(server), *KUHN, "--rows", "1", "--out", out, "--name", "m"]) == 0
-    assert ended(["eval", spec(server, other), *KUHN, "--rows", "1", "--out", out, "--name", "m", "--resume"]) == 2
+    assert exit_status(["eval", spec(server), *KUHN, "--rows", "1", "--out", out, "--name", "m"]) == 0
+    assert (
+        exit_status(
+            ["eval", spec(server, request_options), *KUHN, "--rows", "1", "--out", out, "--name", "m", "--resume"]
+        )
+        == 2
+    )
     assert "holds a run with other settings (agent.request." in capfd.readouterr().err
 
 
@@ -104,17 +112,17 @@ def test_a_server_with_another_model_is_refused(serve: Serve, tmp_path: Path, ca
 
     becomes("weights-a")
     words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
-    assert ended([*words, "--budget", "calls=20"]) == 3
+    assert exit_status([*words, "--budget", "calls=20"]) == 3
     assert read_about(out)["agent"]["served"] == {"listed": None, "replied": None} | {source: "weights-a"}
     becomes("weights-b")
-    before = len(Records(out).lines)
+    records_before = len(Records(out).lines)
     capfd.readouterr()
-    assert ended([*words, "--resume"]) == 2
-    told = capfd.readouterr().err
-    assert f'agent.served.{source} "weights-a" there, "weights-b" now' in told
-    assert len(Records(out).lines) == before, "no meta-episode of the other model is stored"
+    assert exit_status([*words, "--resume"]) == 2
+    stderr = capfd.readouterr().err
+    assert f'agent.served.{source} "weights-a" there, "weights-b" now' in stderr
+    assert len(Records(out).lines) == records_before, "no meta-episode of the other model is stored"
     becomes("weights-a")
-    assert ended([*words, "--resume"]) == 0
+    assert exit_status([*words, "--resume"]) == 0
     assert len(Records(out).lines) == 8
 
 
@@ -122,35 +130,37 @@ def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path:
     """Older versions wrote the whole specification, and neither model nor served id."""
     server, out = serve(), tmp_path / "run"
     words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
-    assert ended([*words, "--budget", "calls=20"]) == 3
+    assert exit_status([*words, "--budget", "calls=20"]) == 3
     about = read_about(out)
     del about["agent"]["model"], about["agent"]["served"]
     about["agent"]["name"] = "llm:tiny@http://10.1.2.3:8000/v1,concurrency=64"
     (out / "run.json").write_text(json.dumps(about))
     (out / "summary.json").unlink()
     assert main(["verify", str(out)]) == 0
-    assert ended([*words, "--resume"]) == 0
+    assert exit_status([*words, "--resume"]) == 0
     assert read_about(out)["agent"]["name"] == "llm:tiny"
     assert main(["verify", str(out)]) == 0
 
 
-def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
+def test_a_run_against_a_model_resumes_at_another_server_and_shows_no_host(
     serve: Serve, tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = serve(), serve()
-    out, whole = tmp_path / "run", tmp_path / "whole"
+    first_server, second_server = serve(), serve()
+    out, whole_run = tmp_path / "run", tmp_path / "whole"
 
-    def played(server: Server, folder: Path, *more: str) -> int:
+    def run_eval(server: Server, folder: Path, *options: str) -> int:
         against = ["--opponents", f"{spec(server, 'temperature=0.5')};", "--rows", "6", "--episodes", "1"]
-        return ended(["eval", "scripted:first", *KUHN[:2], *against, "--out", str(folder), "--batch", "1", *more])
+        return exit_status(
+            ["eval", "scripted:first", *KUHN[:2], *against, "--out", str(folder), "--batch", "1", *options]
+        )
 
-    assert played(first, out, "--budget", "calls=6") == 3
-    kept = len(Records(out).lines)
-    assert 0 < kept < 12
-    assert played(second, out, "--resume", "--env-workers", "2") == 0
-    assert second.bodies, "the second server played the rest"
-    assert played(second, whole, "--executor", "processes:2") == 0
-    assert Records(out).root() == Records(whole).root()
+    assert run_eval(first_server, out, "--budget", "calls=6") == 3
+    num_stored = len(Records(out).lines)
+    assert 0 < num_stored < 12
+    assert run_eval(second_server, out, "--resume", "--env-workers", "2") == 0
+    assert second_server.bodies, "the second server played the rest"
+    assert run_eval(second_server, whole_run, "--executor", "processes:2") == 0
+    assert Records(out).root() == Records(whole_run).root()
     assert read_about(out)["setting"]["weights"] == {"llm:tiny,temperature=0.5": 1.0}
     assert {line["opponent"] for line in Records(out).lines.values()} == {"llm:tiny,temperature=0.5"}
     assert "127.0.0.1" not in everything(out) + capfd.readouterr().out
@@ -158,7 +168,7 @@ def test_a_run_against_a_model_goes_on_at_another_server_and_shows_no_host(
     assert main(["verify", "--replay", str(out)]) == 0
     # A worker on another machine has another environment, and is sent the servers.
     servers = known_servers()
-    assert servers["tiny,temperature=0.5"] == spec(second, "temperature=0.5").removeprefix("llm:")
+    assert servers["tiny,temperature=0.5"] == spec(second_server, "temperature=0.5").removeprefix("llm:")
     monkeypatch.delenv(SERVERS)
     Playing("scripted:first", read_about(out), batch=1, env_timeout=0, servers=servers)()
     assert known_servers() == servers
@@ -173,18 +183,23 @@ def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, cap
     assert main(["verify", "--replay", str(out)]) == 0
     assert "3 calls executed again, all as recorded" in capfd.readouterr().out
     against = ["--opponents", "llm:tiny@http://127.0.0.1:9/v1,max_tokens=8,cache=off;", "--rows", "1"]
-    assert ended(["eval", "scripted:first", *KUHN[:2], *against, "--episodes", "1", "--out", str(out), "--resume"]) == 2
-    told = capfd.readouterr().err.strip()
-    assert "holds a run of an older version, whose opponents have an address in their names. It can be replayed" in told
-    assert "\n" not in told
+    assert (
+        exit_status(["eval", "scripted:first", *KUHN[:2], *against, "--episodes", "1", "--out", str(out), "--resume"])
+        == 2
+    )
+    stderr = capfd.readouterr().err.strip()
+    assert (
+        "holds a run of an older version, whose opponents have an address in their names. It can be replayed" in stderr
+    )
+    assert "\n" not in stderr
 
 
 def test_the_name_of_an_agent_is_the_users(tmp_path: Path, capfd: Any) -> None:
     words = ["eval", "scripted:first", *KUHN, "--rows", "1", "--name", "First of all"]
-    assert ended([*words, "--out", str(tmp_path / "run")]) == 0
+    assert exit_status([*words, "--out", str(tmp_path / "run")]) == 0
     assert capfd.readouterr().out.startswith("First of all in mage/KuhnPoker-Meta-v0")
     assert read_about(tmp_path / "run")["agent"]["name"] == "First of all"
-    assert ended([*words[:2], "scripted:last", *words[2:]]) == 2
+    assert exit_status([*words[:2], "scripted:last", *words[2:]]) == 2
     assert "--name names one agent, got 2 agents." in capfd.readouterr().err
 
 
@@ -203,14 +218,14 @@ def test_a_portable_name_has_what_affects_answers(endpoint: str, name: str) -> N
     assert make_agent(f"llm:{endpoint}").name == f"llm:{name}"
 
 
-# -- what a server sends beside the text ---------------------------------------------------------------------
+# -- fields of a server beside the text -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 def test_reasoning_is_read_from_either_field(field: str) -> None:
-    def read(told: object) -> str | None:
-        message = {"content": "bet", field: told}
-        return read_answer(dumped({"choices": [{"message": message}], "model": [1]}), 1).reasoning
+    def read(reasoning: object) -> str | None:
+        message = {"content": "bet", field: reasoning}
+        return read_answer(encode_json({"choices": [{"message": message}], "model": [1]}), 1).reasoning
 
     assert read(THOUGHT) == THOUGHT
     assert [read(odd) for odd in ("", " \n", None, 5, ["hm"], {"text": "hm"})] == [None] * 6
@@ -218,7 +233,7 @@ def test_reasoning_is_read_from_either_field(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         ({"data": [{"id": "m"}]}, "m"),
         ({"data": [{"id": "other"}, {"id": "m", "root": "Qwen/Qwen3-4B"}]}, "Qwen/Qwen3-4B"),
@@ -229,13 +244,13 @@ def test_reasoning_is_read_from_either_field(field: str) -> None:
         ({"data": [{"id": "m", "root": 5}]}, "m"),
     ],
 )
-def test_a_list_of_models_shows_what_is_served(body: Any, found: str | None) -> None:
-    assert read_models(dumped(body), "m") == found
+def test_a_list_of_models_shows_the_served_one(body: Any, expected: str | None) -> None:
+    assert read_models(encode_json(body), "m") == expected
 
 
 def test_no_list_of_models_breaks_a_run() -> None:
     for name, body in GARBAGE.items():
-        content = body if isinstance(body, bytes) else dumped(body)
+        content = body if isinstance(body, bytes) else encode_json(body)
         assert read_models(content, "m") is None, name
         with pytest.raises(CallFailed):
             read_answer(content, 1)
@@ -245,7 +260,7 @@ def test_no_list_of_models_breaks_a_run() -> None:
 def test_reasoning_is_in_the_record_and_in_no_prompt(serve: Serve, tmp_path: Path, context: str) -> None:
     server, out = serve(reasoning=THOUGHT), tmp_path / "run"
     words = ["eval", f"{spec(server)}", *KUHN, "--rows", "2", "--game-option", f"context={context}", "--out", str(out)]
-    assert ended(words) == 0
+    assert exit_status(words) == 0
     calls = [call for line in Records(out).lines.values() for call in line["calls"]]
     assert {call["kind"] for call in calls} == {"play", "reflect"}
     assert {call["reasoning"] for call in calls} == {THOUGHT}
@@ -265,9 +280,9 @@ def test_reasoning_is_in_the_record_and_in_no_prompt(serve: Serve, tmp_path: Pat
 def test_the_reasoning_of_an_opponent_is_recorded_and_executed_again(serve: Serve, tmp_path: Path) -> None:
     server, out = serve(reasoning=THOUGHT), str(tmp_path / "run")
     words = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--opponents", f"llm:tiny@{server.url},cache=off;"]
-    assert ended(["eval", "scripted:random", *words, "--out", out]) == 0
-    told = [call for line in Records(Path(out)).lines.values() for call in line["opponent_calls"]]
-    assert {call["reasoning"] for call in told} == {THOUGHT}
+    assert exit_status(["eval", "scripted:random", *words, "--out", out]) == 0
+    calls = [call for line in Records(Path(out)).lines.values() for call in line["opponent_calls"]]
+    assert {call["reasoning"] for call in calls} == {THOUGHT}
     server.stop()
     assert main(["verify", "--replay", out]) == 0
 
@@ -277,14 +292,14 @@ def test_the_first_episodes_of_the_controls_come_from_the_cache(serve: Serve, tm
     server, out = serve(), tmp_path / "run"
     panel = ["--env", "mage/Ultimatum-Meta-v0", "--opponents", "pool:ultimatum/reserves", "--rows", "2"]
     options = ["--memory", "history", "--controls", "--no-baselines", "--allow-cut"]
-    assert ended(["eval", f"llm:tiny@{server.url}", *panel, *options, "--out", str(out)]) == 0
+    assert exit_status(["eval", f"llm:tiny@{server.url}", *panel, *options, "--out", str(out)]) == 0
     runs = [path.parent for path in sorted(out.rglob("run.json"))]
     assert len(runs) == 3
     calls = [call for run in runs for line in Records(run).lines.values() for call in line["calls"]]
-    first = [call for call in calls if call["episode"] == 0]
-    assert len(first) % 3 == 0
+    first_calls = [call for call in calls if call["episode"] == 0]
+    assert len(first_calls) % 3 == 0
     # Tasks of one seed share their first prompts, too.
-    assert len(server.bodies) <= len(calls) - len(first) * 2 // 3
+    assert len(server.bodies) <= len(calls) - len(first_calls) * 2 // 3
 
 
 # -- failures ------------------------------------------------------------------------------------------------
@@ -294,8 +309,8 @@ def host_free(text: str, server: Server) -> None:
     """Fail if the text has the host or the port of the server."""
     for address in ("127.0.0.1", "localhost", str(server.server_address[1]), "node-7"):
         # A digest may contain the digits of the port.
-        found = re.search(rf"(?<![0-9a-f]){re.escape(address)}(?![0-9a-f])", text)
-        assert not found, text[max(found.start() - 200, 0) : found.end() + 50] if found else ""
+        match = re.search(rf"(?<![0-9a-f]){re.escape(address)}(?![0-9a-f])", text)
+        assert not match, text[max(match.start() - 200, 0) : match.end() + 50] if match else ""
 
 
 @pytest.mark.parametrize("failing", ["agent", "opponent"])
@@ -304,7 +319,7 @@ def test_no_file_of_a_run_with_failures_and_no_report_shows_the_servers_address(
 ) -> None:
     server, out = serve(), tmp_path / "run"
     port = server.server_address[1]
-    told = f"upstream http://node-7:8000/v1 of 127.0.0.1:{port} failed (host='localhost', port={port})"
+    message = f"upstream http://node-7:8000/v1 of 127.0.0.1:{port} failed (host='localhost', port={port})"
     model = spec(server, "attempts=1", "concurrency=1")
     seats = ["scripted:first", *KUHN[:2], "--opponents", f"{model};", "--no-baselines", "--batch", "1"]
     words = ["eval", model, *KUHN] if failing == "agent" else ["eval", *seats]
@@ -312,9 +327,9 @@ def test_no_file_of_a_run_with_failures_and_no_report_shows_the_servers_address(
 
     # A server that fails after some answers: an error with its own address, a cut connection, a redirect.
     moved: Trouble = lambda handler, body: handler.send(307, {}, {"Location": f"{server.url}/other"})  # noqa: E731
-    troubles = [status(500, told), status(400, told), hang_up, moved]
-    server.troubles = [None, None, *[one for one in troubles for _ in range(2)]]
-    assert ended(words) in (0, 3)
+    troubles = [status(500, message), status(400, message), hang_up, moved]
+    server.troubles = [None, None, *[trouble for trouble in troubles for _ in range(2)]]
+    assert exit_status(words) in (0, 3)
     failures = [line["failure"] for line in Records(out).lines.values() if line["failure"] is not None]
     assert failures, "a meta-episode failed for good"
     logged = [json.loads(line)["reason"] for line in (out / "failures.jsonl").read_text().splitlines()]
@@ -328,7 +343,7 @@ def test_no_file_of_a_run_with_failures_and_no_report_shows_the_servers_address(
     host_free(everything(out), server)
     # Nothing listens any more. An agent whose first call fails ends the run; an opponent's calls fail one by one.
     server.stop()
-    assert ended([*words, "--resume"]) == (2 if failing == "agent" else 3)
+    assert exit_status([*words, "--resume"]) == (2 if failing == "agent" else 3)
     host_free(everything(out), server)
     assert "refused: nothing listens at the server's address" in (out / "failures.jsonl").read_text()
     assert main(["report", str(out), "--out", str(tmp_path / "report.html")]) == 0
@@ -356,55 +371,55 @@ def test_addresses_in_a_servers_message_are_hidden(text: str, hidden: str) -> No
 def test_a_run_whose_replies_are_cut_stops_after_its_preflight(serve: Serve, tmp_path: Path, capfd: Any) -> None:
     server, out = serve(truncated=True), tmp_path / "run"
     words = ["eval", spec(server, "concurrency=4"), *KUHN, "--rows", "20", "--episodes", "1", "--out", str(out)]
-    assert ended([*words, "--price", "2,30"]) == 2
-    told = capfd.readouterr().err
+    assert exit_status([*words, "--price", "2,30"]) == 2
+    stderr = capfd.readouterr().err
     calls = sum(len(line["calls"]) for line in Records(out).lines.values())
-    assert f"llm:tiny, 16 meta-episodes, {calls} replies: invalid 0 (0.0%), cut {calls} (100.0%), overflow 0" in told
+    assert f"llm:tiny, 16 meta-episodes, {calls} replies: invalid 0 (0.0%), cut {calls} (100.0%), overflow 0" in stderr
     # Each call has 100 prompt and 10 reply tokens, so a call costs 0.0005.
-    each = calls / 16
-    assert f"Expected for 40 meta-episodes, with 95% intervals: {40 * each:,.0f} [" in told
-    assert re.search(rf", price {40 * each * 0.0005:,.2f} \[", told)
-    assert f"{calls} of {calls} replies in the preflight were cut at the token limit, more than 20%." in told
-    assert "16 of 40 meta-episodes are kept; the same command with --resume continues the run." in told
+    calls_per_episode = calls / 16
+    assert f"Expected for 40 meta-episodes, with 95% intervals: {40 * calls_per_episode:,.0f} [" in stderr
+    assert re.search(rf", price {40 * calls_per_episode * 0.0005:,.2f} \[", stderr)
+    assert f"{calls} of {calls} replies in the preflight were cut at the token limit, more than 20%." in stderr
+    assert "16 of 40 meta-episodes are kept; the same command with --resume continues the run." in stderr
     assert len(Records(out).lines) == 16
-    assert ended([*words, "--resume", "--allow-cut"]) == 0
+    assert exit_status([*words, "--resume", "--allow-cut"]) == 0
     assert len(Records(out).lines) == 40
 
 
 def test_progress_counts_what_a_limit_left_finished(serve: Serve, tmp_path: Path, capfd: Any) -> None:
     server, out = serve(), tmp_path / "run"
     words = ["eval", spec(server, "concurrency=2"), *KUHN, "--rows", "6", "--out", str(out), "--budget", "calls=30"]
-    assert ended(words) == 3
-    kept = len(Records(out).lines)
-    told = capfd.readouterr().err
-    assert "12 of 12 meta-episodes" not in told
+    assert exit_status(words) == 3
+    num_stored = len(Records(out).lines)
+    stderr = capfd.readouterr().err
+    assert "12 of 12 meta-episodes" not in stderr
     # The server counts 110 tokens per call.
-    assert "0 of 12 meta-episodes, 110 tokens, starting." in told
-    assert 0 < kept < 12
-    assert f"mage: {12 - kept} meta-episodes were not played: all 30 calls are spent" in told
+    assert "0 of 12 meta-episodes, 110 tokens, starting." in stderr
+    assert 0 < num_stored < 12
+    assert f"mage: {12 - num_stored} meta-episodes were not played: all 30 calls are spent" in stderr
 
 
-def killed_at(calls: int, words: list[str]) -> None:
+def run_until_killed(calls: int, words: list[str]) -> None:
     """Plays until so many replies have come; every finished meta-episode is written at once."""
     record_store.SAVE_INTERVAL_S = 0.0
-    finish, left = EndpointGenerator._finish, [calls]
+    finish, calls_left = EndpointGenerator._finish, [calls]
 
-    def counted(endpoint: EndpointGenerator, *arguments: Any) -> Completion:
-        left[0] -= 1
-        if not left[0]:
+    def count_call(endpoint: EndpointGenerator, *arguments: Any) -> Completion:
+        calls_left[0] -= 1
+        if not calls_left[0]:
             os.kill(os.getpid(), signal.SIGKILL)
         return finish(endpoint, *arguments)
 
-    EndpointGenerator._finish = counted  # type: ignore[method-assign]
+    EndpointGenerator._finish = count_call  # type: ignore[method-assign]
     main(words)
 
 
 def test_a_run_that_is_killed_at_half_keeps_two_fifths(serve: Serve, tmp_path: Path) -> None:
-    server, out, whole = serve(), tmp_path / "run", tmp_path / "whole"
+    server, out, whole_run = serve(), tmp_path / "run", tmp_path / "whole"
     words = ["eval", spec(server, "concurrency=8"), *KUHN, "--rows", "32", "--out"]
-    assert ended([*words, str(whole)]) == 0
+    assert exit_status([*words, str(whole_run)]) == 0
     half = len(server.bodies) // 2
-    assert forked(partial(killed_at, half, [*words, str(out)])) == -signal.SIGKILL
+    assert run_in_fork(partial(run_until_killed, half, [*words, str(out)])) == -signal.SIGKILL
     assert len(Records(out).lines) >= 0.4 * 64
-    assert ended([*words, str(out), "--resume"]) == 0
-    assert Records(out).root() == Records(whole).root()
+    assert exit_status([*words, str(out), "--resume"]) == 0
+    assert Records(out).root() == Records(whole_run).root()

@@ -98,7 +98,7 @@ def test_a_proxy_that_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("end", ["/chat/completions", "/completions", "/models", "/chat/completions/", "/responses"])
-def test_the_path_of_a_call_is_no_base(end: str) -> None:
+def test_the_path_of_a_call_is_not_a_base(end: str) -> None:
     with pytest.raises(ValueError, match=f"at model.test must be its base.* Remove {end.rstrip('/')}, which each call"):
         check_url(f"https://model.test/v1{end}")
 

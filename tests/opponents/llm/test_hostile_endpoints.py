@@ -1,4 +1,4 @@
-"""`EndpointGenerator` and what a server must not reach: other hosts, other secrets, this machine's memory, the run."""
+"""`EndpointGenerator` protects other hosts, other secrets, this machine's memory and the run from a server."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_whose_key_goes_where(url: str, variables: tuple[str, ...]) -> None:
 
 def test_a_key_that_no_header_can_hold(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGE_LLM_API_KEY", f"{KEY}\nX-Other: 1")
-    with pytest.raises(ValueError, match="key in MAGE_LLM_API_KEY holds a line break") as told:
+    with pytest.raises(ValueError, match="key in MAGE_LLM_API_KEY holds a line break") as exc_info:
         connect().generate([ask()])
-    assert KEY not in str(told.value)
+    assert KEY not in str(exc_info.value)
 
 
 DEEP = b'{"choices": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
@@ -85,10 +85,10 @@ DEEP = b'{"choices": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
 
 def test_deep_nesting_fails_that_prompt_alone(server: Server, connect: Connect) -> None:
     server.troubles = [raw(DEEP), says({"content": "well"})]
-    one, other = connect(attempts=1, concurrency=1).generate([ask("x", 1), ask("x", 2)])
-    assert one.error is not None
-    assert one.error.startswith("garbage: no chat completion in the server's answer: '{\"choices\": [[[")
-    assert (other.text, other.error) == ("well", None)
+    failed_answer, good_answer = connect(attempts=1, concurrency=1).generate([ask("x", 1), ask("x", 2)])
+    assert failed_answer.error is not None
+    assert failed_answer.error.startswith("garbage: no chat completion in the server's answer: '{\"choices\": [[[")
+    assert (good_answer.text, good_answer.error) == ("well", None)
     server.troubles = [lambda handler, body: handler.send(400, DEEP)]
     assert failure(connect()).startswith('http 400: {"choices": [[[')
     nested: object = {"message": "at the bottom"}
@@ -101,11 +101,11 @@ def test_deep_nesting_fails_that_prompt_alone(server: Server, connect: Connect) 
 def test_half_a_surrogate_pair_fails_that_prompt_alone(server: Server, connect: Connect) -> None:
     endpoint = connect()
     chat = Prompt((Message("user", "a"), Message("assistant", "b\ud83d")), seed=(3,))
-    first, second, third = endpoint.generate([ask("x", 1), chat, ask("y", 2)])
-    assert second == Completion(
+    first_answer, second_answer, third_answer = endpoint.generate([ask("x", 1), chat, ask("y", 2)])
+    assert second_answer == Completion(
         "", error="prompt: character 2 of message 2 is half of a surrogate pair; it cannot be sent"
     )
-    assert first.error is third.error is None
+    assert first_answer.error is third_answer.error is None
     assert endpoint.budget.calls == len(server.bodies) == 2
     assert endpoint.failures == {"prompt": 1}
     assert endpoint.cached == 0
@@ -151,16 +151,16 @@ def test_what_a_server_says_cannot_steer_a_terminal(server: Server, connect: Con
 @contextmanager
 def deaf() -> Iterator[str]:
     """An address that takes no further connection and refuses none: its queue is full."""
-    with socket.socket() as listening, socket.socket() as first, socket.socket() as second:
+    with socket.socket() as listening, socket.socket() as first_filler, socket.socket() as second_filler:
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
-        for filler in (first, second):
+        for filler in (first_filler, second_filler):
             filler.setblocking(False)
             filler.connect_ex(listening.getsockname())
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
 
 
-def test_an_endpoint_that_is_down_is_told_of_in_time(
+def test_an_endpoint_that_is_down_is_reported_in_time(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Scaled down by ten; all prompts of a batch, waiting ones too, fail with the first."""
@@ -171,20 +171,20 @@ def test_an_endpoint_that_is_down_is_told_of_in_time(
         endpoint = connect(url=url, attempts=50, concurrency=2)
         errors = {completion.error for completion in endpoint.generate([ask("x", number) for number in range(20)])}
         calls = endpoint.budget.calls
-        [again] = endpoint.generate([ask("y")])
+        [second_answer] = endpoint.generate([ask("y")])
     assert all(error is not None and error.startswith("connection: no connection within ") for error in errors)
     assert calls <= 8, "the prompts that waited asked nothing"
-    [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said.startswith("The language model's endpoint is down: connection: no connection within 0.")
-    assert said.endswith(f" ({url})")
-    assert again.error is not None
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("The language model's endpoint is down: connection: no connection within 0.")
+    assert warning.endswith(f" ({url})")
+    assert second_answer.error is not None
     assert endpoint.budget.calls == calls + 1, "known to be down: one attempt"
 
 
 def test_an_endpoint_that_came_back_has_all_its_attempts(server: Server, connect: Connect) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        gone = connect(url=f"http://127.0.0.1:{held.getsockname()[1]}/v1", attempts=2)
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        gone = connect(url=f"http://127.0.0.1:{bound_socket.getsockname()[1]}/v1", attempts=2)
         assert failure(gone).startswith("refused: nothing listens at ")
     endpoint = connect(attempts=3)
     server.troubles = [hang_up, hang_up]

@@ -16,10 +16,10 @@ PROMPT = Prompt((Message("user", "x"),))
 
 
 class ClosingServer:
-    """A server that answers the first `answered` requests of a connection, then reads one and closes."""
+    """A server that answers the first `num_answers` requests of a connection, then reads one and closes."""
 
-    def __init__(self, answered: int) -> None:
-        self.answered = answered
+    def __init__(self, num_answers: int) -> None:
+        self.num_answers = num_answers
         self.requests = 0
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
@@ -32,7 +32,7 @@ class ClosingServer:
             except OSError:
                 return
             with connection, connection.makefile("rb") as file:
-                for number in range(self.answered + 1):
+                for number in range(self.num_answers + 1):
                     length = 0
                     while (line := file.readline()) not in (b"\r\n", b""):
                         name, _, value = line.partition(b":")
@@ -41,7 +41,7 @@ class ClosingServer:
                         break
                     file.read(length)
                     self.requests += 1
-                    if number < self.answered:
+                    if number < self.num_answers:
                         choice = {"message": {"role": "assistant", "content": "bet"}, "finish_reason": "stop"}
                         body = json.dumps({"model": "m", "choices": [choice]}).encode()
                         head = (
@@ -55,16 +55,16 @@ class ClosingServer:
 
 @pytest.fixture
 def endpoint_of() -> Iterator[object]:
-    made: list[ClosingServer | EndpointGenerator] = []
+    resources: list[ClosingServer | EndpointGenerator] = []
 
-    def make(answered: int) -> tuple[ClosingServer, EndpointGenerator]:
-        server = ClosingServer(answered)
+    def make(num_answers: int) -> tuple[ClosingServer, EndpointGenerator]:
+        server = ClosingServer(num_answers)
         endpoint = EndpointGenerator("m", server.url, max_tokens=8, attempts=1, concurrency=1)
-        made.extend((server, endpoint))
+        resources.extend((server, endpoint))
         return server, endpoint
 
     yield make
-    for item in reversed(made):
+    for item in reversed(resources):
         item.close()
 
 

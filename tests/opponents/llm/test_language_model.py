@@ -38,7 +38,7 @@ KUHN = KuhnPoker()
 
 
 class Recorder:
-    """A generator that keeps what it was asked."""
+    """A generator that stores its prompts."""
 
     def __init__(self, reply: Callable[[Prompt], Completion | str]) -> None:
         self.reply = reply
@@ -62,8 +62,8 @@ def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     assert policy.turns == len(model.prompts) == 20
     assert policy.invalid == policy.given_up == 0
     env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac", style="prose")
-    seen = {env.reset(seed=seed)[0] for seed in range(40)}
-    assert {prompt.messages[0].content for prompt in model.prompts} == seen
+    observations = {env.reset(seed=seed)[0] for seed in range(40)}
+    assert {prompt.messages[0].content for prompt in model.prompts} == observations
 
 
 @pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (Words(KUHN.spec), "check")])
@@ -74,12 +74,12 @@ def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: o
     texts = [prompt.messages[0].content for prompt in model.prompts]
     assert len(texts) == 10
     for number, text in enumerate(texts):
-        again = number % 2 == 1
+        is_second_turn = number % 2 == 1
         if isinstance(style, Words):
-            assert len(text.split()) == (6 if again else 4)  # episode 1 first J (check opp-bet)
+            assert len(text.split()) == (6 if is_second_turn else 4)  # episode 1 first J (check opp-bet)
             assert set(text.split()) <= set(vocabulary(KUHN))
         else:
-            assert text.count("You answered: check") == again
+            assert text.count("You answered: check") == is_second_turn
 
 
 def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
@@ -127,23 +127,25 @@ def test_every_prompt_of_an_opponent_states_its_tries_and_nothing_false(game: Ga
     settings = replace(settings_for(game.spec), history_window=9)
     policy = LanguageModelPolicy(model, game.spec, as_style(style, game.spec), settings=settings)
     policy.reset(np.random.default_rng(1))
-    played = [policy.act(turn) for _ in range(3)]
-    assert played[1:] == [legal, legal]
+    actions = [policy.act(turn) for _ in range(3)]
+    assert actions[1:] == [legal, legal]
     no_action = "You answered: (no action inside the tags, nothing happened)"
     hand = [
         *[no_action] * 3,
-        f"A random legal action was played for you: {played[0]}",
+        f"A random legal action was played for you: {actions[0]}",
         "You answered: sing (not a legal action, nothing happened)",
         f"You answered: {legal}",
     ]
-    asked = [prompt.messages[0].content for prompt in model.prompts]
-    for text, number, known in zip(asked, (1, 2, 3, 1, 2, 1), (0, 1, 2, 4, 5, 6), strict=True):
+    texts = [prompt.messages[0].content for prompt in model.prompts]
+    for text, number, num_shown in zip(texts, (1, 2, 3, 1, 2, 1), (0, 1, 2, 4, 5, 6), strict=True):
         assert text.startswith(f"# Task\n{game.spec.rules} ")
         assert text.count(TRIES_RULE) == 1
         assert text.count(f"# Now\nYour turn. Try {number} of 3.\n") == 1
-        found = FALSE_FOR_AN_OPPONENT.search(text.replace(game.spec.rules, ""))
-        assert not found, found
-        assert re.findall("^(?:You answered|A random legal action was played for you): .*", text, re.M) == hand[:known]
+        match = FALSE_FOR_AN_OPPONENT.search(text.replace(game.spec.rules, ""))
+        assert not match, match
+        assert (
+            re.findall("^(?:You answered|A random legal action was played for you): .*", text, re.M) == hand[:num_shown]
+        )
         assert bool(re.search(r"^Your last .*\. Nothing happened\.$", text, re.M)) == (number > 1)
 
 
@@ -190,9 +192,9 @@ def test_long_prompts_are_cut_and_then_refused() -> None:
     turn = dealt(KUHN).turn(0)
     policy.act(turn)
     limit = len(model.prompts[1].messages[0].content) - 1
-    asked = len(model.prompts)
+    num_prompts = len(model.prompts)
     policy.act(turn)
-    assert [len(p.messages[0].content) > limit for p in model.prompts[asked:]].count(True) > 0
+    assert [len(p.messages[0].content) > limit for p in model.prompts[num_prompts:]].count(True) > 0
     assert policy.given_up == 2
     limit = 0
     with pytest.raises(RuntimeError, match="longer than the language model's limit"):
@@ -211,7 +213,7 @@ def test_a_failed_call_is_an_error() -> None:
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "demo,1"
     tokenizer = tiny_tokenizer(vocabulary(KUHN))
     save_tiny(folder, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
@@ -220,32 +222,32 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_saved_model_is_an_opponent(saved: Path) -> None:
-    name = f"checkpoint:{saved}"
+def test_a_saved_model_is_an_opponent(model_folder: Path) -> None:
+    name = f"checkpoint:{model_folder}"
     env = gym.make("mage/KuhnPoker-v0", opponent=name)
     returns = []
     for seed in range(30):
         _, info = env.reset(seed=seed)
-        done, reward = False, 0.0
-        while not done:
-            _, reward, done, _, info = env.step(info["legal_actions"][0])
+        terminated, reward = False, 0.0
+        while not terminated:
+            _, reward, terminated, _, info = env.step(info["legal_actions"][0])
         returns.append(float(reward))
     assert set(returns) <= {-2.0, -1.0, 1.0, 2.0}
     assert info["private"]["opponent"] == name
-    one, two = make_opponent(name, KUHN), make_opponent(name, KUHN)
-    assert isinstance(one, LanguageModelPolicy)
-    assert isinstance(two, LanguageModelPolicy)
-    assert one.generator is two.generator, "loaded once per process"
-    hands = play_match(KuhnPoker(), [one, two], np.random.default_rng(0), 20).returns
-    assert one.invalid == 0
-    assert (hands == play_match(KuhnPoker(), [one, two], np.random.default_rng(0), 20).returns).all()
-    os.utime(saved / "mage.json", ns=(2**61, 2**61))
-    again = make_opponent(name, KUHN)
-    assert isinstance(again, LanguageModelPolicy)
-    assert again.generator is not one.generator, "saved anew, loaded anew"
+    first_policy, second_policy = make_opponent(name, KUHN), make_opponent(name, KUHN)
+    assert isinstance(first_policy, LanguageModelPolicy)
+    assert isinstance(second_policy, LanguageModelPolicy)
+    assert first_policy.generator is second_policy.generator, "loaded once per process"
+    hands = play_match(KuhnPoker(), [first_policy, second_policy], np.random.default_rng(0), 20).returns
+    assert first_policy.invalid == 0
+    assert (hands == play_match(KuhnPoker(), [first_policy, second_policy], np.random.default_rng(0), 20).returns).all()
+    os.utime(model_folder / "mage.json", ns=(2**61, 2**61))
+    reloaded_policy = make_opponent(name, KUHN)
+    assert isinstance(reloaded_policy, LanguageModelPolicy)
+    assert reloaded_policy.generator is not first_policy.generator, "saved anew, loaded anew"
 
 
-def test_errors_of_saved_models(saved: Path, tmp_path: Path) -> None:
+def test_errors_of_saved_models(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder"):
         make_opponent(f"checkpoint:{tmp_path}/nothing", KUHN)
     with pytest.raises(FileNotFoundError, match="holds no mage.json"):
@@ -257,19 +259,19 @@ def test_errors_of_saved_models(saved: Path, tmp_path: Path) -> None:
     ):
         make_opponent(f"checkpoint:{tmp_path}", KUHN)
     with pytest.raises(ValueError, match="was trained on KuhnPoker and does not play TicTacToe"):
-        make_opponent(f"checkpoint:{saved}", TicTacToe())
+        make_opponent(f"checkpoint:{model_folder}", TicTacToe())
     with pytest.raises(ValueError, match="needs folder"):
         make_opponent("checkpoint", KUHN)
 
 
-def test_without_torch_the_error_says_what_to_install(saved: Path) -> None:
+def test_without_torch_the_error_says_what_to_install(model_folder: Path) -> None:
     script = f"""
 import sys
 sys.modules["transformers"] = None
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import make_opponent
 try:
-    make_opponent("checkpoint:{saved}", KuhnPoker())
+    make_opponent("checkpoint:{model_folder}", KuhnPoker())
 except ImportError as error:
     print(error)
 """

@@ -40,17 +40,17 @@ def policy_of(name: str) -> tuple[LanguageModelPolicy, EndpointGenerator]:
 
 def play(name: str, seeds: range) -> list[Any]:
     """Everything that the environment shows in one meta-episode per seed, against a learner that takes turns."""
-    env, shown = gym.make(META, opponent=name, num_episodes=2, memory="history"), []
+    env, transcript = gym.make(META, opponent=name, num_episodes=2, memory="history"), []
     for seed in seeds:
         observation, info = env.reset(seed=seed)
-        done = False
-        while not done:
-            shown.append((observation, info["legal_actions"]))
-            action = info["legal_actions"][len(shown) % 2]
-            observation, reward, done, _, info = env.step(f"<action>{action}</action>")
-            shown.append(reward)
-        shown.append((observation, info["private"]["opponent"]))
-    return shown
+        terminated = False
+        while not terminated:
+            transcript.append((observation, info["legal_actions"]))
+            action = info["legal_actions"][len(transcript) % 2]
+            observation, reward, terminated, _, info = env.step(f"<action>{action}</action>")
+            transcript.append(reward)
+        transcript.append((observation, info["private"]["opponent"]))
+    return transcript
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-guided"])
@@ -58,17 +58,21 @@ def test_a_game_is_played_and_replayed_without_the_server(
     server: Server, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"llm:{model}@{server.url},max_tokens=4,seed=off"
-    first = play(name, range(6))
-    asked = len(server.bodies)
-    assert asked >= 12, "two hands of each meta-episode, at least one turn each"
-    assert all(re.fullmatch(rf"llm:{model},max_tokens=4,seed=off", shown[1]) for shown in first if "llm:" in str(shown))
+    games = play(name, range(6))
+    num_requests = len(server.bodies)
+    assert num_requests >= 12, "two hands of each meta-episode, at least one turn each"
+    assert all(
+        re.fullmatch(rf"llm:{model},max_tokens=4,seed=off", transcript[1])
+        for transcript in games
+        if "llm:" in str(transcript)
+    )
     assert all("Legal actions:" in body["messages"][0]["content"] for body in server.bodies)
     server.stop()
     fresh = f"{name},attempts=1"  # another generator, the same requests
-    assert play(fresh, range(6)) == first
+    assert play(fresh, range(6)) == games
     endpoint = policy_of(fresh)[1]
-    assert (endpoint.budget.calls, len(server.bodies)) == (0, asked)
-    assert 0 < endpoint.cached <= asked
+    assert (endpoint.budget.calls, len(server.bodies)) == (0, num_requests)
+    assert 0 < endpoint.cached <= num_requests
     with pytest.raises(OpponentFailure, match=r"^Opponent 'llm:.* failed in KuhnPoker: .*refused: nothing listens at "):
         play(fresh, range(90, 99))
 
@@ -82,7 +86,7 @@ def test_what_the_model_says_is_played(server: Server) -> None:
     assert len({body["seed"] for body in server.bodies}) == policy.turns
 
 
-def test_copies_in_the_middle_of_a_hand_go_on_alike(server: Server) -> None:
+def test_copies_in_the_middle_of_a_hand_continue_alike(server: Server) -> None:
     policy, endpoint = policy_of(f"llm:tiny-guided@{server.url},max_tokens=4")
     check_copies(KUHN, policy)
     assert pickle.loads(pickle.dumps(policy)).generator is endpoint
@@ -97,9 +101,9 @@ def test_any_game_will_do(server: Server) -> None:
 
 def test_one_endpoint_and_one_budget_per_process(server: Server) -> None:
     name = f"llm:tiny-guided@{server.url},max_tokens=2,max_calls=3"
-    (one, endpoint), (two, same) = policy_of(name), policy_of(name)
+    (first_policy, endpoint), (second_policy, same) = policy_of(name), policy_of(name)
     assert endpoint is same
-    assert one is not two
+    assert first_policy is not second_policy
     with pytest.raises(OpponentFailure, match="budget: all 3 calls are spent"):
         play(name, range(9))
     assert len(server.bodies) == 3
@@ -109,12 +113,12 @@ def test_one_endpoint_and_one_budget_per_process(server: Server) -> None:
 def test_a_failing_model_is_a_counted_failure_of_the_rollout(server: Server) -> None:
     name = f"llm:tiny-guided@{server.url},max_tokens=2,attempts=1"
     server.troubles = [status(503, "busy")] * 3  # both meta-episodes, and the second try of the first
-    one, two = evaluate(make_agent("scripted:first"), panel(META, [name], 1, 0), batch=1)
-    assert one.failure is not None
-    assert str(one.failure).startswith("opponent")
-    assert "http 503: busy" in str(one.failure)
-    assert two.failure is None
-    assert len(two.episodes) == 3
+    first_episode, second_episode = evaluate(make_agent("scripted:first"), panel(META, [name], 1, 0), batch=1)
+    assert first_episode.failure is not None
+    assert str(first_episode.failure).startswith("opponent")
+    assert "http 503: busy" in str(first_episode.failure)
+    assert second_episode.failure is None
+    assert len(second_episode.episodes) == 3
 
 
 def test_a_silent_model_ends_in_a_failure(server: Server) -> None:
@@ -127,7 +131,7 @@ def test_a_silent_model_ends_in_a_failure(server: Server) -> None:
     assert endpoint.failures == {"timeout": 1}
 
 
-def test_an_answer_without_text_is_no_invalid_move(server: Server) -> None:
+def test_an_answer_without_text_is_not_an_invalid_move(server: Server) -> None:
     policy, _ = policy_of(f"llm:tiny-guided@{server.url},max_tokens=4")
     server.troubles = [says({"content": None, "refusal": "no"}), says({"content": ""}), says({"content": "?"})]
     play_match(KUHN, [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(1), 1)
@@ -143,14 +147,14 @@ def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixtu
     title, setting, *_ = table.splitlines()
     assert title == f"llm:tiny-guided,max_tokens=2 in {META}"
     assert setting.startswith("seed 0, 4 meta-episodes, sha256 ")
-    asked = len(server.bodies)
-    assert asked >= 12
+    num_requests = len(server.bodies)
+    assert num_requests >= 12
     assert any("<remark>" in body["messages"][0]["content"] for body in server.bodies), "it reflects too"
     server.stop()
     assert main(arguments) == 0
     timed = re.compile(r"\d+\.\d\d(?=\n)")  # seconds end their rows
     assert timed.sub("-", capfd.readouterr().out) == timed.sub("-", table)
-    assert len(server.bodies) == asked
+    assert len(server.bodies) == num_requests
     assert main([*arguments, "--seed", "1"]) == 2
     assert "refused: nothing listens at the server's address" in capfd.readouterr().err
 
@@ -161,8 +165,8 @@ def test_mage_bench_seats_a_model_as_opponent(server: Server, capfd: pytest.Capt
     table = capfd.readouterr().out
     assert "llm:tiny-guided,max_tokens=2" in table
     assert "127.0.0.1" not in table
-    asked = [body["messages"][0]["content"] for body in server.bodies]
-    assert all(re.search(r"# Now\nYour turn\. Try [123] of 3\.\n", text) for text in asked), "the style plain"
+    prompts = [body["messages"][0]["content"] for body in server.bodies]
+    assert all(re.search(r"# Now\nYour turn\. Try [123] of 3\.\n", text) for text in prompts), "the style plain"
 
 
 @pytest.mark.parametrize(("style", "says"), [("prose", "You may give at most"), ("neutral", "Win as many units")])
@@ -229,9 +233,9 @@ URL = "http://127.0.0.1:9/v1"
     ],
 )
 def test_names_that_say_too_little_or_too_much(name: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says) as told:
+    with pytest.raises(ValueError, match=says) as exc_info:
         make_opponent(name, KUHN)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(exc_info.value)
     if name not in ("llm", "llm:"):
         with pytest.raises(ValueError, match=says):
             make_agent(name)
@@ -242,7 +246,7 @@ def test_an_opponent_is_one_server_and_a_model_may_have_several() -> None:
         shared_endpoints("")
     with pytest.raises(ValueError, match=r"^Opponent 'llm:x' must name one URL, got 2\.$"):
         make_opponent(f"llm:x@{URL}@http://127.0.0.1:8/v1,cache=off", KUHN)
-    assert [one.base_url for one in shared_endpoints(f"x@{URL}@http://127.0.0.1:8/v1@{URL}")] == [
+    assert [endpoint.base_url for endpoint in shared_endpoints(f"x@{URL}@http://127.0.0.1:8/v1@{URL}")] == [
         URL,
         "http://127.0.0.1:8/v1",
     ]
@@ -252,8 +256,8 @@ def test_it_is_listed_by_its_form() -> None:
     assert "llm:model@url" in list_forms("KuhnPoker")
 
 
-@pytest.mark.parametrize("what", ["import", "make"])
-def test_the_client_loads_when_it_is_needed(what: str) -> None:
+@pytest.mark.parametrize("case", ["import", "make"])
+def test_the_client_loads_when_it_is_needed(case: str) -> None:
     script = {
         "import": """
 import sys, mage_envs, opponents
@@ -269,13 +273,13 @@ try:
 except ImportError as error:
     print(error)
 """,
-    }[what]
+    }[case]
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     expected = {
         "import": "[]",
         "make": 'opponents/llm requires httpx2. Install it with: pip install "mage-envs[endpoints]"',
     }
-    assert out.strip() == expected[what]
+    assert out.strip() == expected[case]
 
 
 def test_the_regret_of_an_endpoint_is_that_of_its_sampled_answers(
@@ -287,7 +291,7 @@ def test_the_regret_of_an_endpoint_is_that_of_its_sampled_answers(
     assert "6 meta-episodes, judged by what it played" in capsys.readouterr().out
     assert server.bodies
     assert main(["regret", agent, *arguments, "--json"]) == 0
-    [one] = json.loads(capsys.readouterr().out)["episodes"]
-    assert one["available"] == pytest.approx(0.125)  # the blind value: nothing has been seen
-    assert one["adjusted"]["mean"] == pytest.approx(0.125 - one["regret"]["mean"])
-    assert one["regret"]["mean"] > 0
+    [episode] = json.loads(capsys.readouterr().out)["episodes"]
+    assert episode["available"] == pytest.approx(0.125)  # the blind value: nothing has been seen
+    assert episode["adjusted"]["mean"] == pytest.approx(0.125 - episode["regret"]["mean"])
+    assert episode["regret"]["mean"] > 0

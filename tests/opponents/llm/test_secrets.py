@@ -21,7 +21,7 @@ from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, Trouble
 from tests.opponents.llm.test_endpoint import ask
-from tests.trainer.tiny_runs import make_config, save_model, scripted
+from tests.trainer.tiny_runs import make_config, make_scripted_generator, save_model
 
 KEY = "cheese-CANARY-7f3e9a1b2c"
 VARIABLE = "LUNCH"
@@ -52,19 +52,19 @@ def answer(handler: Any, body: Any) -> None:
     handler.send(200, json.dumps({"choices": [{"message": {"content": text}}]}).replace("-", "\\u002d").encode())
 
 
-def refused(handler: Any, body: Any) -> None:
+def refuse(handler: Any, body: Any) -> None:
     handler.send(200, {"choices": [{"message": {"content": None, "refusal": KEY}}]})
 
 
-ECHOES = (body, error, location, answer, refused)
+ECHOES = (body, error, location, answer, refuse)
 
 
-def written(folder: Path) -> str:
+def read_files(folder: Path) -> str:
     """Everything in the files of a folder."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
     raw = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in files)
-    return "".join(one.decode("utf-8", "replace") for one in raw)
+    return "".join(content.decode("utf-8", "replace") for content in raw)
 
 
 @pytest.mark.parametrize("echo", ECHOES)
@@ -72,12 +72,12 @@ def test_no_completion_holds_it(
     server: Server, connect: Connect, echo: Trouble, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.troubles = [echo]
-    [found] = connect(key_variable=VARIABLE, attempts=1).generate([ask()])
+    [completion] = connect(key_variable=VARIABLE, attempts=1).generate([ask()])
     assert [headers["Authorization"] for headers in server.headers] == [f"Bearer {KEY}"]
     # The target of a redirect is in the log alone.
-    told = f"{found}{caplog.text}"
-    assert KEY[:6] not in told
-    assert found.no_text == "refusal" or MASK in told
+    output = f"{completion}{caplog.text}"
+    assert KEY[:6] not in output
+    assert completion.no_text == "refusal" or MASK in output
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -92,13 +92,13 @@ def test_eval_writes_it_nowhere(
     words = ["eval", agent, *KUHN, "--opponents", opponent, "--rows", "8", "--env-workers", str(workers)]
     with suppress(SystemExit):  # with status 3, unless each second attempt succeeded
         main([*words, "--out", str(tmp_path / "run")])
-    files = written(tmp_path)
+    files = read_files(tmp_path)
     assert "sends on to another address" in files
     assert f"You sent {MASK}." in files
     assert KEY not in files
-    told = capfd.readouterr()
-    assert "Failures: " in told.err
-    assert KEY not in told.out + told.err
+    captured = capfd.readouterr()
+    assert "Failures: " in captured.err
+    assert KEY not in captured.out + captured.err
 
 
 def test_training_writes_it_nowhere(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -109,11 +109,13 @@ def test_training_writes_it_nowhere(server: Server, tmp_path: Path, capfd: pytes
         return gym.make("mage/KuhnPoker-Meta-v0", style="words", num_episodes=1, disable_env_checker=True)
 
     config = make_config(tmp_path / "run", max_rollouts=1, groups_per_rollout=12, failure_threshold=1.0)
-    MAGETrainer(save_model(tmp_path / "model"), config, make_env, {name: 1.0}, generator=scripted).train()
-    files = written(tmp_path / "run")
+    MAGETrainer(
+        save_model(tmp_path / "model"), config, make_env, {name: 1.0}, generator=make_scripted_generator
+    ).train()
+    files = read_files(tmp_path / "run")
     assert "sends on to another address" in files
-    told = capfd.readouterr()
-    assert KEY not in files + told.out + told.err
+    captured = capfd.readouterr()
+    assert KEY not in files + captured.out + captured.err
 
 
 def test_the_last_line_of_a_command_holds_none(capsys: pytest.CaptureFixture[str]) -> None:

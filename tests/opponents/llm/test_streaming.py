@@ -1,4 +1,4 @@
-"""Endpoints asked prompt by prompt: in an evaluation nobody waits for another's reply, and spending has an end."""
+"""Endpoints queried prompt by prompt: an evaluation never waits for another slot's reply, and spending has a limit."""
 
 from __future__ import annotations
 
@@ -70,25 +70,25 @@ def test_a_reply_does_not_wait_for_a_slower_one(server: Server, connect: Connect
 
 def test_streaming_and_batches_give_the_same(server: Server, connect: Connect) -> None:
     prompts = [ask(f"hello {row}", row) for row in range(5)]
-    wanted = connect().generate(prompts)
+    expected = connect().generate(prompts)
     endpoint = connect()
     for prompt in prompts:
         endpoint.submit(prompt)
-    found: dict[int, Completion] = {}
-    while len(found) < 5:
-        found.update(endpoint.poll())
-    assert [found[row] for row in range(5)] == wanted
-    assert AnswerStream([connect(), connect()]).generate(prompts) == wanted
+    completions: dict[int, Completion] = {}
+    while len(completions) < 5:
+        completions.update(endpoint.poll())
+    assert [completions[row] for row in range(5)] == expected
+    assert AnswerStream([connect(), connect()]).generate(prompts) == expected
 
 
 def test_the_least_busy_server_is_asked(server: Server, connect: Connect) -> None:
-    first, second = connect("tiny"), connect("tiny-guided")
-    stream = AnswerStream([first, second])
+    first_endpoint, second_endpoint = connect("tiny"), connect("tiny-guided")
+    stream = AnswerStream([first_endpoint, second_endpoint])
     for slot in range(4):
         stream.submit(ask("x", slot))
-    answered = 0
-    while answered < 4:
-        answered += len(stream.poll())
+    num_answers = 0
+    while num_answers < 4:
+        num_answers += len(stream.poll())
     assert sorted(body["model"] for body in server.bodies) == ["tiny", "tiny", "tiny-guided", "tiny-guided"]
     two = make_agent(f"llm:tiny@{server.url}@{server.url.replace('127.0.0.1', 'localhost')},cache=off").generator(
         make_game("KuhnPoker")
@@ -101,7 +101,7 @@ def test_a_batch_that_cannot_be_submitted_leaves_no_call_running(
 ) -> None:
     monkeypatch.setenv("BROKEN_KEY", "line\nbreak")
     server.troubles = [silence]
-    first, second = connect(concurrency=1, deadline=60.0), connect(key_variable="BROKEN_KEY")
+    first_endpoint, second_endpoint = connect(concurrency=1, deadline=60.0), connect(key_variable="BROKEN_KEY")
 
     def prompts() -> Iterator[Prompt]:
         yield ask("a")
@@ -110,9 +110,9 @@ def test_a_batch_that_cannot_be_submitted_leaves_no_call_running(
         yield ask("b")
 
     with pytest.raises(ValueError, match="key in BROKEN_KEY holds a line break"):
-        AnswerStream([first, second]).generate(prompts())
-    assert first.generate([ask("c")])[0].error is None
-    assert first.budget.calls == len(server.bodies) == 2, "the first call was cancelled, not tried again"
+        AnswerStream([first_endpoint, second_endpoint]).generate(prompts())
+    assert first_endpoint.generate([ask("c")])[0].error is None
+    assert first_endpoint.budget.calls == len(server.bodies) == 2, "the first call was cancelled, not tried again"
 
 
 class LongTailed:
@@ -131,7 +131,7 @@ class LongTailed:
         heapq.heappush(self._running, (self.now + latency, prompt.slot, Completion(text)))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        if timeout == 0.0:  # what waits for this thread is no time of this clock
+        if timeout == 0.0:  # time spent waiting for this thread does not count on this clock
             return []
         self.now, slot, completion = heapq.heappop(self._running)
         return [(slot, completion)]
@@ -152,21 +152,21 @@ def test_32_slots_take_little_longer_than_the_slowest_meta_episode() -> None:
     tasks = [replace(task, seed=number) for number, task in enumerate(tasks)]
     backend = LongTailed()
     evaluate(GeneratorAgent(backend, "long-tailed"), tasks, setting.options, batch=32)
-    first = min(backend.spent.values())
+    shortest = min(backend.spent.values())
     assert max(backend.spent.values()) <= backend.now <= 1.3 * max(backend.spent.values())
-    assert backend.now > first
+    assert backend.now > shortest
 
 
-def test_a_run_against_a_server_within_a_budget_is_kept_and_gone_on_with(server: Server, tmp_path: Path, capfd) -> None:
+def test_a_run_against_a_server_within_a_budget_is_kept_and_resumed(server: Server, tmp_path: Path, capfd) -> None:
     agent = f"llm:tiny-guided@{server.url},max_tokens=8,concurrency=4"
     arguments = ["eval", agent, *KUHN, "--episodes", "2", "--batch", "4", "--out", str(tmp_path / "run")]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main([*arguments, "--budget", "calls=12"])
-    assert ended.value.code == 3
+    assert exit_info.value.code == 3
     assert "all 12 calls are spent" in capfd.readouterr().err
-    kept = Records(tmp_path / "run")
-    assert 0 < len(kept.lines) < 8
-    calls = [call for line in kept.lines.values() for call in line["calls"]]
+    records = Records(tmp_path / "run")
+    assert 0 < len(records.lines) < 8
+    calls = [call for line in records.lines.values() for call in line["calls"]]
     assert all(prompt > 0 and reply > 0 for prompt, reply in (call["tokens"] for call in calls))
     assert main([*arguments, "--resume"]) == 0
     assert len(Records(tmp_path / "run").lines) == 8
@@ -178,14 +178,14 @@ def test_a_run_against_a_server_within_a_budget_is_kept_and_gone_on_with(server:
 def test_webshop_against_a_server(server: Server, tmp_path: Path) -> None:
     agent = f"llm:tiny@{server.url}"
     limits = ["--budget", "calls=60", "--batch", "4", "--game-option", "max_turns=2", "--episodes", "2"]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["eval", agent, "--env", "mage/WebShop-Meta-v0", "--rows", "16", *limits, "--out", str(tmp_path / "run")])
-    assert ended.value.code == 3
+    assert exit_info.value.code == 3
     assert len(Records(tmp_path / "run").lines) >= 8
     assert main(["verify", "--replay", str(tmp_path / "run"), "--sample", "4"]) == 0
 
 
-def test_a_server_that_is_down_is_told_before_anything_is_played(server: Server, tmp_path: Path, capfd) -> None:
+def test_a_server_that_is_down_is_reported_before_anything_is_played(server: Server, tmp_path: Path, capfd) -> None:
     server.stop()
     agent = f"llm:tiny@{server.url},cache=off,attempts=1"
     assert main(["eval", agent, *KUHN, "--out", str(tmp_path / "run")]) == 2
@@ -193,13 +193,15 @@ def test_a_server_that_is_down_is_told_before_anything_is_played(server: Server,
     assert not (tmp_path / "run" / "run.json").exists(), "the folder stays free"
 
 
-def test_a_server_that_dies_in_the_middle_leaves_a_run_to_go_on_with(server: Server, tmp_path: Path, capfd) -> None:
+def test_a_server_that_dies_in_the_middle_leaves_a_run_that_can_be_resumed(
+    server: Server, tmp_path: Path, capfd
+) -> None:
     server.troubles = [says({"content": "<action>bet</action>"})] * 4 + [hang_up] * 200
     agent = f"llm:tiny-guided@{server.url},max_tokens=8,attempts=1,cache=off"
     arguments = ["eval", agent, *KUHN, "--episodes", "1", "--batch", "2", "--out", str(tmp_path / "run")]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(arguments)
-    assert ended.value.code == 3
+    assert exit_info.value.code == 3
     broken = Records(tmp_path / "run")
     assert 0 < len(broken.failed) < len(broken.lines) == 8
     assert "failed; the first: generator: connection" in capfd.readouterr().err
@@ -232,10 +234,10 @@ def test_a_key_reaches_no_file_and_no_output(server: Server, tmp_path: Path, mon
     with pytest.raises(SystemExit):
         main(["eval", agent, *KUHN, "--batch", "2", "--out", str(folder), "--game-option", "num_episodes=1"])
     assert any(SECRET in header.get("Authorization", "") for header in server.headers)
-    told = capfd.readouterr()
-    kept = everything(folder)
-    assert SECRET not in kept + told.out + told.err
-    assert "***" in kept
+    captured = capfd.readouterr()
+    file_text = everything(folder)
+    assert SECRET not in file_text + captured.out + captured.err
+    assert "***" in file_text
     assert "http 401" in json.dumps([line["failure"] for line in Records(folder).lines.values()])
     assert main(["verify", "--replay", str(folder)]) == 0
     assert main(["verify", str(folder)]) == 0
@@ -263,22 +265,22 @@ def test_a_model_in_the_other_seat_is_executed_again_from_its_recorded_answers(
         f"{opponent};",
     ]
     assert main([*command, "--episodes", "2", "--env-workers", "2", "--out", *run]) == 0
-    asked = len(server.bodies)
+    num_requests = len(server.bodies)
     server.stop()
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "another"))  # no answer is kept but in the records
     capfd.readouterr()
     assert main(["verify", "--replay", *run]) == 0
     assert "all as recorded" in capfd.readouterr().out
     assert main(["verify", *run]) == 0
-    assert len(server.bodies) == asked > 0
+    assert len(server.bodies) == num_requests > 0
     lines = list(Records(tmp_path / "run").lines.values())
-    [first, *_] = [call for line in lines for call in line["opponent_calls"]]
-    assert first["model"] == "tiny,max_tokens=8"
+    [first_call, *_] = [call for line in lines for call in line["opponent_calls"]]
+    assert first_call["model"] == "tiny,max_tokens=8"
     answers = {call["key"] for line in lines for call in line["opponent_calls"]}
-    assert len(answers) == asked
+    assert len(answers) == num_requests
     del lines[0]["opponent_calls"]
-    [found] = replay([lines[0] | {"digest": digest(lines[0])}], setting_of(read_about(tmp_path / "run")))
-    assert (found.place, "hold no answer" in str(found.found)) == ("failure", True)
+    [difference] = replay([lines[0] | {"digest": digest(lines[0])}], setting_of(read_about(tmp_path / "run")))
+    assert (difference.place, "hold no answer" in str(difference.found)) == ("failure", True)
 
 
 class FailsInTheSecondEpisode:
@@ -299,7 +301,7 @@ class FailsInTheSecondEpisode:
 def test_failed_meta_episodes_against_a_model_are_executed_again_up_to_their_failure(
     server: Server, tmp_path: Path, monkeypatch, capfd, agent: str, failure: str
 ) -> None:
-    """Whether the model failed, or the agent did while the model had answered already."""
+    """Replay the meta-episode if the model failed, or if the agent failed after answers of the model."""
     good = says({"content": "<action>check</action>"})
     # A kept connection that was closed before one byte came is asked again, so that one call fails only by the second.
     server.troubles = [good, good, hang_up, hang_up] * 40 if failure == "opponent: " else []
@@ -315,9 +317,9 @@ def test_failed_meta_episodes_against_a_model_are_executed_again_up_to_their_fai
     lines = [line for line in Records(folder).lines.values() if line["failure"]]
     assert lines
     assert all(line["failure"].startswith(failure) for line in lines)
-    told = [call for line in lines for call in line["opponent_calls"]]
-    assert any("error" not in call for call in told), "what it had answered before"
-    assert [call["error"] for call in told if "error" in call] or failure != "opponent: "
+    calls = [call for line in lines for call in line["opponent_calls"]]
+    assert any("error" not in call for call in calls), "what it had answered before"
+    assert [call["error"] for call in calls if "error" in call] or failure != "opponent: "
     changed = lines[0] | {"opponent_calls": lines[0]["opponent_calls"][:-1]}
-    [found] = replay([changed | {"digest": digest(changed)}], setting_of(read_about(folder)))
-    assert found.place
+    [difference] = replay([changed | {"digest": digest(changed)}], setting_of(read_about(folder)))
+    assert difference.place

@@ -16,7 +16,7 @@ from mage_envs.opponents.search.worlds import NothingFits, Worlds
 from tests.opponents.dealing import dealt
 
 
-def followed(game: OpenSpiel, seed: int) -> None:
+def follow_game(game: OpenSpiel, seed: int) -> None:
     """Plays a random hand, and checks at every turn that the real position is one of the worlds, all of which fit."""
     rng, form = np.random.default_rng(seed), form_of(game, "test")
     state = game.initial_state(rng)
@@ -49,7 +49,7 @@ def followed(game: OpenSpiel, seed: int) -> None:
 )
 def test_the_worlds_are_those_that_fit(game: OpenSpiel) -> None:
     for seed in range(4):
-        followed(game, seed)
+        follow_game(game, seed)
 
 
 def test_worlds_are_weighed_by_chance() -> None:
@@ -60,8 +60,8 @@ def test_worlds_are_weighed_by_chance() -> None:
     worlds = Worlds(form, np.random.default_rng(0))
     worlds.see(0, state.information_state(0))
     assert sorted(weight for weight, _ in worlds.now) == pytest.approx([1 / 15, 2 / 15, 2 / 15])
-    drawn = [worlds.sample().information_state_string(1) for _ in range(3000)]
-    shares = sorted(drawn.count(text) / 3000 for text in set(drawn))
+    samples = [worlds.sample().information_state_string(1) for _ in range(3000)]
+    shares = sorted(samples.count(text) / 3000 for text in set(samples))
     assert shares == pytest.approx([0.2, 0.4, 0.4], abs=0.03)
 
 
@@ -127,10 +127,10 @@ def test_what_it_does_not_play() -> None:
 def test_mcts_follows_any_game_that_hides_nothing(text: str, budget: int) -> None:
     game = OpenSpiel(text)
     players = [make_opponent(f"mcts:{budget}", game), make_opponent("uniform", game)]
-    first = play_match(game, players, np.random.default_rng(2), 4)
-    again = play_match(game, players, np.random.default_rng(2), 4)
-    assert first.returns.tolist() == again.returns.tolist()
-    assert first.mean[0] > 0
+    first_match = play_match(game, players, np.random.default_rng(2), 4)
+    second_match = play_match(game, players, np.random.default_rng(2), 4)
+    assert first_match.returns.tolist() == second_match.returns.tolist()
+    assert first_match.mean[0] > 0
 
 
 def test_mcts_wins_connect_four_in_one_move() -> None:

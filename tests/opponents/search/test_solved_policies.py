@@ -1,4 +1,4 @@
-"""CFR for any small game: how close it gets, what it refuses, and the copy on disk."""
+"""CFR for any small game: its exploitability, its errors, and the copy on disk."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def test_the_copy_on_disk_is_the_policy_and_is_read(cache: Path, monkeypatch: py
     policy = again()
     (path,) = cache.iterdir()
     assert path.suffix == ".json"
-    monkeypatch.setattr(average_policy, "_solve", None)  # whoever solves now fails
+    monkeypatch.setattr(average_policy, "_solve", None)  # a second solution fails
     assert again() == policy
     assert sum(next(iter(policy.values()))) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("damage", ["policy", "key", "half", "nothing", "list"])
-def test_a_damaged_copy_is_solved_anew(cache: Path, damage: str) -> None:
+def test_a_damaged_copy_is_solved_again(cache: Path, damage: str) -> None:
     policy = again()
     (path,) = cache.iterdir()
-    whole = path.read_text()
-    data = json.loads(whole)
+    text = path.read_text()
+    data = json.loads(text)
     if damage == "policy":
         state = next(iter(data["policy"]))
         data["policy"][state] = data["policy"][state][::-1]
@@ -92,9 +92,9 @@ def test_a_damaged_copy_is_solved_anew(cache: Path, damage: str) -> None:
         data["key"]["open_spiel"] = "1.0"
         path.write_text(json.dumps(data))
     else:
-        path.write_text({"half": whole[: len(whole) // 2], "nothing": "", "list": "[]"}[damage])
+        path.write_text({"half": text[: len(text) // 2], "nothing": "", "list": "[]"}[damage])
     assert again() == policy
-    assert path.read_text() == whole
+    assert path.read_text() == text
 
 
 def test_other_iterations_are_another_file(cache: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
 def test_a_long_solution_says_how_long_it_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Told at once here; on stderr of a command, where the result is unchanged by it."""
+    """Print the remaining time at once here; and on stderr of a command, whose result does not change."""
     from mage_envs.cli.program import main
 
     arguments = ["tournament", "KuhnPoker", "--opponents", "cfr:7,uniform", "--games", "2", "--executor", "local"]
@@ -133,7 +133,7 @@ def test_a_long_solution_says_how_long_it_needs(
     monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
     average_policy.average_policy.cache_clear()
     assert main(arguments) == 0
-    told = capsys.readouterr()
-    assert told.out == quiet.out
-    assert "CFR solves kuhn_poker: 1 of 7 iterations, 0 s left.\n" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == quiet.out
+    assert "CFR solves kuhn_poker: 1 of 7 iterations, 0 s left.\n" in captured.err
     average_policy.average_policy.cache_clear()

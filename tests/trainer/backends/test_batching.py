@@ -79,13 +79,15 @@ def play(generate: Any) -> list[tuple[int, ...]]:
     """Return the replies of two turns of conversations whose lengths differ."""
     texts = [("a" * 5, "b" * 60), ("x" * 50, "y"), ("q" * 5, "r" * 60)]
     chats: list[tuple[Message, ...]] = [() for _ in texts]
-    last: Sequence[Completion | None] = [None] * len(texts)
+    previous: Sequence[Completion | None] = [None] * len(texts)
     replies: list[tuple[int, ...]] = []
     for turn in range(2):
         chats = [(*chat, Message("user", text[turn])) for chat, text in zip(chats, texts, strict=True)]
-        last = generate([Prompt(chat, slot=n, seed=(n, turn), previous=last[n]) for n, chat in enumerate(chats)])
-        chats = [(*chat, Message("assistant", reply.text)) for chat, reply in zip(chats, last, strict=True)]  # type: ignore[union-attr]
-        replies += [reply.ids for reply in last]  # type: ignore[union-attr]
+        previous = generate(
+            [Prompt(chat, slot=n, seed=(n, turn), previous=previous[n]) for n, chat in enumerate(chats)]
+        )
+        chats = [(*chat, Message("assistant", reply.text)) for chat, reply in zip(chats, previous, strict=True)]  # type: ignore[union-attr]
+        replies += [reply.ids for reply in previous]  # type: ignore[union-attr]
     return replies
 
 
@@ -95,17 +97,19 @@ def test_every_architecture_replies_as_it_does_alone(kind: str, caplog: pytest.L
     sampling = Sampling(NEW_TOKENS, temperature=0.0)
     with caplog.at_level(logging.WARNING):
         generators = HFGenerator(model, TOKENS, sampling), CachedGenerator(model, TOKENS, sampling)
-    alone = play(lambda prompts: [reply_alone(model, prompt) for prompt in prompts])
+    single_replies = play(lambda prompts: [reply_alone(model, prompt) for prompt in prompts])
     for generator in generators:
         assert generator.batching.way == ARCHITECTURES[kind][0]
-        assert play(generator.generate) == alone
+        assert play(generator.generate) == single_replies
     # The log-probabilities of whole replies, in a batch and alone.
     prompts = [Prompt((Message("user", text),)) for text in ("a", "b" * 40)]
-    both = generators[0].score(prompts, [["bet"], ["check", "x"]])
+    batch_scores = generators[0].score(prompts, [["bet"], ["check", "x"]])
     single = [
         generators[0].score([prompt], [[text]])[0][0] for prompt, text in zip(prompts, ("bet", "check"), strict=True)
     ]
-    torch.testing.assert_close(torch.tensor([both[0][0], both[1][0]]), torch.tensor(single), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(
+        torch.tensor([batch_scores[0][0], batch_scores[1][0]]), torch.tensor(single), rtol=1e-3, atol=1e-3
+    )
     lines = [record.getMessage() for record in caplog.records if record.name == "mage_envs.trainer.backends.batching"]
     assert len(lines) == (ARCHITECTURES[kind][0] != "ragged"), "said once per model"
 
@@ -118,15 +122,15 @@ def test_a_model_without_attention_is_not_trained() -> None:
 
 def test_the_probe_leaves_the_model_as_it_was() -> None:
     model = build_model("Mistral").train()
-    before = model.config.to_dict()
+    config_before = model.config.to_dict()
     assert probe_batching(model) == Batching("even", padded=True)
-    assert model.config.to_dict() == before
+    assert model.config.to_dict() == config_before
     assert model.training
     assert str(probe_batching(model)) == "played in batches of prompts of equal length only"
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_rounding_is_no_difference(dtype: torch.dtype) -> None:
+def test_rounding_is_not_a_difference(dtype: torch.dtype) -> None:
     assert probe_batching(build_model("Llama").to(dtype)).way == "ragged"
     for kind in ("Mistral", "Mpt"):
         assert probe_batching(build_model(kind).to(dtype)).way == "even"

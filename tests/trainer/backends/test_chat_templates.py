@@ -1,4 +1,4 @@
-"""The chat templates that TRL ships: what the probe finds, and that chats are read as they are written."""
+"""The chat templates that TRL ships: the probe's findings, and chats that are read as they are written."""
 
 from __future__ import annotations
 
@@ -68,32 +68,34 @@ def test_a_shipped_template_is_read_as_it_is_written(path: Path) -> None:
     chat = Chat(path.read_text(), special=("<action>", "</action>"))
     tokens, facts, bet = chat.tokens, chat.facts, "<action>bet</action>"
     prompt = Prompt((ASK,))
-    first = tokens.encode(prompt)
+    first_ids = tokens.encode(prompt)
     # 1. The prompt holds the text, and is the template's own rendering.
     content: Any = [{"type": "text", "text": ASK.content}] if facts.lists_parts else ASK.content
     variables: Any = {"strftime_now": datetime.date(2026, 1, 1).strftime}
     rendered = chat.tokenizer.apply_chat_template(
         [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True, **variables
     )
-    assert ASK.content in chat.decode(first)
-    assert first == chat.encode(str(rendered))
+    assert ASK.content in chat.decode(first_ids)
+    assert first_ids == chat.encode(str(rendered))
     # 2. Every end is found, and none of them occurs inside a reply.
     reply = chat.encode(facts.answer_start) + chat.encode(bet)
     assert chat.tokenizer.eos_token_id in facts.end_ids
     assert facts.reply_end_id in facts.end_ids or facts.turn_end_id is None
     assert not set(chat.encode(chat.think("A king.", bet))) & set(facts.end_ids)
-    # 3. A conversation extends what was sent and sampled, and a turn ends once, whichever id ended the reply.
+    # 3. A conversation extends the ids that were sent and sampled, and a turn ends once, after any end id.
     for end in facts.end_ids:
-        last = chat.read(facts.answer_start + bet, end)
-        second = tokens.encode(Prompt((ASK, Message("assistant", bet), Message("user", "Again?")), previous=last))
-        assert second[: len(first) + len(reply) + 1] == (*first, *reply, end)
-        between = chat.decode(second[len(first) + len(reply) :]).partition("Again?")[0]
+        reply_turn = chat.read(facts.answer_start + bet, end)
+        second_ids = tokens.encode(
+            Prompt((ASK, Message("assistant", bet), Message("user", "Again?")), previous=reply_turn)
+        )
+        assert second_ids[: len(first_ids) + len(reply) + 1] == (*first_ids, *reply, end)
+        between = chat.decode(second_ids[len(first_ids) + len(reply) :]).partition("Again?")[0]
         assert sum(between.count(chat.decode([i])) for i in {*facts.end_ids, facts.turn_end_id} - {None}) == 1
     # 4. A content cannot write a control token.
     for control in CONTROL.findall(path.read_text()):
         hostile = tokens.encode(Prompt((Message("user", f"A {control} b"),)))
         number = chat.tokenizer.convert_tokens_to_ids(control)
-        assert hostile.count(number) == first.count(number), control
+        assert hostile.count(number) == first_ids.count(number), control
         assert f"A {control} b" in chat.decode(hostile)
         assert number not in tokens.encode_reply(control)[len(chat.encode(facts.answer_start)) : -1]
     # 5. A reply without a thought, 6. with one, 7. that ends inside of it, 8. that closes it and answers nothing.
@@ -103,14 +105,14 @@ def test_a_shipped_template_is_read_as_it_is_written(path: Path) -> None:
     begin = "" if facts.opens_thought else facts.thought_start or "<think>"
     assert chat.answer(f"{begin}Maybe {bet}?") is None
     assert chat.answer(chat.think(f"Maybe {bet}?", "I pass.")) is None
-    # 9. The end is no part of the text, and a reply with an end is whole.
-    done = chat.read(f"{closed}{bet}")
-    assert done.text.endswith(bet)
-    assert not done.truncated
+    # 9. The end does not belong to the text, and a reply with an end is whole.
+    closed_reply = chat.read(f"{closed}{bet}")
+    assert closed_reply.text.endswith(bet)
+    assert not closed_reply.truncated
     # 10. The prompt does not depend on the day.
-    now = datetime.datetime.now(tz=datetime.UTC)
+    today = datetime.datetime.now(tz=datetime.UTC)
     for form in ("%d %b %Y", "%Y-%m-%d", "%B %d, %Y"):
-        assert now.strftime(form) not in chat.decode(first)
+        assert today.strftime(form) not in chat.decode(first_ids)
 
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen3_6", "glm4moe", "nemotron_3_nano", "deepseek_r1_distill"])
@@ -178,11 +180,13 @@ def test_a_tokenizer_without_an_end_is_refused() -> None:
 def test_the_end_of_a_turn_may_stand_behind_whitespace() -> None:
     template = "{% for m in messages %}[{{ m.role }}] {{ m.content }} <eos> {% endfor %}[assistant] "
     chat = Chat(template)
-    first = chat.tokens.encode(Prompt((ASK,)))
+    first_ids = chat.tokens.encode(Prompt((ASK,)))
     assert chat.facts.turn_end_id == chat.tokenizer.eos_token_id
-    last = chat.read("bet")
-    second = chat.tokens.encode(Prompt((ASK, Message("assistant", "bet"), Message("user", "?")), previous=last))
-    assert chat.decode(second[len(first) :]) == "bet<eos> [user] ? <eos> [assistant] "
+    reply_turn = chat.read("bet")
+    second_ids = chat.tokens.encode(
+        Prompt((ASK, Message("assistant", "bet"), Message("user", "?")), previous=reply_turn)
+    )
+    assert chat.decode(second_ids[len(first_ids) :]) == "bet<eos> [user] ? <eos> [assistant] "
 
 
 def test_a_tokenizer_that_begins_a_text_with_a_space() -> None:

@@ -48,15 +48,15 @@ def answer(folder: Path) -> tuple[int, ...]:
 
 def test_an_adapter_is_an_agent_with_its_own_weights(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = adapter.parent / "base"
-    first = answer(adapter)
-    assert first != answer(base)
+    first_answer = answer(adapter)
+    assert first_answer != answer(base)
     # Beside the adapter, and from the current folder.
     set_base(adapter, "../base")
     assert base_of(adapter) == base.resolve()
-    assert answer(adapter) == first
+    assert answer(adapter) == first_answer
     monkeypatch.chdir(adapter.parent)
     set_base(adapter, "base")
-    assert answer(adapter) == first
+    assert answer(adapter) == first_answer
     assert base_of(base) is None
 
 
@@ -83,10 +83,10 @@ def test_an_adapter_is_trained_further(adapter: Path, tmp_path: Path, monkeypatc
     settings = json.loads((tmp_path / "run" / ADAPTER).read_text())
     assert settings["base_model_name_or_path"] == str(tmp_path / "base")
     assert settings["r"] == 2
-    played = PlaySettings.load(tmp_path / "run")
-    assert played.prompt_format.date == "2024-02-29"
-    assert played.reply_format is not None
-    assert played.reply_format.thought_end == "</think>"
+    play_settings = PlaySettings.load(tmp_path / "run")
+    assert play_settings.prompt_format.date == "2024-02-29"
+    assert play_settings.reply_format is not None
+    assert play_settings.reply_format.thought_end == "</think>"
 
 
 def test_positions_have_other_names(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_positions_have_other_names(tmp_path: Path) -> None:
     assert agent.request("KuhnPoker")["max_prompt_tokens"] == 1000
 
 
-def test_what_is_no_chat_model_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_without_chat_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
     llama = LIBRARY.LlamaConfig(vocab_size=300, tie_word_embeddings=True, **small)
     for name, model in (
@@ -135,11 +135,11 @@ def test_what_is_no_chat_model_is_one_line(tmp_path: Path, capsys: pytest.Captur
 def test_the_doctor_prints_what_the_probe_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = general_tiny(tmp_path / "tiny")
     assert main(["doctor", f"hf:{folder}", "--json"]) == 0
-    found = {row["part"]: row["finding"] for row in json.loads(capsys.readouterr().out)}
-    assert found["a reply ends with"] == "<|im_end|> (256)"
-    assert found["markers of a thought"] == "'<think>' to '</think>'"
-    assert found["vocabulary"] == "259 ids, 259 embeddings"
-    assert found["replies"] == "played in batches of any lengths, with a cache"
-    assert found["positions"] == "32768"
+    findings = {row["part"]: row["finding"] for row in json.loads(capsys.readouterr().out)}
+    assert findings["a reply ends with"] == "<|im_end|> (256)"
+    assert findings["markers of a thought"] == "'<think>' to '</think>'"
+    assert findings["vocabulary"] == "259 ids, 259 embeddings"
+    assert findings["replies"] == "played in batches of any lengths, with a cache"
+    assert findings["positions"] == "32768"
     assert main(["doctor", "tiny"]) == 2
     assert "'tiny' must have one of the forms hf:MODEL" in capsys.readouterr().err

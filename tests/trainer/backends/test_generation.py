@@ -42,8 +42,8 @@ def go_on(prompt: Prompt, answer: Completion, text: str, key: int) -> Prompt:
     return prompt._replace(messages=messages, seed=(5, prompt.slot, key, 0), previous=answer)
 
 
-def say(rng: np.random.Generator, most: int = 6) -> str:
-    return " ".join(rng.choice(WORDS, int(rng.integers(1, most))))
+def say(rng: np.random.Generator, limit: int = 6) -> str:
+    return " ".join(rng.choice(WORDS, int(rng.integers(1, limit))))
 
 
 def test_stream_keys_tell_seeds_apart() -> None:
@@ -61,11 +61,11 @@ def test_scripted_generator(tokens: ChatTokenizer) -> None:
     plain: Generator = ScriptedGenerator(lambda prompt: prompt.legal_actions[-1])
     assert plain.generate([ask("w1")]) == [Completion("check")]
     real = ScriptedGenerator(lambda prompt: "check", tokens)
-    [first] = real.generate([ask("w1 w2")])
-    assert tokens.tokenizer.decode(first.prompt_ids + first.ids) == "<bos> w1 w2 check"
-    assert [tokens.decode(ids) for ids in first.legal_ids] == ["bet check"]
-    [second] = real.generate([go_on(ask("w1 w2"), first, "w3", 1)])
-    assert second.prompt_ids[: len(first.prompt_ids) + 1] == first.prompt_ids + first.ids
+    [first_reply] = real.generate([ask("w1 w2")])
+    assert tokens.tokenizer.decode(first_reply.prompt_ids + first_reply.ids) == "<bos> w1 w2 check"
+    assert [tokens.decode(ids) for ids in first_reply.legal_ids] == ["bet check"]
+    [second_reply] = real.generate([go_on(ask("w1 w2"), first_reply, "w3", 1)])
+    assert second_reply.prompt_ids[: len(first_reply.prompt_ids) + 1] == first_reply.prompt_ids + first_reply.ids
 
 
 def test_lock_step_keeps_order_and_marks_overflow_and_truncation(tokens: ChatTokenizer) -> None:
@@ -78,15 +78,15 @@ def test_lock_step_keeps_order_and_marks_overflow_and_truncation(tokens: ChatTok
         return replies, [[-0.5] * len(reply) for reply in replies]
 
     backend = LockStepGenerator(tokens, generate_ids, max_prompt_length=3, max_new_tokens=3)
-    asked = [ask("w1"), ask("w1 w2 w3"), ask("w1 w2"), ask("w1")]
-    one, long, cut, twin = backend.generate(asked)
-    assert (one.text, one.truncated, one.logprobs) == ("w1", False, (-0.5, -0.5))
-    assert one == twin
+    requests = [ask("w1"), ask("w1 w2 w3"), ask("w1 w2"), ask("w1")]
+    short_reply, long, cut, twin = backend.generate(requests)
+    assert (short_reply.text, short_reply.truncated, short_reply.logprobs) == ("w1", False, (-0.5, -0.5))
+    assert short_reply == twin
     assert long == Completion("", overflow=True)
     assert (cut.text, cut.truncated, cut.legal_ids) == ("w2 w2 w2", True, ())
     assert [len(prompts) for prompts in sent] == [3]
     assert backend.generate([]) == []
-    assert backend.generate(asked[1:2]) == [long]
+    assert backend.generate(requests[1:2]) == [long]
     assert len(sent) == 1
 
 
@@ -115,8 +115,8 @@ def reference_logprobs(model: Any, tokens: ChatTokenizer, answer: Completion, sa
     for index, legal in enumerate(answer.legal_ids if sampling.constrained else ()):
         illegal = [i for i in range(logits.shape[1]) if i not in legal]
         logits[start + index, illegal] = -torch.inf
-    known = logits.log_softmax(1)
-    return [float(known[start + index, i]) for index, i in enumerate(answer.ids)]
+    log_probs = logits.log_softmax(1)
+    return [float(log_probs[start + index, i]) for index, i in enumerate(answer.ids)]
 
 
 SAMPLINGS = [
@@ -140,25 +140,25 @@ def test_cached_equals_from_scratch_for_ragged_conversations(
         rows = [int(row) for row in rng.permutation(6) if rng.random() < subset]  # any order, some absent
         answers = cached.generate([prompts[row] for row in rows])
         expected = scratch.generate([prompts[row] for row in rows])
-        for row, answer, wanted in zip(rows, answers, expected, strict=True):
-            assert replace(answer, logprobs=None) == replace(wanted, logprobs=None)
+        for row, answer, expected_answer in zip(rows, answers, expected, strict=True):
+            assert replace(answer, logprobs=None) == replace(expected_answer, logprobs=None)
             assert answer.logprobs == pytest.approx(reference_logprobs(model, tokens, answer, sampling), abs=1e-4)
-            assert answer.logprobs == pytest.approx(wanted.logprobs, abs=1e-4)
+            assert answer.logprobs == pytest.approx(expected_answer.logprobs, abs=1e-4)
             legal = LEGAL if rng.random() < 0.7 else ()  # plays and reflections mixed
             restart = rng.random() < 0.15
-            after = ask(say(rng, 20), row, call) if restart else go_on(prompts[row], answer, say(rng), call)
-            prompts[row] = after._replace(legal_actions=legal)
+            next_prompt = ask(say(rng, 20), row, call) if restart else go_on(prompts[row], answer, say(rng), call)
+            prompts[row] = next_prompt._replace(legal_actions=legal)
 
 
 def test_cached_forwards_only_new_tokens(model: Any, tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     widths: list[int] = []
     append = RaggedCache.append
 
-    def counted(cache: RaggedCache, new: Sequence[Sequence[int]]) -> Any:
+    def count_append(cache: RaggedCache, new: Sequence[Sequence[int]]) -> Any:
         widths.append(max(map(len, new)))
         return append(cache, new)
 
-    monkeypatch.setattr(RaggedCache, "append", counted)
+    monkeypatch.setattr(RaggedCache, "append", count_append)
     backend = CachedGenerator(model, tokens)
     prompts = [ask("w1 w2 w3 w4 w5", slot) for slot in range(3)]
     for call in range(1, 4):
@@ -170,7 +170,7 @@ def test_cached_forwards_only_new_tokens(model: Any, tokens: ChatTokenizer, monk
     assert widths[-1] == 14  # another past: the row is rebuilt
     backend.generate([ask("w1 w2", 4)])
     backend.generate([ask("w1 w2 w3", 4, 1)])
-    assert widths[-1] == 4  # without `previous` the row starts anew, though it holds a prefix
+    assert widths[-1] == 4  # without `previous` the row is rebuilt, though it holds a prefix
     backend.reset()
     backend.generate(prompts[1:])
     assert widths[-1] == 15
@@ -184,18 +184,20 @@ def test_cache_columns_are_compacted(model: Any, tokens: ChatTokenizer) -> None:
         steady = go_on(steady, answer, "w3", call)
         assert backend._cache is not None
         assert backend._cache.mask.shape[1] <= 150
-    [alone] = HFGenerator(model, tokens, Sampling()).generate([steady._replace(seed=(1,))])
-    assert backend.generate([steady._replace(seed=(1,))])[0].ids == alone.ids
+    [single_reply] = HFGenerator(model, tokens, Sampling()).generate([steady._replace(seed=(1,))])
+    assert backend.generate([steady._replace(seed=(1,))])[0].ids == single_reply.ids
 
 
 def test_replies_do_not_depend_on_the_batch(model: Any, tokens: ChatTokenizer) -> None:
     rng = np.random.default_rng(0)
     prompts = [ask(say(rng, 15), slot) for slot in range(12)]
     sampling = Sampling(max_new_tokens=4, temperature=0.9, top_p=0.9, top_k=8)
-    one = HFGenerator(model, tokens, sampling, batch_size=1).generate(prompts)
-    assert [a.ids for a in HFGenerator(model, tokens, sampling, batch_size=5).generate(prompts)] == [a.ids for a in one]
-    other = HFGenerator(model, tokens, replace(sampling, seed=1)).generate(prompts)
-    assert [a.ids for a in other] != [a.ids for a in one]
+    unbatched = HFGenerator(model, tokens, sampling, batch_size=1).generate(prompts)
+    assert [a.ids for a in HFGenerator(model, tokens, sampling, batch_size=5).generate(prompts)] == [
+        a.ids for a in unbatched
+    ]
+    other_seed = HFGenerator(model, tokens, replace(sampling, seed=1)).generate(prompts)
+    assert [a.ids for a in other_seed] != [a.ids for a in unbatched]
 
 
 def test_greedy_limits_and_modes(model: Any, tokens: ChatTokenizer) -> None:
@@ -226,18 +228,18 @@ def test_the_cached_backend_scores_replies_from_what_they_were_drawn_from(
     cached, plain = (kind(model, tokens, Sampling(constrained=True)) for kind in (CachedGenerator, HFGenerator))
     prompts = [ask("w1 w5", 0, 1), ask("w2 w3 w4", 1, 2)]
     replies = [list(prompt.legal_actions) for prompt in prompts]
-    wanted = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
+    probabilities = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
     assert np.array(cached.score(prompts, replies)) == pytest.approx(np.array(plain.score(prompts, replies))), "as yet"
     for _ in range(2):
         answers = cached.generate(prompts)
         with monkeypatch.context() as patch:
             patch.setattr(HFGenerator, "score", lambda self, prompts, replies: [[]] * len(prompts))
-            found = cached.score(prompts, replies)
-        for row, mine, answer, told in zip(found, wanted, answers, replies, strict=True):
+            cached_scores = cached.score(prompts, replies)
+        for row, mine, answer, legal_replies in zip(cached_scores, probabilities, answers, replies, strict=True):
             assert np.exp(row) == pytest.approx(mine, abs=1e-5)
-            assert row[told.index(answer.text)] == pytest.approx((answer.logprobs or ())[0], abs=1e-6)
-        prompts = [go_on(one, answer, "w3", 1) for one, answer in zip(prompts, answers, strict=True)]
-        wanted = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
+            assert row[legal_replies.index(answer.text)] == pytest.approx((answer.logprobs or ())[0], abs=1e-6)
+        prompts = [go_on(last_prompt, answer, "w3", 1) for last_prompt, answer in zip(prompts, answers, strict=True)]
+        probabilities = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
     assert cached.score(prompts[:1], [["w1"]]) == [pytest.approx(plain.score(prompts[:1], [["w1"]])[0])]
 
 
@@ -252,15 +254,20 @@ def test_sampling_follows_the_distribution(model: Any, tokens: ChatTokenizer) ->
 
 
 def test_lock_step_cuts_a_reply_after_its_first_end(tokens: ChatTokenizer) -> None:
-    """A backend may return ids after the end of the turn; an invented next turn is no part of the reply."""
+    """Cut the ids after the end of the turn, if a backend returns an invented next turn."""
     end = int(tokens.tokenizer.eos_token_id)
     [bet], [check] = tokens.single_ids(("bet",)), tokens.single_ids(("check",))
 
     def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
         return [[bet, end, check, end], [bet, check, bet, check]], [[-0.1, -0.2, -0.3, -0.4]] * 2
 
-    ended, cut = LockStepGenerator(tokens, generate_ids, max_new_tokens=4).generate([ask("w1"), ask("w2")])
-    assert (ended.text, ended.ids, ended.logprobs, ended.truncated) == ("bet", (bet, end), (-0.1, -0.2), False)
+    complete, cut = LockStepGenerator(tokens, generate_ids, max_new_tokens=4).generate([ask("w1"), ask("w2")])
+    assert (complete.text, complete.ids, complete.logprobs, complete.truncated) == (
+        "bet",
+        (bet, end),
+        (-0.1, -0.2),
+        False,
+    )
     assert (cut.ids, cut.truncated) == ((bet, check, bet, check), True)
 
 
@@ -272,9 +279,9 @@ def test_a_conversation_whose_first_prompt_is_too_long_overflows(tokens: ChatTok
 
     backend = LockStepGenerator(tokens, generate_ids, max_prompt_length=3, max_new_tokens=3)
     envs = [gym.make("mage/KuhnPoker-Meta-v0", num_episodes=2, context="conversation")]
-    [played] = collect(envs, backend, [RolloutSpec(Task("mage/KuhnPoker-Meta-v0", seed=1))])
-    assert played.failure is None
-    assert {step.invalid_reason for step in played.steps} == {"overflow"}
+    [trajectory] = collect(envs, backend, [RolloutSpec(Task("mage/KuhnPoker-Meta-v0", seed=1))])
+    assert trajectory.failure is None
+    assert {step.invalid_reason for step in trajectory.steps} == {"overflow"}
 
 
 @pytest.mark.parametrize(
@@ -293,7 +300,7 @@ def test_a_conversation_whose_first_prompt_is_too_long_overflows(tokens: ChatTok
 def test_a_reply_has_an_answer_when_its_last_id_closes_the_tag(ids: str, ends: bool) -> None:
     tokens = ChatTokenizer(byte_tokenizer())
     spelt = tokens.encode_reply(ids)
-    spelt = tuple(one for one in spelt if one not in tokens.end_ids)
+    spelt = tuple(token_id for token_id in spelt if token_id not in tokens.end_ids)
     prompt = ask("w0")
     assert not has_answer(tokens, spelt, prompt)
     assert has_answer(tokens, spelt, prompt._replace(info={"answer_tag": "action"})) == ends
@@ -301,7 +308,7 @@ def test_a_reply_has_an_answer_when_its_last_id_closes_the_tag(ids: str, ends: b
 
 def test_a_reply_stops_at_its_answer_and_is_not_cut() -> None:
     tokens = ChatTokenizer(byte_tokenizer())
-    spoken = [one for one in tokens.encode_reply("<action>bet</action>") if one not in tokens.end_ids]
+    spoken = [token_id for token_id in tokens.encode_reply("<action>bet</action>") if token_id not in tokens.end_ids]
     prompt = ask("w0")._replace(info={"answer_tag": "action"})
 
     def answer(sampling: Sampling) -> Completion:

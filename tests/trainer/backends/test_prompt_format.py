@@ -1,4 +1,4 @@
-"""What a model is trained on is what it is evaluated on: ends of turns, template arguments, system prompt, limits."""
+"""Training and evaluation use the same prompts: ends of turns, template arguments, system prompt, limits."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def test_a_conversations_template_keeps_earlier_thoughts(
         tokenizer = AutoTokenizer.from_pretrained(path)
         tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text()
         tokenizer.save_pretrained(path)
-    before = ChatTokenizer(AutoTokenizer.from_pretrained(path))
-    assert before.reply_format.strips_thoughts
+    tokens_before = ChatTokenizer(AutoTokenizer.from_pretrained(path))
+    assert tokens_before.reply_format.strips_thoughts
     trainer: Any = make_trainer(path, tmp_path / "run", None, max_completion_length=8)
     trainer.write_model(tmp_path / "saved")
     saved: Any = load_generator(tmp_path / "saved")[0]
@@ -139,12 +139,18 @@ def test_a_conversations_template_keeps_earlier_thoughts(
         assert saved.tokens.reply_format.strips_thoughts
         return
     assert "TRL's training template replaces it in the saved model." in caplog.text
-    first = Prompt((Message("user", "Rules. Bet?"),))
-    assert before.encode(first) == trainer.player.generator.tokens.encode(first) == saved.tokens.encode(first)
+    first_prompt = Prompt((Message("user", "Rules. Bet?"),))
+    assert (
+        tokens_before.encode(first_prompt)
+        == trainer.player.generator.tokens.encode(first_prompt)
+        == saved.tokens.encode(first_prompt)
+    )
     reply = "<think>\nA king.\n</think>\n\n<action>bet</action>"
-    sent = Completion(reply, before.encode(first), before.encode_reply(reply))
-    second = Prompt((*first.messages, Message("assistant", reply), Message("user", "Again?")), previous=sent)
-    trained = trainer.player.generator.tokens.encode(second)
-    assert trained == before.encode(second), "the trained ids are those of before"
-    assert trained == saved.tokens.encode(second._replace(previous=None)), "as a chat API renders it"
-    assert trained != before.encode(second._replace(previous=None))
+    sent = Completion(reply, tokens_before.encode(first_prompt), tokens_before.encode_reply(reply))
+    second_prompt = Prompt(
+        (*first_prompt.messages, Message("assistant", reply), Message("user", "Again?")), previous=sent
+    )
+    trained = trainer.player.generator.tokens.encode(second_prompt)
+    assert trained == tokens_before.encode(second_prompt), "the trained ids are those of before"
+    assert trained == saved.tokens.encode(second_prompt._replace(previous=None)), "as a chat API renders it"
+    assert trained != tokens_before.encode(second_prompt._replace(previous=None))

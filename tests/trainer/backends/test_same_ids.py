@@ -35,7 +35,7 @@ LIMIT = 1750
 """Tokens of a prompt; the later prompts of a meta-episode are longer, and are shortened."""
 
 
-def saved_model(folder: Path, model: dict[str, Any]) -> str:
+def save_model_and_words(folder: Path, model: dict[str, Any]) -> str:
     tokenizer = byte_tokenizer()
     if "special" in model:
         tokenizer.add_special_tokens({"extra_special_tokens": ["<|im_start|>", *model["special"]]})
@@ -56,10 +56,10 @@ class Recorder:
         self.completions: list[Any] = []
 
     def generate(self, prompts: Any) -> Any:
-        found = self.generator.generate(prompts)
+        completions = self.generator.generate(prompts)
         self.prompts += prompts
-        self.completions += found
-        return found
+        self.completions += completions
+        return completions
 
 
 @pytest.mark.parametrize("backend", ["trl", "cached"])
@@ -77,18 +77,18 @@ def test_all_of_them_read_the_same_ids(name: str, context: str, backend: str, tm
     )
     env_id = "mage/KuhnPoker-Meta-v0"
     trainer = MAGETrainer(
-        saved_model(tmp_path / "model", model),
+        save_model_and_words(tmp_path / "model", model),
         config,
         lambda: gym.make(env_id, disable_env_checker=True, **options),
         {"kuhn/nash": 1.0},
     )
     recorder = Recorder(trainer.player.generator)
     env = gym.make(env_id, disable_env_checker=True, **options)
-    [played] = collect([env], recorder, [RolloutSpec(Task(env_id, opponent="kuhn/nash", seed=3))])
-    assert played.failure is None, played.failure
+    [trajectory] = collect([env], recorder, [RolloutSpec(Task(env_id, opponent="kuhn/nash", seed=3))])
+    assert trajectory.failure is None, trajectory.failure
     assert any(completion.overflow for completion in recorder.completions), "some prompt was too long"
     ends = trainer.player.generator.tokens.end_ids  # type: ignore[union-attr]
-    assert all(not ends & set(one.ids[:-1]) for one in recorder.completions)
+    assert all(not ends & set(recorded.ids[:-1]) for recorded in recorder.completions)
     if "end" in model or "eos" in model:
         assert len(ends) >= 1 + ("eos" in model)
 

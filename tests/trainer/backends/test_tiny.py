@@ -29,9 +29,9 @@ def test_word_tokenizer_is_one_id_per_word() -> None:
 
 
 def test_an_action_of_several_words_is_one_id(tmp_path: Path) -> None:
-    made = tiny_tokenizer(["offer 1", "offer 10", "offer-1", "accept", "(2, 2)", "2-2"])
-    made.save_pretrained(tmp_path)
-    for tokenizer in (made, AutoTokenizer.from_pretrained(tmp_path)):
+    new_tokenizer = tiny_tokenizer(["offer 1", "offer 10", "offer-1", "accept", "(2, 2)", "2-2"])
+    new_tokenizer.save_pretrained(tmp_path)
+    for tokenizer in (new_tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
         assert len(tokenizer) == 4 + 6
         ids = tokenizer.encode(" offer-1 offer 10 accept offer 1 (2, 2) 2-2 offer 2", add_special_tokens=False)
         words = [tokenizer.decode([i]) for i in ids]
@@ -54,9 +54,9 @@ def test_byte_tokenizer_reads_any_text(text: str) -> None:
 
 
 def test_model_is_a_function_of_its_seed_and_leaves_global_randomness_alone() -> None:
-    before = torch.random.get_rng_state()
+    state_before = torch.random.get_rng_state()
     a, b, c = tiny_model(83, seed=1), tiny_model(83, seed=1), tiny_model(83, seed=2)
-    assert torch.equal(before, torch.random.get_rng_state())
+    assert torch.equal(state_before, torch.random.get_rng_state())
     assert sum(p.numel() for p in a.parameters()) == 87_616
     pairs = list(zip(a.parameters(), b.parameters(), c.parameters(), strict=True))
     assert all(torch.equal(x, y) for x, y, _ in pairs)
@@ -70,15 +70,15 @@ def test_saved_model_loads_again(tmp_path: Path) -> None:
     model = tiny_model(len(tokenizer), hidden=16, layers=1, heads=2)
     folder = save_tiny(tmp_path / "tiny", model, tokenizer)
     assert model.config.name_or_path == folder
-    again, words = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    assert type(again) is type(model)
-    assert again.config.eos_token_id == again.generation_config.eos_token_id == tokenizer.eos_token_id
+    loaded_model, words = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert type(loaded_model) is type(model)
+    assert loaded_model.config.eos_token_id == loaded_model.generation_config.eos_token_id == tokenizer.eos_token_id
     assert words.chat_template == tokenizer.chat_template
     chat = Prompt((Message("user", "J: bet"),))
     ids = ChatTokenizer(words).encode(chat)
     assert ids == ChatTokenizer(tokenizer).encode(chat)
     with torch.no_grad():
-        assert torch.equal(again(torch.tensor([ids])).logits, model(torch.tensor([ids])).logits)
+        assert torch.equal(loaded_model(torch.tensor([ids])).logits, model(torch.tensor([ids])).logits)
 
 
 def test_general_model_takes_a_full_prompt(tmp_path: Path) -> None:

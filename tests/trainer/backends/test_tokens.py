@@ -1,4 +1,4 @@
-"""Tokens in, tokens out: what was sent and sampled is never tokenised again."""
+"""Tokens in, tokens out: the ids that were sent and sampled are never tokenised again."""
 
 import os
 
@@ -55,15 +55,15 @@ def test_first_prompt_is_the_rendered_chat() -> None:
     assert tokens.tokenizer.decode(tokens.encode(Prompt(chat("You hold: J")))) == text
 
 
-@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("has_end", [True, False])
 @pytest.mark.parametrize("reply", ["bet", "<think>\nhm\n</think>\n\nbet", ""])
-def test_conversation_extends_what_was_sent_and_sampled(reply: str, ended: bool) -> None:
+def test_conversation_extends_the_sent_and_sampled_ids(reply: str, has_end: bool) -> None:
     tokens = qwen()
-    first = tokens.encode(Prompt(chat("one")))
-    sampled = raw(tokens, reply) + ((tokens.turn_end_id,) if ended else ())
-    prompt = Prompt(chat("one", reply, " two\n"), previous=turn(first, sampled))
+    first_ids = tokens.encode(Prompt(chat("one")))
+    sampled = raw(tokens, reply) + ((tokens.turn_end_id,) if has_end else ())
+    prompt = Prompt(chat("one", reply, " two\n"), previous=turn(first_ids, sampled))
     ids = tokens.encode(prompt)
-    assert ids[: len(first) + len(sampled)] == first + sampled
+    assert ids[: len(first_ids) + len(sampled)] == first_ids + sampled
     assert tokens.tokenizer.decode(ids) == (
         f"<|im_start|>user\none<|im_end|>\n<|im_start|>assistant\n{reply}<|im_end|>\n"
         "<|im_start|>user\n two\n<|im_end|>\n<|im_start|>assistant\n"
@@ -75,42 +75,42 @@ def test_conversation_extends_what_was_sent_and_sampled(reply: str, ended: bool)
 def test_three_turns_and_another_end_token() -> None:
     tokens = qwen()
     assert tokens.tokenizer.eos_token_id == tokens.turn_end_id
-    first = tokens.encode(Prompt(chat("one")))
-    second = tokens.encode(Prompt(chat("one", "a", "two"), previous=turn(first, raw(tokens, "a<|im_end|>"))))
+    first_ids = tokens.encode(Prompt(chat("one")))
+    second_ids = tokens.encode(Prompt(chat("one", "a", "two"), previous=turn(first_ids, raw(tokens, "a<|im_end|>"))))
     third = tokens.encode(
-        Prompt(chat("one", "a", "two", "b", "three"), previous=turn(second, raw(tokens, "b<|endoftext|>")))
+        Prompt(chat("one", "a", "two", "b", "three"), previous=turn(second_ids, raw(tokens, "b<|endoftext|>")))
     )
-    assert third[: len(second)] == second
-    assert tokens.tokenizer.decode(third[len(second) :]) == (
+    assert third[: len(second_ids)] == second_ids
+    assert tokens.tokenizer.decode(third[len(second_ids) :]) == (
         "b<|endoftext|><|im_end|>\n<|im_start|>user\nthree<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
 def test_template_arguments_reach_first_prompt_and_suffix() -> None:
     tokens = qwen(enable_thinking=False)
-    first = tokens.encode(Prompt(chat("one")))
-    assert tokens.tokenizer.decode(first).endswith("assistant\n<think>\n\n</think>\n\n")
-    ids = tokens.encode(Prompt(chat("one", "a", "two"), previous=turn(first, raw(tokens, "a<|im_end|>"))))
+    first_ids = tokens.encode(Prompt(chat("one")))
+    assert tokens.tokenizer.decode(first_ids).endswith("assistant\n<think>\n\n</think>\n\n")
+    ids = tokens.encode(Prompt(chat("one", "a", "two"), previous=turn(first_ids, raw(tokens, "a<|im_end|>"))))
     assert tokens.tokenizer.decode(ids).count("<think>\n\n</think>\n\n") == 2
 
 
 @pytest.mark.parametrize("content", ["@@", "a @@@ b", "", "é 你好 \x00\x1f", "@@ <think> </think>"])
 def test_any_content_is_kept(content: str) -> None:
     tokens = qwen()
-    first = tokens.encode(Prompt(chat("one")))
-    ids = tokens.encode(Prompt(chat("one", "a", content), previous=turn(first, raw(tokens, "a<|im_end|>"))))
+    first_ids = tokens.encode(Prompt(chat("one")))
+    ids = tokens.encode(Prompt(chat("one", "a", content), previous=turn(first_ids, raw(tokens, "a<|im_end|>"))))
     assert ids == tokens.encode(Prompt(chat("one", "a", content)))
 
 
 @pytest.mark.parametrize("turn_end", [False, True])
 def test_concatenating_template(turn_end: bool) -> None:
     tokens = ChatTokenizer(tiny_tokenizer(["deal", "J", "bet", "you", "win"], turn_end))
-    first = tokens.encode(Prompt(chat("deal J")))
-    assert tokens.tokenizer.decode(first) == "<bos> deal J"
+    first_ids = tokens.encode(Prompt(chat("deal J")))
+    assert tokens.tokenizer.decode(first_ids) == "<bos> deal J"
     assert (tokens.turn_end_id == tokens.tokenizer.eos_token_id) == turn_end
     answer = raw(tokens, "bet")
     assert len(answer) == 1
-    ids = tokens.encode(Prompt(chat("deal J", "bet", "you win"), previous=turn(first, answer)))
+    ids = tokens.encode(Prompt(chat("deal J", "bet", "you win"), previous=turn(first_ids, answer)))
     assert ids == tokens.encode(Prompt(chat("deal J", "bet", "you win")))
     assert tokens.tokenizer.decode(ids) == f"<bos> deal J bet{' <eos>' * turn_end} you win"
     assert tokens.encode_reply("bet") == ((*answer, tokens.tokenizer.eos_token_id) if turn_end else answer)
@@ -159,14 +159,14 @@ def test_groups_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     encode = tokens.tokenizer.encode
 
-    def counted(text: str, **kwargs: Any) -> Any:
+    def count_encoding(text: str, **kwargs: Any) -> Any:
         calls.append(text)
         return encode(text, **kwargs)
 
-    monkeypatch.setattr(tokens.tokenizer, "encode", counted)
-    first = [tokens.encode(Prompt(chat("one"), slot)) for slot in range(8)]
+    monkeypatch.setattr(tokens.tokenizer, "encode", count_encoding)
+    first_ids = [tokens.encode(Prompt(chat("one"), slot)) for slot in range(8)]
     for slot in range(8):
-        tokens.encode(Prompt(chat("one", str(slot), "two"), slot, previous=turn(first[slot], (slot,))))
+        tokens.encode(Prompt(chat("one", str(slot), "two"), slot, previous=turn(first_ids[slot], (slot,))))
     assert len(calls) == 2
 
 

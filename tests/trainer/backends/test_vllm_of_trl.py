@@ -12,7 +12,7 @@ from tests.trainer.tiny_runs import make_trainer, save_model
 
 
 class Engine:
-    """Stands for TRL's vLLM backend: same signature, replies with one fixed word."""
+    """A fake of TRL's vLLM backend: same signature, replies with one fixed word."""
 
     def __init__(self, word: int, sleeps: bool) -> None:
         self.word, self.enable_sleep_mode = word, sleeps

@@ -1,4 +1,4 @@
-"""Streaming from vLLM, in its process and over HTTP, against stand-ins with the real signatures; see tests/engines."""
+"""Streaming from vLLM, in its process and over HTTP, against fakes with the real signatures; see tests/engines."""
 
 import contextlib
 import http.server
@@ -86,15 +86,23 @@ class FakeEngine:
         assert self.turns.acquire(timeout=30)
         self.threads.add(threading.current_thread().name)
         outputs = []
-        for request_id, (ids, params, done) in list(self.requests.items()):
-            done.append(ids[-1] if len(done) + 1 < len(ids) else params.stop_token_ids[0])
+        for request_id, (ids, params, sampled_ids) in list(self.requests.items()):
+            sampled_ids.append(ids[-1] if len(sampled_ids) + 1 < len(ids) else params.stop_token_ids[0])
             reason = (
-                "stop" if done[-1] in params.stop_token_ids else "length" if len(done) == params.max_tokens else None
+                "stop"
+                if sampled_ids[-1] in params.stop_token_ids
+                else "length"
+                if len(sampled_ids) == params.max_tokens
+                else None
             )
             if reason:
                 del self.requests[request_id]
-                known = [{i: types.SimpleNamespace(logprob=-0.25, rank=1, decoded_token=None)} for i in done]
-                reply = types.SimpleNamespace(index=0, token_ids=done, logprobs=known, finish_reason=reason, text="")
+                token_logprobs = [
+                    {i: types.SimpleNamespace(logprob=-0.25, rank=1, decoded_token=None)} for i in sampled_ids
+                ]
+                reply = types.SimpleNamespace(
+                    index=0, token_ids=sampled_ids, logprobs=token_logprobs, finish_reason=reason, text=""
+                )
                 outputs.append(types.SimpleNamespace(request_id=request_id, outputs=[reply], finished=True))
                 self.finished.set()
         return outputs
@@ -116,24 +124,24 @@ def test_vllm_engine_streams(tokens: ChatTokenizer) -> None:
     assert isinstance(backend, StreamingGenerator)
     for slot, text in enumerate(["w1 w2", "w3", "w4 " * 5, "w5 " * 12, "w6 " * 30]):
         backend.submit(ask(text, slot))
-    found = dict(backend.poll())  # what was refused may be among it already
-    assert found[4] == Completion("", overflow=True)  # it was never sent
-    assert set(found) <= {3, 4}
+    replies = dict(backend.poll())  # a refused prompt may be among the first answers
+    assert replies[4] == Completion("", overflow=True)  # it was never sent
+    assert set(replies) <= {3, 4}
     engine.turns.release(100)
-    while len(found) < 5:
-        found.update(backend.poll())
-    assert found[3].error == "vllm refused: The decoder prompt is longer than the maximum model length"
+    while len(replies) < 5:
+        replies.update(backend.poll())
+    assert replies[3].error == "vllm refused: The decoder prompt is longer than the maximum model length"
     assert len(engine.seeds) == 3
-    assert (found[1].text, found[1].logprobs, found[1].truncated) == ("w3", (-0.25, -0.25), False)
-    assert found[1].ids[-1] in tokens.end_ids
-    assert found[2].truncated
+    assert (replies[1].text, replies[1].logprobs, replies[1].truncated) == ("w3", (-0.25, -0.25), False)
+    assert replies[1].ids[-1] in tokens.end_ids
+    assert replies[2].truncated
     assert backend.poll() == []
     assert [answer.text for answer in answers_of(backend, [ask("w1 w2", 7), ask("w3", 7)])] == ["w2 w2", "w3"]
     assert engine.threads == {"mage-vllm"}
 
 
 @pytest.mark.usefixtures("fake_vllm")
-def test_a_vllm_engine_works_while_nobody_waits_for_it(tokens: ChatTokenizer) -> None:
+def test_a_vllm_engine_works_while_no_caller_waits_for_it(tokens: ChatTokenizer) -> None:
     engine = FakeEngine()
     backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4))
     for slot in range(2):
@@ -146,12 +154,12 @@ def test_a_vllm_engine_works_while_nobody_waits_for_it(tokens: ChatTokenizer) ->
 
 
 @pytest.mark.usefixtures("fake_vllm")
-def test_what_was_given_up_is_aborted_and_the_engine_asked_anew(tokens: ChatTokenizer) -> None:
+def test_a_cancelled_request_is_aborted_and_the_engine_continues(tokens: ChatTokenizer) -> None:
     engine = FakeEngine(turns=0)
     backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4))
     backend.submit(ask("w1 w2", 0))
     assert backend.poll(0.0) == backend.poll(0.01) == []
-    threading.Timer(0.05, engine.turns.release).start()  # the step that it is in goes on to its end
+    threading.Timer(0.05, engine.turns.release).start()  # the running step continues to its end
     backend.cancel()
     assert (engine.aborted, backend.poll(0.0)) == (["mage-0"], [])
     engine.turns.release(100)
@@ -280,7 +288,7 @@ def test_ids_that_the_model_does_not_have_fail_that_prompt_alone(
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{running.server_address[1]}"
         backend = StreamingServerGenerator(url, "m", tokens, RequestSettings(max_new_tokens=2))
-        bad, fine = sorted(answers_of(backend, [ask("w1"), ask("w1 w2")]), key=lambda one: one.error is None)
+        bad, fine = sorted(answers_of(backend, [ask("w1"), ask("w1 w2")]), key=lambda answer: answer.error is None)
         backend.close()
         running.shutdown()
     assert fine.ids == (3, 4)
@@ -294,11 +302,11 @@ def test_an_answer_that_trickles_is_late_and_its_request_ends(tokens: ChatTokeni
     slow, queued = ask("w1 w2 w3 w4 w5 w6 w7 w8 w9", 0), ask("w1 w2 w3", 1)
     backend.submit(slow)
     backend.submit(queued)  # waits for the one place, and has its own time from then on
-    found = dict(backend.poll())
-    while len(found) < 2:
-        found.update(backend.poll())
-    assert found[0] == Completion("", error="vllm timeout: no answer within 2 s")
-    assert found[1].text == "w3 w3"
+    replies = dict(backend.poll())
+    while len(replies) < 2:
+        replies.update(backend.poll())
+    assert replies[0] == Completion("", error="vllm timeout: no answer within 2 s")
+    assert replies[1].text == "w3 w3"
     backend.submit(slow)
     backend.submit(queued)
     backend.cancel()

@@ -17,7 +17,7 @@ from mage_envs.text.generation import Message, Prompt
 from mage_envs.trainer.backends.play_settings import PlaySettings, load_generator
 from mage_envs.trainer.backends.tiny import general_tiny
 from mage_envs.trainer.config.presets import ABLATION_PRESETS, PRESETS
-from tests.packages import marked
+from tests.packages import mark_params
 from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, flags
 
@@ -116,7 +116,7 @@ def run(*arguments: str) -> int:
 
 
 def error_line(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> str:
-    """The one line that the command ends with; progress bars of a run that had begun may stand before it."""
+    """Return the one line that the command ends with. Progress bars of a run that had begun may precede it."""
     assert main(list(arguments)) == 2
     written = capsys.readouterr().err.split("\n")
     lines = [line for line in written if line and "%|" not in line and "\r" not in line]
@@ -132,15 +132,20 @@ def steps_done(folder: Path) -> int:
 
 
 def test_the_presets_are_these() -> None:
-    ablations = {name for named in ABLATION_PRESETS.values() for name in named.values() if name.startswith("ablation-")}
+    ablations = {
+        name
+        for ablation_presets in ABLATION_PRESETS.values()
+        for name in ablation_presets.values()
+        if name.startswith("ablation-")
+    }
     assert list(PRESETS) == sorted([*NAMES, *RELATED, *ablations])
 
 
 def test_an_ablation_differs_from_the_method_by_its_name_alone() -> None:
     for name, fields in PRESETS.items():
-        whole = PRESETS.get(f"mage-{name.split('-')[1]}{'-paper' * name.endswith('-paper')}")
-        if name.startswith("ablation-") and whole is not None:
-            changed = {key: value for key, value in fields.items() if whole.get(key) != value}
+        method_fields = PRESETS.get(f"mage-{name.split('-')[1]}{'-paper' * name.endswith('-paper')}")
+        if name.startswith("ablation-") and method_fields is not None:
+            changed = {key: value for key, value in fields.items() if method_fields.get(key) != value}
             assert set(changed) <= {"output_dir", "returns", "opponents", "statistics", "grouping", "anchor"}, name
     assert PRESETS["ablation-tictactoe-skewed-pooled-non-stationary-paper"]["grouping"] == "non_stationary"
     assert PRESETS["ablation-tictactoe-single-episode"]["returns"] == "single_episode"
@@ -149,13 +154,13 @@ def test_an_ablation_differs_from_the_method_by_its_name_alone() -> None:
 def test_a_file_changes_a_preset_and_flags_change_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("gamma_episode: 0.9\nlearning_rate: 2.0e-6\n")
-    chosen = ("--preset", "mage-kuhn", "--config", str(file), "--learning_rate", "3e-6", "--dry-run")
-    assert run(*chosen) == 0
+    options = ("--preset", "mage-kuhn", "--config", str(file), "--learning_rate", "3e-6", "--dry-run")
+    assert run(*options) == 0
     printed = yaml.safe_load(capsys.readouterr().out.split("--- ")[0])["settings"]
     assert (printed["gamma_episode"], printed["learning_rate"], printed["beta"]) == (0.9, 3e-6, 0.1)
 
 
-@pytest.mark.parametrize("name", marked(NAMES))
+@pytest.mark.parametrize("name", mark_params(NAMES))
 def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,33 +186,33 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
 
 
 @pytest.mark.parametrize(
-    ("name", "first"),
+    ("name", "first_line"),
     [("mage-controls", "Keys left: "), ("mage-encounters", "one small game"), ("mage-customer", "for a customer")],
 )
 def test_a_preset_of_related_tasks_trains(
-    name: str, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, first_line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("--preset", name, "--dry-run") == 0
     head, *prompts = capsys.readouterr().out.split("--- ")
     settings = yaml.safe_load(head)["settings"]
     assert (settings["protocol"], settings["num_episodes"], settings["memory"]) == ("adaptive", 3, "reflection")
-    assert first in prompts[0]
+    assert first_line in prompts[0]
     assert any(f"Every {words} another " in prompts[0] for words in ("episode is", "errand is for"))
     out = tmp_path / "run"
     assert run("--preset", name, *SMALL, "--output_dir", str(out)) == 0
     assert "Finished after 2 updates" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", marked(TRAINED))
+@pytest.mark.parametrize("name", mark_params(TRAINED))
 def test_every_preset_trains_two_updates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     assert run("--preset", name, *SMALL, "--output_dir", str(out), "--save_steps", "2") == 0
     assert f"Finished after 2 updates; the model is in {out}." in capsys.readouterr().out
     assert steps_done(out) == 2
-    before, after = load_file(out / "tiny" / "model.safetensors"), load_file(out / "model.safetensors")
-    assert before.keys() == after.keys()
-    assert any(not torch.equal(before[key], after[key]) for key in before)
-    assert all(bool(torch.isfinite(weight).all()) for weight in after.values())
+    weights_before, weights_after = load_file(out / "tiny" / "model.safetensors"), load_file(out / "model.safetensors")
+    assert weights_before.keys() == weights_after.keys()
+    assert any(not torch.equal(weights_before[key], weights_after[key]) for key in weights_before)
+    assert all(bool(torch.isfinite(weight).all()) for weight in weights_after.values())
     generator, settings = load_generator(out)
     game = GAMES[name.split("-")[1]]
     assert settings == PlaySettings.load(out)

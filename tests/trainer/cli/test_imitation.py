@@ -22,8 +22,8 @@ KUHN = "mage/KuhnPoker-Meta-v0"
 
 
 def settings(**changes: object) -> RunSettings:
-    chosen = {"env_id": KUHN, "prompt_style": "words", "memory": "history", "context": "conversation", **changes}
-    return RunSettings(**chosen)  # type: ignore[arg-type]
+    options = {"env_id": KUHN, "prompt_style": "words", "memory": "history", "context": "conversation", **changes}
+    return RunSettings(**options)  # type: ignore[arg-type]
 
 
 def test_of_a_policy_the_replies_alone_are_learned() -> None:
@@ -32,7 +32,7 @@ def test_of_a_policy_the_replies_alone_are_learned() -> None:
     for context, rows in (("conversation", 1), ("rebuilt", 3)):
         config = settings(context=context, opponents="kuhn/maniac", seat="first")
         examples = _examples("policy:kuhn/rock", config, ChatTokenizer(tokenizer), 4)
-        replies = [tokenizer.decode([example.ids[place] for place in example.targets]) for example in examples]
+        replies = [tokenizer.decode([example.ids[target] for target in example.targets]) for example in examples]
         # A rock checks, and folds or calls after a bet; the end of each reply is learned, too.
         assert len(examples) >= 4 * rows
         text = " ".join(replies)
@@ -45,9 +45,9 @@ def test_what_a_policy_says_in_place_of_a_reflection_is_not_learned() -> None:
     examples = _examples(
         "policy:kuhn/rock", settings(prompt_style="plain", memory="reflection"), ChatTokenizer(tokenizer), 3
     )
-    learned = "".join(tokenizer.decode([example.ids[place] for place in example.targets]) for example in examples)
-    whole = "".join(tokenizer.decode(list(example.ids)) for example in examples)
-    assert "No remark." in whole
+    learned = "".join(tokenizer.decode([example.ids[target] for target in example.targets]) for example in examples)
+    all_text = "".join(tokenizer.decode(list(example.ids)) for example in examples)
+    assert "No remark." in all_text
     assert "remark" not in learned
     assert learned.count("<action>") == learned.count("</action>") >= 9
 
@@ -80,7 +80,7 @@ def test_replies_of_a_run_are_the_same_examples(tmp_path: Path) -> None:
     assert main(["export", str(tmp_path / "run"), "--to", "sft", "--out", str(tmp_path / "sft.jsonl")]) == 0
     tokenizer = byte_tokenizer()
     examples = _examples(f"@{tmp_path / 'sft.jsonl'}", settings(), ChatTokenizer(tokenizer), 1)
-    replies = {tokenizer.decode([example.ids[place] for place in example.targets]) for example in examples}
+    replies = {tokenizer.decode([example.ids[target] for target in example.targets]) for example in examples}
     assert len(examples) >= 18
     assert {reply.partition("<")[0].strip() for reply in replies} <= {"bet", "call"}
     assert all(example.targets[-1] == len(example.ids) - 1 for example in examples)

@@ -1,4 +1,4 @@
-"""What cannot be trained is told before anything is loaded, in one line with the remedy."""
+"""Settings that cannot be trained are refused before a model is loaded, in one line with the remedy."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def hash_of(content: str) -> str:
     return hashlib.sha1(content.encode()).hexdigest()
 
 
-def model(folder: Path, told: dict[str, Any], words: dict[str, Any]) -> str:
+def model(folder: Path, tokenizer_config: dict[str, Any], words: dict[str, Any]) -> str:
     (folder / "config.json").write_text("{}")
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     (folder / "tokenizer.json").write_text(json.dumps(words))
     return str(folder)
 
 
 @pytest.mark.parametrize(
-    ("told", "words", "says"),
+    ("tokenizer_config", "words", "says"),
     [
         (CHATS, WORDS, None),
         ({"eos_token": "<end>"}, WORDS, "has no chat template; use an instruction-tuned model"),
@@ -43,10 +43,14 @@ def model(folder: Path, told: dict[str, Any], words: dict[str, Any]) -> str:
     ],
 )
 def test_a_model_must_chat_and_end(
-    told: dict[str, Any], words: dict[str, Any], says: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tokenizer_config: dict[str, Any],
+    words: dict[str, Any],
+    says: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    chosen = ("--preset", "mage-kuhn", "--dry-run", "--model", model(tmp_path, told, words))
-    assert main(list(chosen)) == (2 if says else 0)
+    options = ("--preset", "mage-kuhn", "--dry-run", "--model", model(tmp_path, tokenizer_config, words))
+    assert main(list(options)) == (2 if says else 0)
     assert (says or "") in capsys.readouterr().err
 
 
@@ -86,12 +90,12 @@ HUB: dict[str, tuple[int, str] | dict[str, Any]] = {
 class Hub(BaseHTTPRequestHandler):
     """Answers as the hub does."""
 
-    asked: list[str]
+    requests: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
-        api, _, rest = self.path.partition("/api/models/")
-        name = "/".join((rest if not api else self.path[1:]).split("/")[:2])
+        self.requests.append(self.path)
+        api, _, api_name = self.path.partition("/api/models/")
+        name = "/".join((api_name if not api else self.path[1:]).split("/")[:2])
         files = HUB.get(name, (404, ""))
         if isinstance(files, tuple):
             self.answer(*files)
@@ -99,9 +103,9 @@ class Hub(BaseHTTPRequestHandler):
             listed = [{"type": "file", "path": path, "oid": path, "size": 2} for path in files]
             self.answer(200, content=json.dumps(listed))
         elif not api:
-            known = "/revision/main" in self.path
+            is_main = "/revision/main" in self.path
             self.answer(
-                200 if known else 404, "" if known else "RevisionNotFound", json.dumps({"id": name, "sha": SHA})
+                200 if is_main else 404, "" if is_main else "RevisionNotFound", json.dumps({"id": name, "sha": SHA})
             )
         elif name == "some/gated":
             self.answer(401, "GatedRepo")
@@ -112,8 +116,8 @@ class Hub(BaseHTTPRequestHandler):
 
     def answer(self, status: int, code: str = "", content: str = "") -> None:
         self.send_response(status)
-        told = {"X-Error-Code": code} if code else {"X-Repo-Commit": SHA, "ETag": f'"{hash_of(content)}"'}
-        for name, value in {**told, "Content-Length": str(len(content))}.items():
+        headers = {"X-Error-Code": code} if code else {"X-Repo-Commit": SHA, "ETag": f'"{hash_of(content)}"'}
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content.encode() if self.command == "GET" else b"")
@@ -124,12 +128,12 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A hub of this machine, in place of the real one, as HF_ENDPOINT names it to a process; what it is asked for."""
+    """Yield the requests of a hub of this machine, which HF_ENDPOINT puts in place of the real one."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         place(monkeypatch, tmp_path, f"http://127.0.0.1:{running.server_address[1]}")
-        Hub.asked = []
-        yield Hub.asked
+        Hub.requests = []
+        yield Hub.requests
         running.shutdown()
 
 
@@ -144,7 +148,7 @@ def place(monkeypatch: pytest.MonkeyPatch, cache: Path, endpoint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "says"),
+    ("name", "options", "says"),
     [
         ("no/such", (), "no/such is not a local folder, and no model at http://127.0.0.1"),
         ("no/more", (), "that you may see; check --model, or run hf auth login if it is private"),
@@ -156,11 +160,11 @@ def place(monkeypatch: pytest.MonkeyPatch, cache: Path, endpoint: str) -> None:
         ("some/model", (), "the tokenizer of some/model has no chat template; use an instruction-tuned model"),
     ],
 )
-def test_a_model_that_the_hub_does_not_give_is_told_before_anything_is_loaded(
-    name: str, more: tuple[str, ...], says: str, hub: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_model_that_the_hub_refuses_is_reported_before_anything_is_loaded(
+    name: str, options: tuple[str, ...], says: str, hub: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    assert main(["--preset", "mage-kuhn", "--model", name, *more, "--output_dir", str(run)]) == 2
+    assert main(["--preset", "mage-kuhn", "--model", name, *options, "--output_dir", str(run)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
     assert not run.exists()
@@ -171,7 +175,7 @@ def test_a_model_that_the_hub_does_not_give_is_told_before_anything_is_loaded(
 def test_without_a_network_a_model_in_the_cache_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept(tmp_path, "config.json", "model.safetensors")
+    fill_cache(tmp_path, "config.json", "model.safetensors")
     place(monkeypatch, tmp_path, "http://127.0.0.1:9")
     check_present("some/model")
     with pytest.raises(
@@ -181,7 +185,7 @@ def test_without_a_network_a_model_in_the_cache_is_taken(
         check_present("other/model")
 
 
-def kept(cache: Path, *files: str) -> None:
+def fill_cache(cache: Path, *files: str) -> None:
     """The hub's cache with a model of which there are these files."""
     folder = cache / "models--some--model"
     (folder / "refs").mkdir(parents=True)
@@ -205,7 +209,7 @@ def kept(cache: Path, *files: str) -> None:
         ("refs", (), "the folder refs holds no model: config.json or weights (*.safetensors) are missing"),
     ],
 )
-def test_a_model_that_is_not_here_is_told_before_anything_is_loaded(
+def test_a_missing_model_is_reported_before_anything_is_loaded(
     name: str,
     files: tuple[str, ...],
     says: str | None,
@@ -214,7 +218,7 @@ def test_a_model_that_is_not_here_is_told_before_anything_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     cache = tmp_path / "cache"
-    kept(cache, *files)
+    fill_cache(cache, *files)
     monkeypatch.chdir(cache / "models--some--model")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

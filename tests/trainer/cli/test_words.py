@@ -40,9 +40,9 @@ def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.Ca
     common = ["--model", "words", "--env_id", "mage/Ultimatum-Meta-v0", "--output_dir", str(out), "--gamma_step", "1"]
     common += ["--horizon", "hand"]
     assert main([*common, *SHORT, "--imitate", RANDOM, "--imitate_steps", "1", "--learning_rate", "0.01"]) == 0
-    told = capsys.readouterr()
-    assert "Finished after 1 updates" in told.out
-    line = next(line for line in told.err.splitlines() if line.startswith("mage: --model words sets"))
+    captured = capsys.readouterr()
+    assert "Finished after 1 updates" in captured.out
+    line = next(line for line in captured.err.splitlines() if line.startswith("mage: --model words sets"))
     assert "backend=cached constrained=True" in line
     assert "advantage=exact" in line
     assert "learning_rate" not in line
@@ -65,27 +65,27 @@ def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.Ca
 def test_the_critic_is_asked_in_small_games_against_exact_opponents(
     env_id: str, opponents: str | None, exact: bool, tmp_path: Path
 ) -> None:
-    chosen = config(env_id, tmp_path, opponents=opponents)
-    before = dict(vars(chosen))
+    run_config = config(env_id, tmp_path, opponents=opponents)
+    settings_before = dict(vars(run_config))
     expected = {"advantage": "exact", "statistics": "pooled"} if exact else {}
-    assert exact_critic_settings(chosen) == expected
-    assert vars(chosen) == before
+    assert exact_critic_settings(run_config) == expected
+    assert vars(run_config) == settings_before
 
 
-@pytest.mark.parametrize(("most", "exact"), [(54, True), (53, False)])
+@pytest.mark.parametrize(("critic_limit", "exact"), [(54, True), (53, False)])
 def test_a_game_of_more_positions_is_learned_without_the_critic(
-    most: int, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    critic_limit: int, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kuhn Poker has 54."""
-    monkeypatch.setattr(setup, "CRITIC", most)
+    monkeypatch.setattr(setup, "CRITIC", critic_limit)
     assert bool(exact_critic_settings(config("mage/KuhnPoker-Meta-v0", tmp_path))) == exact
 
 
 def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:
     """Two steps of language modelling move the weights, equally in two runs."""
-    chosen = config("mage/KuhnPoker-Meta-v0", tmp_path)
+    run_config = config("mage/KuhnPoker-Meta-v0", tmp_path)
     players: tuple[list[str], ...] = ([], [RANDOM], [RANDOM])
-    folders = [words_model(tmp_path / str(number), chosen, some, 2) for number, some in enumerate(players)]
+    folders = [words_model(tmp_path / str(number), run_config, policies, 2) for number, policies in enumerate(players)]
     weights = [AutoModelForCausalLM.from_pretrained(folder).lm_head.weight for folder in folders]
     assert not weights[0].equal(weights[1])
     assert weights[1].equal(weights[2])
@@ -99,46 +99,46 @@ def test_a_saved_model_learns_the_form_of_legal_answers(style: str, tmp_path: Pa
     common += flags(num_episodes=1, seat="first", max_completion_length=2, use_cpu="true", output_dir=out)
     assert main(["--model", "tiny", *common, *SHORT, "--imitate", RANDOM, "--imitate_steps", "4"]) == 0
     tokens, sampling = ChatTokenizer(byte_tokenizer()), Sampling(30)
-    generators = [HFGenerator(load_model(out / place), tokens, sampling) for place in ("tiny", "warm")]
+    generators = [HFGenerator(load_model(out / name), tokens, sampling) for name in ("tiny", "warm")]
     env = gym.make("mage/KuhnPoker-Meta-v0", style=style, num_episodes=1, seat="first")
     _, info = env.reset(seed=12345)
     prompt = Prompt(tuple(Message(**message) for message in info["messages"]))
     answers = ["<action>bet</action>", "<action>check</action>"] if style == "prose" else ["bet", "check"]
     cold, warm = (generator.score([prompt], [answers])[0] for generator in generators)
-    assert all(after > before for before, after in zip(cold, warm, strict=True)), (cold, warm)
+    assert all(warm_share > cold_share for cold_share, warm_share in zip(cold, warm, strict=True)), (cold, warm)
 
 
 def test_a_model_in_bfloat16_learns_as_in_float32(tmp_path: Path) -> None:
-    chosen = RunSettings(env_id="mage/KuhnPoker-Meta-v0", prompt_style="words", memory="history", num_episodes=1)
+    run_settings = RunSettings(env_id="mage/KuhnPoker-Meta-v0", prompt_style="words", memory="history", num_episodes=1)
     tokens, prompt = ChatTokenizer(byte_tokenizer()), Prompt((Message("user", "episode 1 first jack"),))
     gains = {}
     for kind in (torch.float32, torch.bfloat16):
         start = tmp_path / str(kind)
         load_model(Path(general_tiny(start))).to(kind).save_pretrained(start)
-        warm = Path(imitating_copy(str(start), tmp_path / f"warm-{kind}", chosen, [RANDOM], 12))
-        cold, after = (
+        warm = Path(imitating_copy(str(start), tmp_path / f"warm-{kind}", run_settings, [RANDOM], 12))
+        cold, warm_scores = (
             HFGenerator(load_model(f).float(), tokens, Sampling(30)).score([prompt], [["bet"]]) for f in (start, warm)
         )
         assert load_model(warm).dtype is kind
-        gains[kind] = after[0][0] - cold[0][0]
+        gains[kind] = warm_scores[0][0] - cold[0][0]
     assert gains[torch.float32] > 0.1
     assert gains[torch.bfloat16] == pytest.approx(gains[torch.float32], rel=0.1)
 
 
 def test_a_resumed_run_keeps_its_warm_start(tmp_path: Path) -> None:
-    chosen = RunSettings(env_id="mage/KuhnPoker-Meta-v0", memory="history", num_episodes=1)
+    run_settings = RunSettings(env_id="mage/KuhnPoker-Meta-v0", memory="history", num_episodes=1)
     start, folder = general_tiny(tmp_path / "tiny"), tmp_path / "warm"
 
     def weights(resumes: bool) -> bytes:
-        assert imitating_copy(start, folder, chosen, [RANDOM], 1, resumes=resumes) == str(folder)
+        assert imitating_copy(start, folder, run_settings, [RANDOM], 1, resumes=resumes) == str(folder)
         return (folder / "model.safetensors").read_bytes()
 
-    first = weights(resumes=True)
-    assert first != (tmp_path / "tiny" / "model.safetensors").read_bytes()
+    first_weights = weights(resumes=True)
+    assert first_weights != (tmp_path / "tiny" / "model.safetensors").read_bytes()
     # Other settings of the same run would give other weights.
-    chosen.seed = 1
-    assert weights(resumes=True) == first
-    assert weights(resumes=False) != first
+    run_settings.seed = 1
+    assert weights(resumes=True) == first_weights
+    assert weights(resumes=False) != first_weights
 
 
 @pytest.mark.parametrize(

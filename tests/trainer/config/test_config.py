@@ -40,8 +40,8 @@ def test_yaml_and_flags_are_read(tmp_path: Path) -> None:
     assert config.env_kwargs == {"reveal": "always"}
     assert (config.max_steps, config.max_rollouts, config.updates_per_rollout, config.delta) == (2, 150, "4", 4.0)
     assert config.per_device_train_batch_size == 32
-    (named,) = parser.parse_args_and_config(["--output_dir", "x", "--use_cpu", "--opponents", "paper"])
-    assert named.opponents == "paper"
+    (settings,) = parser.parse_args_and_config(["--output_dir", "x", "--use_cpu", "--opponents", "paper"])
+    assert settings.opponents == "paper"
     assert "--uniform_legal_coef" in parser.format_help()
 
 
@@ -111,8 +111,8 @@ def test_contradictions_are_one_line_with_the_remedy(changes: dict[str, Any], re
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_values_outside_of_their_bounds_are_refused(name: str) -> None:
-    least, greatest = BOUNDS[name]
-    wrong = [least - 1, nan, inf] + ([] if greatest == inf else [greatest + 6])
+    lowest, greatest = BOUNDS[name]
+    wrong = [lowest - 1, nan, inf] + ([] if greatest == inf else [greatest + 6])
     for value in wrong:
         with pytest.raises(ValueError, match=f"^{name}={value} must be "):
             RunSettings(**{name: value})

@@ -1,4 +1,4 @@
-"""Hardware as data: what a run needs is told before it begins, exact where it can be, and refused with a remedy."""
+"""Hardware as data: the needs of a run are estimated before it begins, exact if possible, and refused with a remedy."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ class Counted(TrainerCallback):
         self.gradient = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters() if p.grad is not None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        kept = [value for one in kwargs["optimizer"].state.values() for value in one.values()]
-        self.optimiser = sum(v.numel() * v.element_size() for v in kept if torch.is_tensor(v) and v.ndim)
+        state_values = [
+            value for parameter_state in kwargs["optimizer"].state.values() for value in parameter_state.values()
+        ]
+        self.optimiser = sum(v.numel() * v.element_size() for v in state_values if torch.is_tensor(v) and v.ndim)
 
 
 @pytest.mark.parametrize("adapted", [False, True])
@@ -70,12 +72,16 @@ def test_the_estimate_is_what_a_run_really_holds(adapted: bool, tmp_path: Path) 
     options = {"max_rollouts": 1, "updates_per_rollout": 1, "groups_per_rollout": 1}
     trainer = make_trainer(model, tmp_path, peft_config=lora, callbacks=[counted], **options)
     trainer.train()
-    chosen = ModelConfig(model_name_or_path=model, use_peft=adapted, lora_r=4, lora_target_modules=modules)
+    model_config = ModelConfig(model_name_or_path=model, use_peft=adapted, lora_r=4, lora_target_modules=modules)
     shape = shape_of(model)
     assert shape is not None
-    found = estimate(RunSettings(**options, num_generations=2), chosen, shape, hardware("cpu"), 100)
-    assert (found.weights, found.gradient, found.optimiser) == (counted.weights, counted.gradient, counted.optimiser)
-    assert found.optimiser == 2 * found.gradient > 0
+    estimates = estimate(RunSettings(**options, num_generations=2), model_config, shape, hardware("cpu"), 100)
+    assert (estimates.weights, estimates.gradient, estimates.optimiser) == (
+        counted.weights,
+        counted.gradient,
+        counted.optimiser,
+    )
+    assert estimates.optimiser == 2 * estimates.gradient > 0
 
 
 def test_parameters_by_the_shape_are_those_of_the_files(tmp_path: Path) -> None:
@@ -84,21 +90,23 @@ def test_parameters_by_the_shape_are_those_of_the_files(tmp_path: Path) -> None:
     by_shape = KNOWN["tiny"]
     assert read.counted == by_shape.parameters
     assert {**vars(read), "counted": None} == vars(by_shape)
-    told = {name.partition("-")[2]: shape.parameters / 1e9 for name, shape in KNOWN.items() if "Qwen" in name}
-    rounded = {name: round(billions, 2) for name, billions in told.items()}
+    billions_by_model = {
+        name.partition("-")[2]: shape.parameters / 1e9 for name, shape in KNOWN.items() if "Qwen" in name
+    }
+    rounded = {name: round(billions, 2) for name, billions in billions_by_model.items()}
     assert rounded == {"0.6B": 0.6, "1.7B": 1.72, "4B": 4.02, "8B": 8.19, "14B": 14.77, "32B": 32.76}
 
 
-def test_the_paper_s_run_needs_what_was_computed() -> None:
+def test_the_estimate_of_the_papers_run_is_the_computed_one() -> None:
     """Float32 weights, gradient and Adam of 4B parameters are 64 GB, the reference 16, and the cache 147 kB a token."""
     shape = KNOWN["Qwen/Qwen3-4B"]
     config = RunSettings(beta=0.1, groups_per_rollout=16, max_tokens_per_generation=0, use_cpu=True)
     config.max_prompt_length, config.max_completion_length, config.bf16 = 4096, 4096, True
-    found = estimate(config, ModelConfig("Qwen/Qwen3-4B"), shape, hardware("1x80gb"), 1000)
-    assert (found.weights + found.gradient + found.optimiser) / 1e9 == pytest.approx(64.4, abs=0.1)
-    assert found.reference / 1e9 == pytest.approx(16.1, abs=0.1)
+    estimates = estimate(config, ModelConfig("Qwen/Qwen3-4B"), shape, hardware("1x80gb"), 1000)
+    assert (estimates.weights + estimates.gradient + estimates.optimiser) / 1e9 == pytest.approx(64.4, abs=0.1)
+    assert estimates.reference / 1e9 == pytest.approx(16.1, abs=0.1)
     assert shape.cache_numbers * 2 == 147_456
-    assert found.cache == 128 * 8192 * 147_456
+    assert estimates.cache == 128 * 8192 * 147_456
     config.max_tokens_per_generation = 65_536
     chunked = estimate(config, ModelConfig("Qwen/Qwen3-4B"), shape, hardware("1x80gb"), 1000)
     assert chunked.cache == 65_536 * 147_456
@@ -107,13 +115,24 @@ def test_the_paper_s_run_needs_what_was_computed() -> None:
 @pytest.mark.parametrize("name", ["1x24gb", "1x80gb", "8x80gb", "4x8x80gb"])
 def test_every_preset_of_the_paper_fits_a_gpu(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*DRY, name]) == 0
-    told = yaml.safe_load(capsys.readouterr().out.split("--- ")[0])
-    assert told["settings"]["vllm_max_model_length"] == 8192
-    assert told["settings"]["save_total_limit"] == 2
-    assert told["settings"]["dtype"] == ("bfloat16" if name.startswith("1x") else "float32")
-    assert set(told["estimate"]) >= {"weights", "gradient", "optimiser", "reference", "cache", "logits", "activations"}
-    assert "mage train --hardware" in told["hardware"].get("command", "") or FOLDER.name in told["hardware"]["slurm"]
-    assert "torch" not in told["estimate"]
+    printed_plan = yaml.safe_load(capsys.readouterr().out.split("--- ")[0])
+    assert printed_plan["settings"]["vllm_max_model_length"] == 8192
+    assert printed_plan["settings"]["save_total_limit"] == 2
+    assert printed_plan["settings"]["dtype"] == ("bfloat16" if name.startswith("1x") else "float32")
+    assert set(printed_plan["estimate"]) >= {
+        "weights",
+        "gradient",
+        "optimiser",
+        "reference",
+        "cache",
+        "logits",
+        "activations",
+    }
+    assert (
+        "mage train --hardware" in printed_plan["hardware"].get("command", "")
+        or FOLDER.name in printed_plan["hardware"]["slurm"]
+    )
+    assert "torch" not in printed_plan["estimate"]
 
 
 REFUSED = [
@@ -146,10 +165,10 @@ def test_a_disk_without_room_is_refused_before_a_model_is_loaded(
 
 
 def test_every_kind_names_fields_that_there_are() -> None:
-    known = {item.name for kind in (RunFields, ModelConfig) for item in fields(kind)}
+    field_names = {item.name for kind in (RunFields, ModelConfig) for item in fields(kind)}
     for name in hardware_names():
         machine = hardware(name)
-        assert {*machine.fields, *machine.adapter} <= known, name
+        assert {*machine.fields, *machine.adapter} <= field_names, name
 
 
 def test_fields_of_trl_have_trl_s_defaults_unless_said() -> None:
@@ -162,23 +181,23 @@ def test_fields_of_trl_have_trl_s_defaults_unless_said() -> None:
 def test_the_template_asks_for_what_the_commands_leave_out_and_leaves_a_checkpoint_its_time() -> None:
     """`make slurm` submits it to a real Slurm."""
     text = (FOLDER / "train.slurm").read_text()
-    asked = dict(
+    directives = dict(
         line[len("#SBATCH --") :].split("=") for line in text.splitlines() if "#SBATCH" in line and "=" in line
     )
-    assert {name: int(asked[name]) for name in TEMPLATE} == TEMPLATE
+    assert {name: int(directives[name]) for name in TEMPLATE} == TEMPLATE
     (seconds,) = (line.split("=")[1] for line in text.splitlines() if "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" in line)
-    assert asked["signal"] == f"TERM@{int(seconds) + 10}"
+    assert directives["signal"] == f"TERM@{int(seconds) + 10}"
 
 
-@pytest.mark.parametrize(("name", "started"), [("8x80gb", None), ("4x8x80gb", "8"), ("1x24gb", "2")])
+@pytest.mark.parametrize(("name", "world_size"), [("8x80gb", None), ("4x8x80gb", "8"), ("1x24gb", "2")])
 def test_other_than_the_hardware_s_processes_are_refused(
-    name: str, started: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, world_size: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They would divide a rollout by the wrong number."""
-    if started is not None:
-        monkeypatch.setenv("WORLD_SIZE", started)
+    if world_size is not None:
+        monkeypatch.setenv("WORLD_SIZE", world_size)
     assert main(["--preset", "mage-kuhn", "--hardware", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     machine = hardware(name)
-    assert f"requires {machine.processes} processes, but {started or 1} were started; start it with `" in line
+    assert f"requires {machine.processes} processes, but {world_size or 1} were started; start it with `" in line
     assert machine.launch()["slurm"] in line

@@ -57,7 +57,7 @@ ON_CONDITION = {
     "": "bf16 deepspeed fp16 fsdp_config greater_is_better ignore_data_skip liger_kernel_config local_rank project "
     "optim_target_modules restore_callback_states_from_checkpoint run_name tf32 torch_compile use_cpu",
 }
-"""Read before the trainer is made, or where an engine, the hub, a logger, several processes or a resume ask for it."""
+"""Read before the trainer is made, or if an engine, the hub, a logger, several processes or a resume need it."""
 OFFERED_OTHERWISE = {
     "generation_batch_size",
     "importance_sampling_level",
@@ -83,13 +83,13 @@ OFFERED_OTHERWISE = {
 
 
 def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """Who reads each attribute of the config while a run trains, evaluates and writes: names of functions."""
-    found: dict[str, set[str]] = {}
+    """Return the readers of each attribute of the config while a run trains, evaluates and writes: function names."""
+    readers_by_name: dict[str, set[str]] = {}
     on: list[object] = []
 
     def read(config: Any, name: str) -> Any:
         if on and config is on[0]:
-            found.setdefault(name, set()).add(sys._getframe(1).f_code.co_name)
+            readers_by_name.setdefault(name, set()).add(sys._getframe(1).f_code.co_name)
         return object.__getattribute__(config, name)
 
     changes: dict[str, Any] = {"save_strategy": "steps", "eval_strategy": "steps", "eval_steps": 1, "beta": 0.1}
@@ -101,25 +101,25 @@ def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, set[st
     trainer.train()
     trainer.write_model(tmp_path / "run")
     on.clear()
-    return found
+    return readers_by_name
 
 
 def test_each_option_is_read_where_it_acts_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A newer TRL or transformers brings options that are in none of these tables."""
     names = {item.name for item in fields(GRPOConfig)}
-    found = readers(tmp_path, monkeypatch)
-    copied = {name for name in names & set(found) if found[name] <= {"__init__", "to_dict"}}
+    readers_by_name = readers(tmp_path, monkeypatch)
+    copied = {name for name in names & set(readers_by_name) if readers_by_name[name] <= {"__init__", "to_dict"}}
     conditional = {f"{of}_{name}".lstrip("_") for of, listed in ON_CONDITION.items() for name in listed.split()}
     assert copied - set(NOT_READ) - OFFERED_OTHERWISE == TAKEN_AT_START & names
-    assert names - set(found) - set(NOT_READ) - OFFERED_OTHERWISE == conditional & names
+    assert names - set(readers_by_name) - set(NOT_READ) - OFFERED_OTHERWISE == conditional & names
 
 
 @pytest.mark.parametrize("name", sorted(NOT_READ))
-def test_what_is_not_read_is_refused(name: str, tmp_path: Path) -> None:
-    found = {item.name: item.default for item in fields(GRPOConfig)}
-    if name not in found:
+def test_options_that_are_not_read_are_refused(name: str, tmp_path: Path) -> None:
+    trl_defaults = {item.name: item.default for item in fields(GRPOConfig)}
+    if name not in trl_defaults:
         pytest.skip(f"the installed versions have no {name}")
-    value = CHANGED.get(name, not found[name] if isinstance(found[name], bool) else 7)
+    value = CHANGED.get(name, not trl_defaults[name] if isinstance(trl_defaults[name], bool) else 7)
     with pytest.raises(ValueError, match=rf"^{name}=.* is not read: .*\. Remove it"):
         make_config(tmp_path, **{name: value})
 
@@ -161,24 +161,24 @@ def test_cached_needs_whole_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_no_rank_asks_a_server_while_it_gets_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(save_model(tmp_path / "model"), tmp_path)
-    told: list[str] = []
+    events: list[str] = []
 
     class Engine:
         enable_sleep_mode = False
 
         def sync_weights(self) -> None:
-            told.append("pushed")
+            events.append("pushed")
 
     monkeypatch.setattr(trainer, "use_vllm", True)
     monkeypatch.setattr(trainer, "vllm_generation", Engine(), raising=False)
-    monkeypatch.setattr(trainer.accelerator, "wait_for_everyone", lambda: told.append("all wait"))
+    monkeypatch.setattr(trainer.accelerator, "wait_for_everyone", lambda: events.append("all wait"))
     waiting = ["all wait", "pushed", "all wait", "asked"]
     for mode, expected in (("server", waiting), ("colocate", ["pushed", "asked"])):
         monkeypatch.setattr(trainer, "vllm_mode", mode)
         with trl_compat.generation_session(trainer):
-            told.append("asked")
-        assert told == expected
-        told.clear()
+            events.append("asked")
+        assert events == expected
+        events.clear()
 
 
 def test_how_far_the_sampler_is_from_the_model() -> None:
@@ -189,10 +189,10 @@ def test_how_far_the_sampler_is_from_the_model() -> None:
     batch = collate(build_rows([trajectory(steps)], [[1.0]]), pad_id=0)
     _, sums = policy_loss(Scores(old, torch.zeros(3)), batch, LossTerms(correct_sampling=True, correction_max=3.0))
     totals = {key: float(value) for key, value in sums.items()} | {"padded": 5.0, "useful": 5.0}
-    told = update_metrics(totals, 3, 3, 0.0, skipped=False)
+    metrics = update_metrics(totals, 3, 3, 0.0, skipped=False)
     log2 = float(torch.log(torch.tensor(2.0)))
-    assert told["sampling/log_abs"] == pytest.approx(log2)
-    assert told["sampling/k3"] == pytest.approx((5.5 - log2 - 3) / 3)
-    assert told["sampling/largest"] == pytest.approx(4.0)
-    assert told["sampling/truncated"] == pytest.approx(1 / 3)
-    assert told["sampling/correction"] == pytest.approx(5.5 / 3)
+    assert metrics["sampling/log_abs"] == pytest.approx(log2)
+    assert metrics["sampling/k3"] == pytest.approx((5.5 - log2 - 3) / 3)
+    assert metrics["sampling/largest"] == pytest.approx(4.0)
+    assert metrics["sampling/truncated"] == pytest.approx(1 / 3)
+    assert metrics["sampling/correction"] == pytest.approx(5.5 / 3)

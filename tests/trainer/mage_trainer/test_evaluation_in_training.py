@@ -42,12 +42,12 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    own = panels._own_panels()
-    monkeypatch.setattr(panels, "_own_panels", lambda: own | {NAME: PANEL})
+    known_panels = panels._own_panels()
+    monkeypatch.setattr(panels, "_own_panels", lambda: known_panels | {NAME: PANEL})
     return save_model(tmp_path / "model")
 
 
-def scripted(trainer: Any) -> ScriptedGenerator:
+def make_scripted_generator(trainer: Any) -> ScriptedGenerator:
     """Bets and calls after two updates, and folds and checks before and after that."""
 
     def answer(prompt: Prompt) -> str:
@@ -58,7 +58,7 @@ def scripted(trainer: Any) -> ScriptedGenerator:
 
 
 def test_the_best_checkpoint_is_kept_and_the_run_ends_without_a_better_one(model: str, tmp_path: Path) -> None:
-    trainer = make_trainer(model, tmp_path / "run", generator=scripted, early_stop=2, **OPTIONS)
+    trainer = make_trainer(model, tmp_path / "run", generator=make_scripted_generator, early_stop=2, **OPTIONS)
     trainer.train()
     rows = metric_rows(tmp_path / "run", "eval")
     assert [row["step"] for row in rows] == [1, 2, 3, 4]  # two evaluations in a row are not better than the second
@@ -84,23 +84,23 @@ def test_evaluations_are_sampled_as_the_protocol_says(model: str, tmp_path: Path
         config = trainer.generation_config
         assert (config.temperature, config.top_p, config.top_k) == (0.7, 0.8, 20)
     assert (trainer.generation_config.temperature, trainer.generation_config.top_p) == (1.0, 1.0)
-    held = CachedGenerator(trainer.model, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
-    before = held.sampling
-    with sampled_as(trainer, held, 0.7, 0.8, 20):
-        assert (held.sampling.temperature, held.sampling.top_p, held.sampling.top_k) == (0.7, 0.8, 20)
-    assert held.sampling is before
+    generator = CachedGenerator(trainer.model, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
+    sampling_before = generator.sampling
+    with sampled_as(trainer, generator, 0.7, 0.8, 20):
+        assert (generator.sampling.temperature, generator.sampling.top_p, generator.sampling.top_k) == (0.7, 0.8, 20)
+    assert generator.sampling is sampling_before
 
 
 def test_an_evaluation_states_the_level_of_mage_eval(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = as_pool("pool:kuhn/paper")
     panel = replace(PANEL, opponents=dict(zip(map(str, pool.entries), pool.weights, strict=True)), rows_per_cell=2)
-    own = panels._own_panels()
-    monkeypatch.setattr(panels, "_own_panels", lambda: own | {NAME: panel})
-    played = PanelEvaluation(NAME, {"protocol": "adaptive", "num_episodes": 3, "memory": "history"})
+    known_panels = panels._own_panels()
+    monkeypatch.setattr(panels, "_own_panels", lambda: known_panels | {NAME: panel})
+    evaluation = PanelEvaluation(NAME, {"protocol": "adaptive", "num_episodes": 3, "memory": "history"})
     agent = make_agent("policy:bayes:kuhn/paper,3,1,sum")
-    scored = played.scored(evaluate(agent, played.tasks, played.options), step=3)
+    scored = evaluation.scored(evaluate(agent, evaluation.tasks, evaluation.options), step=3)
     # The best learner loses nothing at any decision.
     assert scored.metrics["level"] == pytest.approx(1.0, abs=1e-9)
     assert scored.table.startswith("after update 3: level 1.00 ± ")
-    worse = played.scored(evaluate(make_agent("policy:kuhn/rock"), played.tasks, played.options), step=4)
+    worse = evaluation.scored(evaluate(make_agent("policy:kuhn/rock"), evaluation.tasks, evaluation.options), step=4)
     assert worse.metrics["level"] < 0

@@ -22,9 +22,9 @@ from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.trl_compat import check_trl
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.training_log import metric_rows
-from tests.interruptions import forked, run_ranks
+from tests.interruptions import run_in_fork, run_ranks
 from tests.trainer import rank_worker
-from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
+from tests.trainer.tiny_runs import make_cached_generator, make_config, make_env, make_trainer, save_model
 
 TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
 
@@ -50,30 +50,30 @@ class Saves(TrainerCallback):
 
 @pytest.mark.parametrize("updates", [2, "auto"])
 def test_a_run_trains_and_logs(model_path: str, tmp_path: Path, updates: int | str) -> None:
-    seen: list[list[Trajectory]] = []
+    rollouts: list[list[Trajectory]] = []
     trainer = make_trainer(
         model_path,
         tmp_path,
         updates_per_rollout=updates,
         minibatch_size=8,
         beta=0.1,
-        on_rollout_end=lambda _, played: seen.append(list(played)),
+        on_rollout_end=lambda _, trajectories: rollouts.append(list(trajectories)),
     )
-    before = weights(trainer.model)
+    weights_before = weights(trainer.model)
     result = trainer.train()
-    assert len(seen) == 2
-    assert [len(played) for played in seen] == [6, 6]
-    for played in seen:
+    assert len(rollouts) == 2
+    assert [len(trajectories) for trajectories in rollouts] == [6, 6]
+    for trajectories in rollouts:
         for group in range(3):
-            members = [t for t in played if t.group == group]
+            members = [t for t in trajectories if t.group == group]
             assert len({(t.opponent, t.task.seed) for t in members}) == 1
             assert [t.member for t in members] == [0, 1]
-    assert len({t.task.seed for played in seen for t in played}) == 6
+    assert len({t.task.seed for trajectories in rollouts for t in trajectories}) == 6
     history = [log for log in trainer.state.log_history if "rollout" in log]
     per_rollout = [log["updates_per_rollout"] for log in history]
     assert result.global_step == sum(per_rollout) == trainer.state.max_steps
     assert per_rollout == [-(-log["steps"] // 8) if updates == "auto" else 2 for log in history]
-    assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
+    assert any(not torch.equal(p, weights_before[name]) for name, p in trainer.model.named_parameters())
     expected = {
         "loss",
         "kl",
@@ -137,11 +137,11 @@ def test_a_close_sampler_spares_the_scoring_pass(
     scored: list[int] = []
     score = trainer.updates._log_probabilities
 
-    def counted(model: Any, rows: Any) -> Any:
+    def count_scoring(model: Any, rows: Any) -> Any:
         scored.append(trainer.progress.rollouts)
         return score(model, rows)
 
-    trainer.updates._log_probabilities = counted  # type: ignore[method-assign]
+    trainer.updates._log_probabilities = count_scoring  # type: ignore[method-assign]
     trainer.train()
     logs = [log for log in trainer.state.log_history if "sampling/reused" in log]
     assert [log["sampling/reused"] for log in logs] == reused
@@ -152,12 +152,12 @@ def test_a_close_sampler_spares_the_scoring_pass(
 
 def by_group(trainer: MAGETrainer, originals: int) -> ScriptedGenerator:
     """Members of a rollout's first `originals` tasks play alike; of later ones each as its own key says."""
-    seen: dict[int, None] = {}
+    task_order: dict[int, None] = {}
 
     def answer(prompt: Prompt) -> str:
         task, member, call = prompt.seed[:3]
-        seen.setdefault(task)
-        alike = list(seen).index(task) < originals
+        task_order.setdefault(task)
+        alike = list(task_order).index(task) < originals
         return prompt.legal_actions[0 if alike else (member + call) % len(prompt.legal_actions)]
 
     return ScriptedGenerator(answer, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
@@ -176,20 +176,20 @@ def test_groups_without_variance_are_redrawn(model_path: str, tmp_path: Path) ->
 
 
 def test_redrawing_is_bounded(model_path: str, tmp_path: Path) -> None:
-    played: list[Any] = []
+    all_trajectories: list[Any] = []
     trainer = make_trainer(
         model_path,
         tmp_path,
         partial(by_group, originals=100),
         dynamic_sampling=2,
         max_rollouts=1,
-        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+        on_rollout_end=lambda _, trajectories: all_trajectories.extend(trajectories),
     )
     trainer.train()
     log = trainer.state.log_history[0]
     assert (log["groups/dropped"], log["groups/zero_variance"], log["groups/count"]) == (pytest.approx(2 / 3), 1.0, 3.0)
-    tasks = {(one.group, one.task.seed, one.opponent) for one in played}
-    assert len(played) == 18
+    tasks = {(trajectory.group, trajectory.task.seed, trajectory.opponent) for trajectory in all_trajectories}
+    assert len(all_trajectories) == 18
     assert len({seed for _, seed, _ in tasks}) == len({group for group, _, _ in tasks}) == 9
     opponents = [opponent for _, _, opponent in sorted(tasks)]
     assert opponents[:3] == opponents[3:6] == opponents[6:]
@@ -199,36 +199,36 @@ def test_resuming_equals_an_uninterrupted_run(model_path: str, tmp_path: Path) -
     """TRL's own generation, so the global random state counts too; a save within a rollout waits for its end."""
     saves = Saves()
     settings: dict[str, Any] = {"max_rollouts": 4, "save_strategy": "steps", "save_steps": 3, "beta": 0.1}
-    whole = make_trainer(model_path, tmp_path / "whole", None, callbacks=[saves], **settings)
-    whole.train()
+    unbroken = make_trainer(model_path, tmp_path / "whole", None, callbacks=[saves], **settings)
+    unbroken.train()
     assert saves.saved == [4, 6, 8]
-    again = make_trainer(model_path, tmp_path / "again", None, **settings)
-    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-4"))
-    assert again.progress.rollouts == 4
-    assert again.state.global_step == 8
-    for name, value in weights(whole.model).items():
-        assert torch.equal(value, again.model.get_parameter(name)), name
+    resumed = make_trainer(model_path, tmp_path / "again", None, **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-4"))
+    assert resumed.progress.rollouts == 4
+    assert resumed.state.global_step == 8
+    for name, value in weights(unbroken.model).items():
+        assert torch.equal(value, resumed.model.get_parameter(name)), name
 
 
 def test_a_finished_run_does_not_start_another_rollout(model_path: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"updates_per_rollout": "auto", "save_strategy": "steps", "save_steps": 1}
     trainer = make_trainer(model_path, tmp_path, **settings)
-    last = trainer.train().global_step
-    again = make_trainer(model_path, tmp_path, **settings)
-    assert again.train(resume_from_checkpoint=True).global_step == last
-    assert again.progress.rollouts == 2
+    last_step = trainer.train().global_step
+    resumed = make_trainer(model_path, tmp_path, **settings)
+    assert resumed.train(resume_from_checkpoint=True).global_step == last_step
+    assert resumed.progress.rollouts == 2
     for name, value in weights(trainer.model).items():
-        assert torch.equal(value, again.model.get_parameter(name)), name
+        assert torch.equal(value, resumed.model.get_parameter(name)), name
     longer = make_trainer(model_path, tmp_path, **settings | {"max_rollouts": 3})
-    assert longer.train(resume_from_checkpoint=True).global_step > last
+    assert longer.train(resume_from_checkpoint=True).global_step > last_step
 
 
 def test_lora_trains_only_the_adapter(model_path: str, tmp_path: Path) -> None:
     adapter = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=0.1, task_type="CAUSAL_LM")
     trainer = make_trainer(model_path, tmp_path, None, peft_config=adapter, beta=0.1, max_rollouts=2)
-    before = weights(trainer.model)
+    weights_before = weights(trainer.model)
     trainer.train()
-    changed = {name for name, value in weights(trainer.model).items() if not torch.equal(value, before[name])}
+    changed = {name for name, value in weights(trainer.model).items() if not torch.equal(value, weights_before[name])}
     assert changed
     assert all("lora_" in name for name in changed)
     logs = [log for log in trainer.state.log_history if "kl" in log]
@@ -241,16 +241,16 @@ def test_evaluation_plays_every_task_once(model_path: str, tmp_path: Path) -> No
     trainer = make_trainer(
         model_path, tmp_path, eval_tasks=TASKS, per_device_eval_batch_size=3, eval_strategy="steps", eval_steps=2
     )
-    before = weights(trainer.model)
+    weights_before = weights(trainer.model)
     metrics = trainer.evaluate()
     assert metrics["eval_steps"] > 0
     assert {"eval_value/episode_1", "eval_value/episode_2/kuhn/rock", "eval_success/episode_1/kuhn/maniac"} <= set(
         metrics
     )
     assert len(trainer.evaluator.played) == 4
-    assert all(torch.equal(value, before[name]) for name, value in weights(trainer.model).items())
-    again = trainer.evaluate()
-    assert again["eval_reward"] == metrics["eval_reward"], "fixed tasks and keyed sampling"
+    assert all(torch.equal(value, weights_before[name]) for name, value in weights(trainer.model).items())
+    second_metrics = trainer.evaluate()
+    assert second_metrics["eval_reward"] == metrics["eval_reward"], "fixed tasks and keyed sampling"
     trainer.train()
     assert sum("eval_reward" in log for log in trainer.state.log_history) >= 2
 
@@ -262,18 +262,20 @@ class Broken:
         self.inner = inner
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        done = self.inner.generate(prompts)
-        return [Completion("", error="timeout") if p.slot % 2 else c for p, c in zip(prompts, done, strict=True)]
+        completions = self.inner.generate(prompts)
+        return [Completion("", error="timeout") if p.slot % 2 else c for p, c in zip(prompts, completions, strict=True)]
 
 
 def test_too_many_failures_stop_the_run_with_their_count(model_path: str, tmp_path: Path) -> None:
-    trainer = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)))
+    trainer = make_trainer(model_path, tmp_path, lambda t: Broken(make_cached_generator(t)))
     with pytest.raises(
         RuntimeError,
         match=r"^3 of 6 meta-episodes of rollout 0 failed \(3 generator\).*timeout; tracebacks: .*failures\.jsonl$",
     ):
         trainer.train()
-    tolerant = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)), failure_threshold=0.5, max_rollouts=1)
+    tolerant = make_trainer(
+        model_path, tmp_path, lambda t: Broken(make_cached_generator(t)), failure_threshold=0.5, max_rollouts=1
+    )
     tolerant.train()
     assert tolerant.state.log_history[0]["failures"] == 3
 
@@ -301,40 +303,40 @@ def test_constrained_decoding_needs_a_backend_that_constrains(model_path: str, t
 def test_non_stationary_groups_need_a_pool(model_path: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pass opponents with weights"):
         MAGETrainer(model_path, make_config(tmp_path, grouping="non_stationary"), make_env)
-    seen: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
     mixed = make_trainer(
         model_path,
         tmp_path,
         grouping="non_stationary",
         statistics="opponent",
         max_rollouts=1,
-        on_rollout_end=lambda _, played: seen.extend(played),
+        on_rollout_end=lambda _, trajectories: all_trajectories.extend(trajectories),
     )
     mixed.train()
-    assert len({t.opponent for t in seen}) == 2
+    assert len({t.opponent for t in all_trajectories}) == 2
 
 
 def test_garbage_is_collected_rarely_in_training_alone(model_path: str, tmp_path: Path) -> None:
-    seen: list[int] = []
+    thresholds: list[int] = []
 
     def stop(*_: Any) -> None:
-        seen.append(gc.get_threshold()[0])
-        if len(seen) == 2:
+        thresholds.append(gc.get_threshold()[0])
+        if len(thresholds) == 2:
             raise KeyboardInterrupt
 
-    before = gc.get_threshold()
+    thresholds_before = gc.get_threshold()
     with pytest.raises(KeyboardInterrupt):
         make_trainer(model_path, tmp_path, on_rollout_end=stop).train()
-    assert seen == [100_000, 100_000]
-    assert gc.get_threshold() == before
-    seen.clear()
-    gc.set_threshold(0, *before[1:])
+    assert thresholds == [100_000, 100_000]
+    assert gc.get_threshold() == thresholds_before
+    thresholds.clear()
+    gc.set_threshold(0, *thresholds_before[1:])
     try:
         with pytest.raises(KeyboardInterrupt):
             make_trainer(model_path, tmp_path, on_rollout_end=stop).train()
     finally:
-        gc.set_threshold(*before)
-    assert seen == [0, 0]  # who switched it off finds it off
+        gc.set_threshold(*thresholds_before)
+    assert thresholds == [0, 0]  # still off if the user switched it off
 
 
 def test_the_supported_range_of_trl_is_named() -> None:
@@ -361,20 +363,26 @@ def test_a_lost_private_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_private_name_is_in_the_list() -> None:
     """A private name of TRL or transformers is called or overridden in two modules only, and is tested at start."""
-    known = {name for kind in GRPOTrainer.__mro__ for name in vars(kind) if name.startswith("_") and name[1] != "_"}
+    private_names = {
+        name for kind in GRPOTrainer.__mro__ for name in vars(kind) if name.startswith("_") and name[1] != "_"
+    }
     attributes = trl_compat.PRIVATE_ATTRIBUTES + trl_compat.PRIVATE_ATTRIBUTES_OF_VLLM
     used: dict[str, set[str]] = {}
     for path in Path("trainer").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 inherits = {ast.unparse(base) for base in node.bases} & {"GRPOTrainer", "TrainerHooks"}
-                methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)} if inherits else set()
-                used.setdefault(path.name, set()).update(methods & known)
-            elif isinstance(node, ast.Attribute) and node.attr in known | {*attributes}:
+                methods = (
+                    {statement.name for statement in node.body if isinstance(statement, ast.FunctionDef)}
+                    if inherits
+                    else set()
+                )
+                used.setdefault(path.name, set()).update(methods & private_names)
+            elif isinstance(node, ast.Attribute) and node.attr in private_names | {*attributes}:
                 # `self` counts only in a subclass: classes of our own have private names, too.
                 owners = ("super()", "trainer", "self._trainer", *(["self"] if path.name == "trainer_hooks.py" else []))
                 used.setdefault(path.name, set()).update({node.attr} if ast.unparse(node.value) in owners else ())
-    used = {name: found for name, found in used.items() if found}
+    used = {name: used_names for name, used_names in used.items() if used_names}
     assert used.keys() == {"trainer_hooks.py", "trl_compat.py"}, used
     assert set().union(*used.values()) == {*trl_compat.PRIVATE_METHODS, *attributes}
 
@@ -382,15 +390,15 @@ def test_every_private_name_is_in_the_list() -> None:
 def test_one_and_two_processes_give_equal_gradients(model_path: str, tmp_path: Path) -> None:
     """Rows of different lengths, mini-batches of two rows and of one, so a rank may have fewer rows or none."""
     compared = [tmp_path / "one.pt", tmp_path / "two.pt"]
-    assert forked(partial(rank_worker.main, model_path, str(compared[0]))) == 0
+    assert run_in_fork(partial(rank_worker.main, model_path, str(compared[0]))) == 0
     assert run_ranks(partial(rank_worker.main, model_path, str(compared[1]))) == [0, 0]
-    one, two = map(torch.load, compared)
-    assert one["trajectories"] == two["trajectories"]
-    assert one["evaluated"] == two["evaluated"]
-    assert (one["processes"], two["processes"]) == (1, 2)
-    assert one["losses"] == pytest.approx(two["losses"], rel=1e-4, abs=1e-5)
-    assert len(one["gradients"]) == 4
-    for ours, theirs in zip(one["gradients"], two["gradients"], strict=True):
+    one_rank, two_ranks = map(torch.load, compared)
+    assert one_rank["trajectories"] == two_ranks["trajectories"]
+    assert one_rank["evaluated"] == two_ranks["evaluated"]
+    assert (one_rank["processes"], two_ranks["processes"]) == (1, 2)
+    assert one_rank["losses"] == pytest.approx(two_ranks["losses"], rel=1e-4, abs=1e-5)
+    assert len(one_rank["gradients"]) == 4
+    for ours, theirs in zip(one_rank["gradients"], two_ranks["gradients"], strict=True):
         scale = max(float(g.abs().max()) for g in ours)
         for a, b in zip(ours, theirs, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * scale)

@@ -24,8 +24,8 @@ ARGUMENTS = [
 
 def population_of(folder: Path) -> dict[str, Any]:
     state: dict[str, Any] = json.loads((folder / "trainer_state.json").read_text())
-    held: dict[str, Any] = state["stateful_callbacks"]["RolloutProgress"]["attributes"]["population"]
-    return held
+    population: dict[str, Any] = state["stateful_callbacks"]["RolloutProgress"]["attributes"]["population"]
+    return population
 
 
 def test_a_league_meets_its_past_selves_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,12 +33,12 @@ def test_a_league_meets_its_past_selves_and_resumes(tmp_path: Path, monkeypatch:
     assert main([*ARGUMENTS, "--output_dir", "whole", "--max_rollouts", "4"]) == 0
     assert main([*ARGUMENTS, "--output_dir", "again", "--max_rollouts", "2"]) == 0
     assert main([*ARGUMENTS, "--output_dir", "again", "--max_rollouts", "4", "--resume"]) == 0
-    whole, again = (population_of(Path(name) / "checkpoint-4") for name in ("whole", "again"))
-    assert json.dumps(again).replace("again/", "whole/") == json.dumps(whole)
-    assert whole["selves"] == [f"checkpoint:whole/league/step-{step}" for step in (1, 2, 3)]
-    met = [name for row in whole["payoffs"] for name in row if name.startswith("checkpoint:")]
-    assert met
-    assert sum(count for row in whole["payoffs"] for _, count in row.values()) == 16
+    unbroken, resumed = (population_of(Path(name) / "checkpoint-4") for name in ("whole", "again"))
+    assert json.dumps(resumed).replace("again/", "whole/") == json.dumps(unbroken)
+    assert unbroken["selves"] == [f"checkpoint:whole/league/step-{step}" for step in (1, 2, 3)]
+    snapshots = [name for row in unbroken["payoffs"] for name in row if name.startswith("checkpoint:")]
+    assert snapshots
+    assert sum(count for row in unbroken["payoffs"] for _, count in row.values()) == 16
     for step in (1, 2, 3):
         assert (tmp_path / "whole" / "league" / f"step-{step}" / "mage.json").exists()
 
@@ -54,22 +54,24 @@ def test_a_checkpoint_of_another_kind_of_population_is_refused(
 
 def test_prioritised_sampling_follows_the_results(tmp_path: Path) -> None:
     pool = PrioritisedPool(POOL)
-    seen: list[dict[str, float]] = []
+    weights_seen: list[dict[str, float]] = []
     trainer = MAGETrainer(
         save_model(tmp_path / "model"),
         make_config(tmp_path, max_rollouts=2),
         make_env,
         pool,
-        on_rollout_end=lambda trainer, played: seen.append(dict(trainer.population.weights())),  # type: ignore[union-attr]
+        on_rollout_end=lambda trainer, trajectories: weights_seen.append(dict(trainer.population.weights())),  # type: ignore[union-attr]
     )
     trainer.train()
-    assert len(seen) == 2
-    assert seen[0] != pytest.approx(dict.fromkeys(POOL, 0.5))
+    assert len(weights_seen) == 2
+    assert weights_seen[0] != pytest.approx(dict.fromkeys(POOL, 0.5))
     assert trainer.progress.population == pool.state()
 
 
 def test_scores_of_meta_episodes() -> None:
-    def played(*episodes: tuple[float, bool, bool], failure: str | None = None, opponent: str = "x") -> Trajectory:
+    def make_trajectory(
+        *episodes: tuple[float, bool, bool], failure: str | None = None, opponent: str = "x"
+    ) -> Trajectory:
         results = tuple(
             EpisodeResult(reward=0.0, value=value, hands=1, success=success, timeout=timeout, seats=(0,))
             for value, success, timeout in episodes
@@ -86,7 +88,14 @@ def test_scores_of_meta_episodes() -> None:
         )
 
     win, loss, draw, late = (1.0, True, False), (-1.0, False, False), (0.0, False, False), (0.0, False, True)
-    assert results_of([played(win, draw), played(loss, late), played(win, failure="x"), played(win, opponent="")]) == [
+    assert results_of(
+        [
+            make_trajectory(win, draw),
+            make_trajectory(loss, late),
+            make_trajectory(win, failure="x"),
+            make_trajectory(win, opponent=""),
+        ]
+    ) == [
         ("x", 0.75),
         ("x", 0.0),
     ]

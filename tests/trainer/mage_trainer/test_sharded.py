@@ -1,4 +1,4 @@
-"""FSDP2 in two CPU processes: one process's weights, checkpoints that go on exactly, final models that are whole."""
+"""FSDP2 in two CPU processes: one process's weights, exact resumes, whole final models."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from transformers import AutoModelForCausalLM
 from mage_envs.files.manifest import verify_checkpoint
 from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.backends.weights import SHARDS, load_model
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 from tests.trainer.runs.test_interruptions import SHARDED, as_rank, run_ranks, sweep_ranks
 from tests.trainer.sharding import STATE_DICTS, shard_on_cpu
-from tests.trainer.tiny_runs import make_trainer, save_model, scripted
+from tests.trainer.tiny_runs import make_scripted_generator, make_trainer, save_model
 
 Weights = dict[str, torch.Tensor]
 RUN: dict[str, Any] = {
@@ -39,10 +39,10 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def alone(model_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one process makes."""
+def single_folder(model_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run in one process."""
     folder = tmp_path_factory.mktemp("one")
-    assert forked(partial(train, model_path, folder)) == 0
+    assert run_in_fork(partial(train, model_path, folder)) == 0
     return folder
 
 
@@ -51,17 +51,19 @@ def train(model: str, folder: Path, kind: str = "", ranks: Sequence[str] = ()) -
     as_rank(ranks)
     if ranks:
         shard_on_cpu(kind)
-    trained = make_trainer(model, folder / "full", scripted, **RUN)
+    trained = make_trainer(model, folder / "full", make_scripted_generator, **RUN)
     trained.train()
     keep(trained, folder / "model")
     if trained.accelerator.is_main_process:
         shutil.rmtree(folder / "full" / "checkpoint-4")
     trained.accelerator.wait_for_everyone()
-    resumed = make_trainer(model, folder / "full", scripted, **RUN)
+    resumed = make_trainer(model, folder / "full", make_scripted_generator, **RUN)
     resumed.train(True)
     keep(resumed, folder / "resumed")
     adapter = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
-    adapted = make_trainer(model, folder / "lora", scripted, peft_config=adapter, **(RUN | {"max_rollouts": 1}))
+    adapted = make_trainer(
+        model, folder / "lora", make_scripted_generator, peft_config=adapter, **(RUN | {"max_rollouts": 1})
+    )
     adapted.train()
     keep(adapted, folder / "adapter")
     if ranks:
@@ -80,40 +82,48 @@ def distance(ours: Weights, theirs: Weights) -> float:
     return max(float((ours[name] - theirs[name]).abs().max()) for name in theirs)
 
 
-def whole(folder: Path) -> Weights:
-    """The model in a folder as transformers loads it, which tells where a part is missing."""
-    model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
-    assert not any(told.values()), told
+def load_weights(folder: Path) -> Weights:
+    """Return the weights in a folder as transformers loads them. Raise AssertionError if a part is missing."""
+    model, loading_info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(loading_info.values()), loading_info
     return dict(model.state_dict())
 
 
-def check_that_two_equal_one(model_path: str, alone: Path, both: Path) -> None:
-    """What two processes left in a folder is what one left in the other; their checkpoints load in one process."""
-    start, one, two = whole(Path(model_path)), whole(alone / "model"), whole(both / "model")
-    assert distance(start, one) > 1e-3  # four updates
-    assert distance(one, two) < 1e-6
-    assert distance(whole(both / "resumed"), two) == 0.0
+def check_that_two_equal_one(model_path: str, single_folder: Path, sharded_folder: Path) -> None:
+    """Check that two processes write the same models as one, and that one process can load their checkpoints."""
+    start, one_rank, two_ranks = (
+        load_weights(Path(model_path)),
+        load_weights(single_folder / "model"),
+        load_weights(sharded_folder / "model"),
+    )
+    assert distance(start, one_rank) > 1e-3  # four updates
+    assert distance(one_rank, two_ranks) < 1e-6
+    assert distance(load_weights(sharded_folder / "resumed"), two_ranks) == 0.0
     for checkpoint in ("checkpoint-2", "checkpoint-4"):
-        assert verify_checkpoint(both / "full" / checkpoint) is None
-    assert distance(dict(load_model(both / "full" / "checkpoint-4").state_dict()), two) == 0.0
-    adapted, kept = (load_model(both / name).state_dict() for name in ("lora/checkpoint-2", "adapter"))
-    assert adapted.keys() == kept.keys() != two.keys()
-    assert distance(dict(adapted), dict(kept)) == 0.0
-    adapters = [load_file(place / "adapter" / "adapter_model.safetensors") for place in (alone, both)]
+        assert verify_checkpoint(sharded_folder / "full" / checkpoint) is None
+    assert distance(dict(load_model(sharded_folder / "full" / "checkpoint-4").state_dict()), two_ranks) == 0.0
+    adapted, final_adapter = (
+        load_model(sharded_folder / name).state_dict() for name in ("lora/checkpoint-2", "adapter")
+    )
+    assert adapted.keys() == final_adapter.keys() != two_ranks.keys()
+    assert distance(dict(adapted), dict(final_adapter)) == 0.0
+    adapters = [
+        load_file(folder / "adapter" / "adapter_model.safetensors") for folder in (single_folder, sharded_folder)
+    ]
     assert adapters[0].keys() == adapters[1].keys()
     assert distance(*adapters) < 1e-6
 
 
 @pytest.mark.parametrize("kind", [STATE_DICTS[0], pytest.param(STATE_DICTS[1], marks=pytest.mark.slow)])
-def test_two_sharded_processes_equal_one(model_path: str, alone: Path, tmp_path: Path, kind: str) -> None:
+def test_two_sharded_processes_equal_one(model_path: str, single_folder: Path, tmp_path: Path, kind: str) -> None:
     assert run_ranks(partial(train, model_path, tmp_path, kind)) == [0, 0]
-    check_that_two_equal_one(model_path, alone, tmp_path)
-    held = tmp_path / "full" / "checkpoint-4" / SHARDS
-    assert held.exists() == (kind == STATE_DICTS[1])
-    if held.exists():
-        (held / "__1_0.distcp").unlink()
+    check_that_two_equal_one(model_path, single_folder, tmp_path)
+    shards = tmp_path / "full" / "checkpoint-4" / SHARDS
+    assert shards.exists() == (kind == STATE_DICTS[1])
+    if shards.exists():
+        (shards / "__1_0.distcp").unlink()
         with pytest.raises(ValueError, match=rf"{SHARDS}/__1_0\.distcp is missing\)\. Copy the whole folder again"):
-            load_model(held.parent)
+            load_model(shards.parent)
 
 
 @pytest.mark.slow

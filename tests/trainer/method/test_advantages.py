@@ -46,8 +46,8 @@ def test_pooled_anchors_alone_give_the_measured_values():
 def test_centred_example():
     members = group([LOSS, LOSS, WIN], LLL)
     centred = _centred_values(members, config())
-    found = returns_from_values(members[0], centred[0], 0.95, True)
-    play = [found[i] for i, step in enumerate(members[0].steps) if step.phase == "play"]
+    returns = returns_from_values(members[0], centred[0], 0.95, True)
+    play = [returns[i] for i, step in enumerate(members[0].steps) if step.phase == "play"]
     assert play == pytest.approx([2.65, 2.79, 2.93, 4.89, 5.14, 5.42, 9.03, 9.5, 10], abs=0.0051)
 
 
@@ -60,9 +60,9 @@ def test_gigpo_adds_episode_and_step_parts():
 
 
 def test_singleton_anchor_has_no_step_part():
-    first, second = group([WIN], [LOSS], turns=1)
-    alone = replace(second, steps=(second.steps[0]._replace(anchor="elsewhere"),))
-    weights, _ = compute_advantages([first, alone], config())
+    first_member, second_member = group([WIN], [LOSS], turns=1)
+    elsewhere = replace(second_member, steps=(second_member.steps[0]._replace(anchor="elsewhere"),))
+    weights, _ = compute_advantages([first_member, elsewhere], config())
     assert weights == [[10.0], [-10.0]]
 
 
@@ -117,10 +117,10 @@ def test_the_anchor_of_reflections(anchor, norm, expected):
 
 def test_the_documents_worked_example():
     members = group([LOSS, WIN], [LOSS, LOSS], turns=1)
-    chosen = {"gamma_step": 1.0, "gamma_episode": 1.0}
-    weights, _ = compute_advantages(members, config(PAPER, **chosen))
+    discounts = {"gamma_step": 1.0, "gamma_episode": 1.0}
+    weights, _ = compute_advantages(members, config(PAPER, **discounts))
     assert weights == [[-5.0, 10.0, 35.0], [-25.0, -10.0, -5.0]]
-    weights, _ = compute_advantages(members, config(PAPER, advantage_norm="mean_std", **chosen))
+    weights, _ = compute_advantages(members, config(PAPER, advantage_norm="mean_std", **discounts))
     score, step = 120**0.5, (500 / 3) ** 0.5
     assert weights[0] == pytest.approx([-10 / score + 5 / step, 0.5**0.5, 20 / score + 15 / step], abs=1e-6)
     assert weights[1] == pytest.approx([-10 / score - 15 / step, -(0.5**0.5), -5 / step], abs=1e-6)
@@ -168,11 +168,11 @@ def test_a_group_that_differs_in_penalties_alone_has_variance(fines):
 
 
 def test_groups_do_not_mix():
-    both = [trajectory([r], turns=1, group=g) for g, r in ((0, WIN), (0, WIN), (1, LOSS), (1, LOSS))]
-    weights, metrics = compute_advantages(both, config())
+    two_groups = [trajectory([r], turns=1, group=g) for g, r in ((0, WIN), (0, WIN), (1, LOSS), (1, LOSS))]
+    weights, metrics = compute_advantages(two_groups, config())
     assert weights == [[0.0]] * 4
     assert metrics["groups/zero_variance"] == 1.0
-    pooled, _ = compute_advantages(both, config(statistics="pooled"))
+    pooled, _ = compute_advantages(two_groups, config(statistics="pooled"))
     assert pooled[0][0] > 0 > pooled[2][0]
 
 
@@ -200,10 +200,10 @@ def test_member_mean_divides_by_the_opponents_deviation():
         for g, scale in ((0, 1.0), (1, 10.0))
         for m, sign in enumerate((1, -1))
     ]
-    chosen = {"advantage": "member_mean", "credit": "reward", "advantage_norm": "mean_std"}
-    weights, _ = compute_advantages(members, config(**chosen))
+    options = {"advantage": "member_mean", "credit": "reward", "advantage_norm": "mean_std"}
+    weights, _ = compute_advantages(members, config(**options))
     assert [abs(member[0]) for member in weights] == pytest.approx([0.5**0.5] * 4, rel=1e-4)
-    pooled, _ = compute_advantages(members, config(statistics="pooled", **chosen))
+    pooled, _ = compute_advantages(members, config(statistics="pooled", **options))
     assert abs(pooled[2][0]) > 5 * abs(pooled[0][0])
 
 

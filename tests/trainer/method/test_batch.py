@@ -20,8 +20,8 @@ from tests.trainer.tiny_runs import step, trajectory
 
 
 def make_rows(lengths: list[int]) -> list[Row]:
-    played = [trajectory([step(range(1, length), [length])]) for length in lengths]
-    return build_rows(played, [[1.0]] * len(lengths))
+    trajectories = [trajectory([step(range(1, length), [length])]) for length in lengths]
+    return build_rows(trajectories, [[1.0]] * len(lengths))
 
 
 def test_steps_that_extend_each_other_become_one_row() -> None:
@@ -30,15 +30,15 @@ def test_steps_that_extend_each_other_become_one_row() -> None:
         step([1, 2, 3, 5], [6, 7], logprobs=(-1.0, -2.0)),
         step([9], [8], logprobs=(-3.0,), legal=((8,),)),
     ]
-    first, second = build_rows([trajectory(steps)], [[1.0, -2.0, 0.5]])
-    assert first.ids.tolist() == [1, 2, 3, 5, 6, 7]
-    assert first.targets.tolist() == [2, 4, 5]
-    assert first.advantages.tolist() == [1.0, -2.0, -2.0]
-    assert first.sampling is not None
-    assert first.sampling.tolist() == [-0.5, -1.0, -2.0]
-    assert first.legal == ((0, (3, 4)),)
-    assert (first.steps, second.steps) == (2, 1)
-    assert second.ids.tolist() == [9, 8]
+    first_row, second_row = build_rows([trajectory(steps)], [[1.0, -2.0, 0.5]])
+    assert first_row.ids.tolist() == [1, 2, 3, 5, 6, 7]
+    assert first_row.targets.tolist() == [2, 4, 5]
+    assert first_row.advantages.tolist() == [1.0, -2.0, -2.0]
+    assert first_row.sampling is not None
+    assert first_row.sampling.tolist() == [-0.5, -1.0, -2.0]
+    assert first_row.legal == ((0, (3, 4)),)
+    assert (first_row.steps, second_row.steps) == (2, 1)
+    assert second_row.ids.tolist() == [9, 8]
 
 
 def test_without_merging_every_step_is_a_row() -> None:
@@ -60,23 +60,23 @@ def test_the_trained_ids_are_those_that_were_sampled() -> None:
             ids = ids + reply
         rows = build_rows([trajectory(steps)], [[0.0] * len(steps)])
         trained = [token for row in rows for token in row.ids[row.targets].tolist()]
-        assert trained == [token for each in steps for token in each.completion_ids]
+        assert trained == [token for model_step in steps for token in model_step.completion_ids]
         assert len(rows) == (1 if trained else 0)
 
 
 def test_empty_truncated_and_failed_replies_train_nothing() -> None:
     overflow = step([], [])
     cut = step([1], [2, 3], truncated=True)
-    after = step([1, 2, 3, 4], [5])
+    next_step = step([1, 2, 3, 4], [5])
     assert build_rows([trajectory([overflow])], [[1.0]]) == []
-    assert build_rows([trajectory([after], failure="generator: x")], [[1.0]]) == []
+    assert build_rows([trajectory([next_step], failure="generator: x")], [[1.0]]) == []
     assert build_rows([trajectory([cut])], [[1.0]], mask_truncated=True) == []
-    (row,) = build_rows([trajectory([cut, overflow, after])], [[1.0, 2.0, 3.0]], mask_truncated=True)
+    (row,) = build_rows([trajectory([cut, overflow, next_step])], [[1.0, 2.0, 3.0]], mask_truncated=True)
     assert row.ids.tolist() == [1, 2, 3, 4, 5], "a masked reply stays as context"
     assert row.targets.tolist() == [4]
     assert row.steps == 1
-    (whole,) = build_rows([trajectory([cut, after])], [[1.0, 3.0]])
-    assert whole.targets.tolist() == [1, 2, 4]
+    (full_row,) = build_rows([trajectory([cut, next_step])], [[1.0, 3.0]])
+    assert full_row.targets.tolist() == [1, 2, 4]
 
 
 def test_a_reply_without_prompt_ids_is_refused() -> None:
@@ -108,8 +108,8 @@ def test_dealing_gives_every_row_once_and_balances_tokens(lengths: list[int], ra
 def test_mini_batches_are_seeded_and_hold_every_row_once() -> None:
     rows = make_rows(list(range(2, 25)))
     parts = split_updates(rows, 4, np.random.default_rng(1))
-    again = split_updates(rows, 4, np.random.default_rng(1))
-    assert [[row.length for row in part] for part in parts] == [[row.length for row in part] for part in again]
+    second_split = split_updates(rows, 4, np.random.default_rng(1))
+    assert [[row.length for row in part] for part in parts] == [[row.length for row in part] for part in second_split]
     assert sorted(row.length for part in parts for row in part) == list(range(2, 25))
     assert sorted(map(len, parts)) == [5, 6, 6, 6]
     assert len(split_updates(rows[:2], 4, np.random.default_rng(1))) == 2, "never an empty update"

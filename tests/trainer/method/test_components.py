@@ -29,24 +29,24 @@ from mage_envs.trainer.method.loss import LossTerms
 from mage_envs.trainer.method.returns import step_returns
 from tests.programs import train as main
 from tests.trainer.meta_episodes import trajectory
-from tests.trainer.tiny_runs import cached, flags, make_config, save_model
+from tests.trainer.tiny_runs import flags, make_cached_generator, make_config, save_model
 
 MODULE = __name__
 REGISTRIES = {"advantage": ADVANTAGES, "returns": RETURNS, "policy": POLICY_LOSSES, "kl_estimator": KL_ESTIMATORS}
 
 
 @pytest.fixture(autouse=True)
-def _unchanged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Registrations of a test end with it."""
     monkeypatch.setattr(imports, "_IMPORTED", [])
-    kept = {name: dict(registry._entries) for name, registry in REGISTRIES.items()}
+    entries_before = {name: dict(registry._entries) for name, registry in REGISTRIES.items()}
     yield
     for name, registry in REGISTRIES.items():
-        registry._entries = kept[name]
+        registry._entries = entries_before[name]
 
 
 def own_advantage(group: Sequence[Trajectory], config: CreditConfig) -> list[list[float]]:
-    return [[float(one.member + 1)] * len(one.steps) for one in group]
+    return [[float(member.member + 1)] * len(member.steps) for member in group]
 
 
 def own_returns(rewards: Sequence[float]) -> list[float]:
@@ -72,12 +72,15 @@ def own_reward(hands: Sequence[HandResult], planned: int) -> float:
 def test_a_registered_advantage_and_returns() -> None:
     register_advantage("own")(own_advantage)
     register_returns("double", crosses_episodes=False)(own_returns)
-    played = [trajectory([1.0, 3.0], turns=1, reflections=False)]
-    advantages, _ = compute_advantages(played, CreditConfig(advantage="own", returns="double"))
+    trajectories = [trajectory([1.0, 3.0], turns=1, reflections=False)]
+    advantages, _ = compute_advantages(trajectories, CreditConfig(advantage="own", returns="double"))
     assert advantages == [[1.0, 1.0]]
-    assert step_returns(played[0], returns="double", gamma_step=1.0, gamma_episode=0.5) == [2.0, 6.0]
-    assert step_returns(played[0], returns=f"{MODULE}:own_returns", gamma_step=1.0, gamma_episode=0.5) == [5.0, 6.0]
-    assert step_returns(played[0], returns="cumulative", gamma_step=1.0, gamma_episode=0.5) == [2.5, 3.0]
+    assert step_returns(trajectories[0], returns="double", gamma_step=1.0, gamma_episode=0.5) == [2.0, 6.0]
+    assert step_returns(trajectories[0], returns=f"{MODULE}:own_returns", gamma_step=1.0, gamma_episode=0.5) == [
+        5.0,
+        6.0,
+    ]
+    assert step_returns(trajectories[0], returns="cumulative", gamma_step=1.0, gamma_episode=0.5) == [2.5, 3.0]
 
 
 def test_a_registered_advantage_can_be_divided_by_the_deviation_of_its_opponent() -> None:
@@ -168,17 +171,17 @@ def test_a_run_with_parts_of_ones_own(tmp_path: Path) -> None:
         memory="history",
         env_kwargs={"on_invalid": "forfeit"},
     )
-    seen: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
     trainer = MAGETrainer(
         save_model(tmp_path / "model"),
         config,
         env_id="mage/KuhnPoker-Meta-v0",
         reward=own_reward,
-        generator=cached,
-        on_rollout_end=lambda _, played: seen.extend(played),
+        generator=make_cached_generator,
+        on_rollout_end=lambda _, run_trajectory: all_trajectories.extend(run_trajectory),
     )
     trainer.train()
-    assert {episode.reward for played in seen for episode in played.episodes} == {7.0}
+    assert {episode.reward for run_trajectory in all_trajectories for episode in run_trajectory.episodes} == {7.0}
     trainer.save_model(str(tmp_path / "saved"))
     text = json.loads((tmp_path / "saved" / "mage.json").read_text())
     assert text["env_kwargs"]["reward"] == f"{MODULE}:own_reward"

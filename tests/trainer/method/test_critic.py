@@ -37,7 +37,7 @@ EXACT = CreditConfig(advantage="exact", credit="reward")
 def test_positions_that_the_opponent_never_leads_to_count_equally() -> None:
     """The opponent never bets, so the first player never meets a bet, with a queen from a jack as from a king."""
     never = TabularPolicy(
-        {f"{card}{before}": {move: 1.0} for card in "JQK" for before, move in (("p", "check"), ("b", "fold"))}
+        {f"{card}{betting}": {move: 1.0} for card in "JQK" for betting, move in (("p", "check"), ("b", "fold"))}
     )
     hand = OwnHand(KUHN, never, 0, lambda result: result.value)
     rows = {state: row for state, row in hand.values({}).items() if "call" in row}
@@ -69,35 +69,35 @@ def random_policy(seed: int, seats: Sequence[int] = (0, 1)) -> dict[str, dict[st
 def test_its_gradient_is_the_derivative_of_the_exact_value(opponent: str, seat: int) -> None:
     """sum over I, a of P(I) pi(a) dlog pi(a) (Q - V) is the derivative of the hand's value, by finite differences."""
     logits = random_policy(1)
-    played = {state: softmax(row) for state, row in logits.items()}
+    probabilities = {state: softmax(row) for state, row in logits.items()}
     hand = OwnHand(KUHN, opponent, seat, lambda result: result.value)
-    worth = hand.values(played)
+    worth = hand.values(probabilities)
 
     def value(changed: Mapping[str, Mapping[str, float]]) -> float:
-        own = TabularPolicy({state: softmax(row) for state, row in changed.items()})
-        table: list[object] = [own, own]
+        policy = TabularPolicy({state: softmax(row) for state, row in changed.items()})
+        table: list[object] = [policy, policy]
         table[1 - seat] = opponent
         return policy_value(KUHN, table)[seat]  # type: ignore[arg-type]
 
-    reach = own_reach(hand, played)
+    reach = own_reach(hand, probabilities)
     for state, row in worth.items():
-        v = sum(played[state][action] * q for action, q in row.items())
+        v = sum(probabilities[state][action] * q for action, q in row.items())
         for action, q in row.items():
             step = 1e-6
             up = {**logits, state: {**logits[state], action: logits[state][action] + step}}
             down = {**logits, state: {**logits[state], action: logits[state][action] - step}}
             derivative = (value(up) - value(down)) / (2 * step)
-            assert reach[state] * played[state][action] * (q - v) == pytest.approx(derivative, abs=1e-8)
+            assert reach[state] * probabilities[state][action] * (q - v) == pytest.approx(derivative, abs=1e-8)
 
 
-def own_reach(hand: OwnHand, played: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def own_reach(hand: OwnHand, probabilities: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """How often each own information state comes up."""
-    own = dict.fromkeys(hand._order, 1.0)
+    reach = dict.fromkeys(hand._order, 1.0)
     for node in hand._order:
         for action, child in node.children.items():
             mine = node.player == hand._seat
-            own[child] = own[node] * (played[node.turn().information_state][action] if mine else 1.0)
-    return {state: sum(weight * own[node] for weight, node in members) for state, members in hand._members.items()}
+            reach[child] = reach[node] * (probabilities[node.turn().information_state][action] if mine else 1.0)
+    return {state: sum(weight * reach[node] for weight, node in members) for state, members in hand._members.items()}
 
 
 class Player:
@@ -134,7 +134,7 @@ def gradients(
     trajectories: Sequence[Trajectory], weights: Sequence[Sequence[float]], player: Player
 ) -> dict[tuple[str, str], list[float]]:
     """By information state and action: what each meta-episode adds to the gradient of the logits."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    gradients_by_key: dict[tuple[str, str], list[float]] = defaultdict(list)
     keys = [(state, action) for state, row in player.table.items() for action in row]
     for trajectory, member in zip(trajectories, weights, strict=True):
         sums = dict.fromkeys(keys, 0.0)
@@ -143,8 +143,8 @@ def gradients(
                 for action, chance in player.table[step.information_state].items():
                     sums[step.information_state, action] += weight * ((action == step.action) - chance)
         for key in keys:
-            found[key].append(sums[key])
-    return found
+            gradients_by_key[key].append(sums[key])
+    return gradients_by_key
 
 
 def test_the_mean_gradient_is_that_of_reinforce_with_less_noise() -> None:
@@ -171,15 +171,15 @@ def test_own_later_decisions_fall_as_often_as_in_the_rollout() -> None:
         state: {a: 50.0 if a in ("check", "fold") else 0.0 for a in row} for state, row in random_policy(0).items()
     }
     trajectories, critic = rollout(Player(always), 30)
-    judged = critic.judge(trajectories)
-    seen = {
+    judged_group = critic.judge(trajectories)
+    q_values = {
         (t.opponent, s.information_state): j.q
-        for t, member in zip(trajectories, judged, strict=True)
+        for t, member in zip(trajectories, judged_group, strict=True)
         for s, j in zip(t.steps, member, strict=True)
         if j is not None and s.turn == 0 and s.seat == 0
     }
     policy = {state: {"check": 1.0} if "check" in row else {"fold": 1.0} for state, row in always.items()}
-    for (opponent, state), q in seen.items():
+    for (opponent, state), q in q_values.items():
         assert q == pytest.approx(5 * OwnHand(KUHN, opponent, 0, lambda r: r.value).values(policy)[state]["check"])
 
 
@@ -193,9 +193,9 @@ def test_an_invalid_answer_is_worth_nothing_more_or_the_forfeit() -> None:
     weights, _ = compute_advantages(trajectories, EXACT, critic)
     assert {member[0] for member in weights} == {-0.5}
     trajectories, critic = rollout(player, 3, on_invalid="forfeit", hands_per_episode=2)
-    first = critic.judge(trajectories)[0][0]
-    assert first is not None
-    assert first.q == -2 * 5 / 2  # the worst return, in the units of an episode of two hands
+    first_judgement = critic.judge(trajectories)[0][0]
+    assert first_judgement is not None
+    assert first_judgement.q == -2 * 5 / 2  # the worst return, in the units of an episode of two hands
 
 
 def test_the_rest_of_the_meta_episode_holds_no_reward_of_the_own_hand() -> None:
@@ -204,21 +204,21 @@ def test_the_rest_of_the_meta_episode_holds_no_reward_of_the_own_hand() -> None:
     trajectory = trajectories[0]
     for name, scheme in ((name, scheme_of(name)) for name in ("differential", "cumulative", "single_episode", "final")):
         shares = hand_shares(trajectory, scheme, 0.95, 0.6)
-        before = step_returns(trajectory, name, "reward", penalised=False)
+        returns_before = step_returns(trajectory, name, "reward", penalised=False)
         for end, step in enumerate(trajectory.steps):
             if not step.hand_end:
                 continue
             steps, episodes = list(trajectory.steps), list(trajectory.episodes)
             steps[end] = step._replace(reward=step.reward + 1)
             episodes[step.episode] = episodes[step.episode]._replace(reward=episodes[step.episode].reward + 1)
-            after = step_returns(
+            returns_after = step_returns(
                 replace(trajectory, steps=tuple(steps), episodes=tuple(episodes)), name, "reward", penalised=False
             )
-            for index, own in enumerate(trajectory.steps):
-                if own.phase == "play" and (own.episode, own.hand) == (step.episode, step.hand):
+            for index, other_step in enumerate(trajectory.steps):
+                if other_step.phase == "play" and (other_step.episode, other_step.hand) == (step.episode, step.hand):
                     share, reward = shares[index]
                     assert reward == step.reward
-                    assert after[index] - before[index] == pytest.approx(share, abs=1e-9)
+                    assert returns_after[index] - returns_before[index] == pytest.approx(share, abs=1e-9)
 
 
 def test_the_horizon_meta_pays_exploration() -> None:
@@ -229,8 +229,8 @@ def test_the_horizon_meta_pays_exploration() -> None:
     single, _ = compute_advantages(
         trajectories, replace(EXACT, horizon="meta", returns="single_episode", gamma_step=1.0), critic
     )
-    last = [[i for i, s in enumerate(t.steps) if (s.episode, s.hand) == (1, 1)] for t in trajectories]
-    for t, indices in enumerate(last):
+    last_hand_steps = [[i for i, s in enumerate(t.steps) if (s.episode, s.hand) == (1, 1)] for t in trajectories]
+    for t, indices in enumerate(last_hand_steps):
         for index in indices:  # nothing comes after the last hand
             assert single[t][index] == pytest.approx(hand[t][index], abs=1e-9)
 
@@ -249,9 +249,9 @@ def test_what_it_cannot_judge_is_refused() -> None:
 def test_a_run_trains_on_it_and_refuses_what_has_no_exact_probabilities(tmp_path: Path) -> None:
     model = save_model(tmp_path / "model")
     trainer = make_trainer(model, tmp_path, advantage="exact", advantage_norm="mean_std", statistics="pooled")
-    before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    weights_before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
     trainer.train()
-    assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
+    assert any(not torch.equal(p, weights_before[name]) for name, p in trainer.model.named_parameters())
     assert trainer.credit.credit == "reward"
     with pytest.raises(NotExact, match="mcts:5"):
         critic_of(make_meta_env("TicTacToe"), make_config(tmp_path, advantage="exact", env_id=TICTACTOE), ["mcts:5"])
@@ -268,9 +268,9 @@ def test_a_position_without_a_legal_answer_is_worth_the_mean_of_its_actions() ->
 
     trajectories, critic = rollout(Mute(random_policy(5)), 3, on_invalid="forfeit")
     for trajectory, member in zip(trajectories, critic.judge(trajectories), strict=True):
-        for step, judged in zip(trajectory.steps, member, strict=True):
+        for step, judged_step in zip(trajectory.steps, member, strict=True):
             if step.phase == "play":
-                assert judged is not None
+                assert judged_step is not None
                 hand = OwnHand(KUHN, trajectory.opponent, step.seat, lambda result: result.value)
                 row = hand.values({})[step.information_state]
-                assert judged.v == pytest.approx(5 * sum(row.values()) / len(row))
+                assert judged_step.v == pytest.approx(5 * sum(row.values()) / len(row))

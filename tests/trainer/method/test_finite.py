@@ -24,10 +24,10 @@ from mage_envs.trainer.method.loss import policy_loss
 from mage_envs.trainer.runs.run_folder import checkpoints
 from mage_envs.trainer.trl import updating
 from mage_envs.wrappers.rollout.generation_client import RunStopped
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
 from tests.trainer.runs.test_interruptions import run_ranks
-from tests.trainer.tiny_runs import POOL, cached, make_config, make_env, make_trainer, save_model
+from tests.trainer.tiny_runs import POOL, make_cached_generator, make_config, make_env, make_trainer, save_model
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +69,16 @@ def test_a_games_nan_is_not_a_draw() -> None:
 
 
 class SometimesNaN(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose reward function divides by nothing in every tenth episode, whatever it plays."""
+    """An environment whose reward function divides by zero in every tenth episode, for any actions."""
 
-    ended = 0
+    num_ended = 0
     broken = 0
 
     def step(self, action: Any) -> Any:
         observation, reward, terminated, truncated, info = self.env.step(action)
         if info.get("episode_end"):
-            SometimesNaN.ended += 1
-            if SometimesNaN.ended % 10 == 0:
+            SometimesNaN.num_ended += 1
+            if SometimesNaN.num_ended % 10 == 0:
                 SometimesNaN.broken += 1
                 info = info | {"episode_return": (nan, inf)[SometimesNaN.broken % 2]}
         return observation, reward, terminated, truncated, info
@@ -86,10 +86,10 @@ class SometimesNaN(gym.Wrapper[Any, Any, Any, Any]):
 
 def test_a_reward_function_with_nan_costs_its_meta_episodes_alone(model_path: str, tmp_path: Path) -> None:
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(SometimesNaN, "ended", 0)
+    monkeypatch.setattr(SometimesNaN, "num_ended", 0)
     monkeypatch.setattr(SometimesNaN, "broken", 0)
     config = make_config(tmp_path, max_rollouts=4, save_strategy="steps", save_steps=2, failure_threshold=0.9)
-    trainer = MAGETrainer(model_path, config, lambda: SometimesNaN(make_env()), POOL, generator=cached)
+    trainer = MAGETrainer(model_path, config, lambda: SometimesNaN(make_env()), POOL, generator=make_cached_generator)
     trainer.train()
     rows = [json.loads(line) for line in (tmp_path / "failures.jsonl").read_text().splitlines()]
     assert SometimesNaN.broken > 3
@@ -106,18 +106,18 @@ def breaking(monkeypatch: pytest.MonkeyPatch, updates: set[int], rank: int = 0, 
     """Makes the loss of some updates NaN, or its gradient infinite, on one rank."""
 
     def loss(trainer_rank: int, counter: list[int], scores: Any, batch: Any, terms: Any) -> Any:
-        found, sums = policy_loss(scores, batch, terms)
+        loss_value, sums = policy_loss(scores, batch, terms)
         if counter[0] in updates and trainer_rank == rank:
-            found = found + scores.logps.sum() * (1e38 if gradient else nan) * (1e3 if gradient else 1)
-        return found, sums
+            loss_value = loss_value + scores.logps.sum() * (1e38 if gradient else nan) * (1e3 if gradient else 1)
+        return loss_value, sums
 
     begin = updating.PolicyUpdates.backward
 
     def backward(self: Any, model: Any, update: Any) -> Any:
         counter = [self._trainer.state.global_step]
-        chosen = partial(loss, self._trainer.accelerator.process_index, counter)
+        rank_loss = partial(loss, self._trainer.accelerator.process_index, counter)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(updating, "policy_loss", chosen)
+            patch.setattr(updating, "policy_loss", rank_loss)
             return begin(self, model, update)
 
     monkeypatch.setattr(updating.PolicyUpdates, "backward", backward)
@@ -132,18 +132,18 @@ def weights(model: Any) -> dict[str, torch.Tensor]:
 def test_no_step_on_a_loss_or_gradient_that_is_not_finite(
     model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gradient: bool, clip: float
 ) -> None:
-    seen: list[dict[str, torch.Tensor]] = []
+    weights_seen: list[dict[str, torch.Tensor]] = []
     breaking(monkeypatch, {1, 3}, gradient=gradient)
     trainer = make_trainer(model_path, tmp_path, max_grad_norm=clip, weight_decay=0.1)
     end = trainer.callback_handler.on_step_end
 
     def on_step_end(*args: Any, **kwargs: Any) -> Any:
-        seen.append(weights(trainer.model))
+        weights_seen.append(weights(trainer.model))
         return end(*args, **kwargs)
 
     monkeypatch.setattr(trainer.callback_handler, "on_step_end", on_step_end)
     trainer.train()
-    same = [all(torch.equal(a[name], b[name]) for name in a) for a, b in pairwise(seen)]
+    same = [all(torch.equal(a[name], b[name]) for name in a) for a, b in pairwise(weights_seen)]
     assert same == [True, False, True]  # updates 1 and 3 of 0 to 3
     assert trainer.skipped.count == 2
     logs = [log for log in trainer.state.log_history if "updates/skipped" in log]
@@ -162,7 +162,9 @@ def test_a_run_stops_after_some_in_a_row_and_says_where_it_began(
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.parameters())
 
 
-def test_a_resumed_run_goes_on_counting_them(model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_continues_to_count_them(
+    model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     breaking(monkeypatch, set(range(3, 10)))
     changes: dict[str, Any] = {"max_skipped_updates": 3, "save_strategy": "steps", "save_steps": 4}
     make_trainer(model_path, tmp_path, max_rollouts=2, **changes).train()
@@ -172,7 +174,7 @@ def test_a_resumed_run_goes_on_counting_them(model_path: str, tmp_path: Path, mo
     assert resumed.state.global_step == 5
 
 
-def ranked(model: str, folder: Path, ranks: Any) -> None:
+def run_rank(model: str, folder: Path, ranks: Any) -> None:
     from tests.trainer.runs.test_interruptions import as_rank
 
     as_rank(ranks)
@@ -188,9 +190,9 @@ def test_two_processes_skip_together(model_path: str, tmp_path: Path, monkeypatc
     """The second rank's loss alone is NaN."""
     tmp_path.joinpath("run").mkdir()
     breaking(monkeypatch, {2}, rank=1)
-    assert run_ranks(partial(ranked, model_path, tmp_path / "run")) == [0, 0]
-    one, two = ((tmp_path / "run" / f"rank-{rank}.txt").read_text() for rank in (0, 1))
-    assert one == two
+    assert run_ranks(partial(run_rank, model_path, tmp_path / "run")) == [0, 0]
+    first_sum, second_sum = ((tmp_path / "run" / f"rank-{rank}.txt").read_text() for rank in (0, 1))
+    assert first_sum == second_sum
 
 
 def test_the_exit_status_says_that_a_run_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,5 +200,5 @@ def test_the_exit_status_says_that_a_run_stopped(tmp_path: Path, monkeypatch: py
 
     breaking(monkeypatch, set(range(100)))
     arguments = ("--preset", "mage-kuhn", *SMALL, "--output_dir", str(tmp_path), "--max_skipped_updates", "2")
-    assert forked(lambda: os._exit(run(*arguments))) == 1
+    assert run_in_fork(lambda: os._exit(run(*arguments))) == 1
     assert not (tmp_path / "model.safetensors").exists()

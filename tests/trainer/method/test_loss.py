@@ -41,19 +41,19 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> MAGETrainer:
 def random_rows(seed: int = 0, count: int = 8, merge: bool = True, uneven: bool = True) -> list[Row]:
     """Conversations of one to four short replies, with old, reference and sampling log-probabilities."""
     rng = np.random.default_rng(seed)
-    played, weights = [], []
+    trajectories, weights = [], []
     for _ in range(count):
         ids: list[int] = []
         steps = []
         for _ in range(int(rng.integers(1, 5)) if uneven else 1):
             ids = ids + rng.integers(4, 40, int(rng.integers(1, 6)) if uneven else 5).tolist()
             reply = rng.integers(4, 40, int(rng.integers(1, 4)) if uneven else 3).tolist()
-            known = tuple(float(p) for p in -rng.random(len(reply)) * 4)
-            steps.append(step(ids, reply, logprobs=known, legal=((4, 5, 6),) if len(reply) == 1 else ()))
+            old_logprobs = tuple(float(p) for p in -rng.random(len(reply)) * 4)
+            steps.append(step(ids, reply, logprobs=old_logprobs, legal=((4, 5, 6),) if len(reply) == 1 else ()))
             ids = ids + reply
-        played.append(trajectory(steps))
+        trajectories.append(trajectory(steps))
         weights.append(rng.normal(size=len(steps)).tolist())
-    rows = build_rows(played, weights, merge=merge)
+    rows = build_rows(trajectories, weights, merge=merge)
     for row in rows:
         assert row.sampling is not None
         row.old = row.sampling + np.float32(0.1)
@@ -227,19 +227,19 @@ def test_rows_without_advantages_are_not_forwarded_and_leave_the_gradient_alone(
     monkeypatch.setattr(trainer, "beta", 0.0)
     monkeypatch.setattr(trainer.args, "beta", 0.0)
     trainer.model.train()
-    whole, kept = (
+    full_update, sparse_update = (
         rank_share(rows, 0, 1, 40, 0, forwards) for forwards in (lambda row: True, trainer.updates._forwards)
     )
-    assert sum(len(batch) for batch in kept.batches) == 4
-    assert (kept.tokens, kept.steps) == (whole.tokens, whole.steps)
-    assert kept.scored == sum(len(row.targets) for row in rows[1::2])
-    found = []
-    for update in (whole, kept):
+    assert sum(len(batch) for batch in sparse_update.batches) == 4
+    assert (sparse_update.tokens, sparse_update.steps) == (full_update.tokens, full_update.steps)
+    assert sparse_update.scored == sum(len(row.targets) for row in rows[1::2])
+    gradients = []
+    for update in (full_update, sparse_update):
         trainer.model.zero_grad()
         loss = trainer.updates.backward(trainer.model, update)
-        found.append((loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
-    assert_equal(found[1][1], found[0][1])
+        gradients.append((loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]))
+    assert gradients[0][0] == pytest.approx(gradients[1][0], rel=1e-5)
+    assert_equal(gradients[1][1], gradients[0][1])
     nothing = rank_share(rows[::2], 0, 1, 40, 0, trainer.updates._forwards)
     assert [[len(row.targets) for row in batch] for batch in nothing.batches] == [[0]]
     trainer.model.zero_grad()
@@ -264,8 +264,8 @@ def test_gradients_of_the_estimators() -> None:
     assert float((forward - backward).abs().max()) > 0.1
     for name, expected in {"k1": forward, "k2": forward, "k3": backward}.items():
         kl = KL_ESTIMATORS.find(name)(logq - logp)
-        [found] = torch.autograd.grad((p.detach() * kl).sum(), logits, retain_graph=True)
-        torch.testing.assert_close(found, expected)
+        [computed] = torch.autograd.grad((p.detach() * kl).sum(), logits, retain_graph=True)
+        torch.testing.assert_close(computed, expected)
         if name != "k2":
             torch.testing.assert_close((p * kl).sum(), (p * (logp - logq)).sum())
 
@@ -286,8 +286,8 @@ def test_a_model_call_counts_once_however_rows_are_merged(
     merged, single = random_rows(seed=1), random_rows(seed=1, merge=False)
     assert sum(row.steps for row in merged) == sum(row.steps for row in single) == len(single)
     loss, ours = gradient(trainer, [merged])
-    other, theirs = gradient(trainer, [single])
-    assert loss == pytest.approx(other, rel=1e-5)
+    unmerged_loss, theirs = gradient(trainer, [single])
+    assert loss == pytest.approx(unmerged_loss, rel=1e-5)
     assert_equal(ours, theirs)
 
 
@@ -323,19 +323,19 @@ def test_merged_and_unmerged_rows_give_equal_gradients(
     merged, single = random_rows(seed=1), random_rows(seed=1, merge=False)
     assert len(single) > 1.5 * len(merged)
     loss, ours = gradient(trainer, [merged])
-    other, theirs = gradient(trainer, [single])
-    assert loss == pytest.approx(other, rel=1e-5)
+    unmerged_loss, theirs = gradient(trainer, [single])
+    assert loss == pytest.approx(unmerged_loss, rel=1e-5)
     assert_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("budget", [1, 30, 60, 10_000])
 def test_any_micro_batching_gives_equal_gradients(trainer: MAGETrainer, budget: int) -> None:
     rows = random_rows(seed=2, count=9)
-    loss, whole = gradient(trainer, [rows])
+    loss, whole_gradient = gradient(trainer, [rows])
     parts = micro_batches(rows, budget)
-    other, ours = gradient(trainer, [[dummy_row(0)], *parts])
-    assert loss == pytest.approx(other, rel=1e-5)
-    assert_equal(ours, whole)
+    split_loss, ours = gradient(trainer, [[dummy_row(0)], *parts])
+    assert loss == pytest.approx(split_loss, rel=1e-5)
+    assert_equal(ours, whole_gradient)
 
 
 def test_masked_rows_contribute_exactly_nothing(trainer: MAGETrainer) -> None:

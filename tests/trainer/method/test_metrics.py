@@ -20,16 +20,16 @@ from tests.trainer import meta_episodes
 
 
 def test_the_metrics_of_an_update_are_means_over_the_scored_tokens() -> None:
-    sums = {name: 3.0 * place for place, name in enumerate(UPDATE_METRICS, start=1)}
+    sums = {name: 3.0 * number for number, name in enumerate(UPDATE_METRICS, start=1)}
     sums |= {"padded": 50.0, "useful": 40.0, LARGEST_RATIO: 7.0}
     logged = update_metrics(sums, tokens=9, scored=6, seconds=2.0, skipped=False)
     assert {name: logged[name] for name in UPDATE_METRICS} == {
-        name: 0.5 * place for place, name in enumerate(UPDATE_METRICS, start=1)
+        name: 0.5 * number for number, name in enumerate(UPDATE_METRICS, start=1)
     }
-    # A maximum is no mean.
+    # A maximum is not averaged.
     assert logged[LARGEST_RATIO] == 7.0
-    rest = {name: value for name, value in logged.items() if name not in (*UPDATE_METRICS, LARGEST_RATIO)}
-    assert rest == {
+    other_metrics = {name: value for name, value in logged.items() if name not in (*UPDATE_METRICS, LARGEST_RATIO)}
+    assert other_metrics == {
         "updates/skipped": 0.0,
         "tokens/forwarded": 50.0,
         "tokens/padding_factor": 1.25,
@@ -54,14 +54,14 @@ def trajectory(failure: str | None) -> Trajectory:
     )
 
 
-@pytest.mark.parametrize(("failed", "threshold", "told"), [(1, 0.25, False), (2, 0.25, True), (4, 1.0, False)])
-def test_failures_above_the_threshold_stop_a_run(failed: int, threshold: float, told: bool) -> None:
-    rollout = [trajectory("generator: late" if place < failed else None) for place in range(4)]
+@pytest.mark.parametrize(("failed", "threshold", "stops"), [(1, 0.25, False), (2, 0.25, True), (4, 1.0, False)])
+def test_failures_above_the_threshold_stop_a_run(failed: int, threshold: float, stops: bool) -> None:
+    rollout = [trajectory("generator: late" if index < failed else None) for index in range(4)]
     message = failure_message(rollout, 3, threshold)
     assert message == (
         f"{failed} of 4 meta-episodes of rollout 3 failed ({failed} generator), more than "
         f"failure_threshold={threshold:g}; the first: generator: late"
-        if told
+        if stops
         else None
     )
 
@@ -75,8 +75,11 @@ def test_the_metrics_of_a_rollout_count_failures_and_retries() -> None:
 
 def test_a_masked_meta_episode_says_where_it_failed() -> None:
     """In the episode of its last answer; without an answer, in the first one."""
-    played = meta_episodes.trajectory([1.0, 2.0, 3.0])
-    assert [masked(one, RETURN, "nan").failures[-1].episode for one in (played, trajectory(None))] == [2, 0]
+    long_trajectory = meta_episodes.trajectory([1.0, 2.0, 3.0])
+    assert [masked(member, RETURN, "nan").failures[-1].episode for member in (long_trajectory, trajectory(None))] == [
+        2,
+        0,
+    ]
 
 
 def test_shares_of_groups_without_variance_and_of_dropped_ones() -> None:

@@ -22,7 +22,7 @@ from mage_envs.trainer.backends.tiny import general_tiny
 from mage_envs.wrappers import MetaEpisode
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from tests.contract import OPTIONS
-from tests.packages import marked
+from tests.packages import mark_params
 from tests.trainer.rollouts import Asked, answer, specs
 from tests.trainer.tiny_runs import save_model
 
@@ -33,7 +33,7 @@ KINDS = ("bare", "wrapped", "subclass")
 
 
 class Shouting(gym.Wrapper[str, str, str, str]):
-    """A user's wrapper: what the model reads is in capitals, and what it answers is counted."""
+    """A user's wrapper: it turns observations into capitals, and counts answers."""
 
     answers = 0
 
@@ -43,8 +43,8 @@ class Shouting(gym.Wrapper[str, str, str, str]):
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
         self.answers += 1
-        observation, *rest = self.env.step(action)
-        return observation.upper(), *rest  # type: ignore[return-value]
+        observation, *outcome = self.env.step(action)
+        return observation.upper(), *outcome  # type: ignore[return-value]
 
 
 class Doubling(MetaEpisode):
@@ -55,7 +55,7 @@ class Doubling(MetaEpisode):
         return observation, 2 * reward, terminated, truncated, info
 
 
-def made(game: str, kind: str, base: dict[str, Any], **options: Any) -> gym.Env[Any, Any]:
+def make_test_env(game: str, kind: str, base: dict[str, Any], **options: Any) -> gym.Env[Any, Any]:
     """A Meta id; `base` is for the environment in it, `options` for the meta-episode."""
     env: Any = gym.make(f"mage/{game}-Meta-v0", **base, **options)
     if kind == "subclass":
@@ -64,56 +64,61 @@ def made(game: str, kind: str, base: dict[str, Any], **options: Any) -> gym.Env[
 
 
 def plain(env: gym.Env[Any, Any], spec: RolloutSpec, model: Generator) -> list[tuple[Any, ...]]:
-    """What a plain loop sees: prompt, reply, reward, penalty, reason, return and success where an episode ends."""
-    chosen = {"opponent": spec.task.opponent, "seat": spec.task.seat}
-    options = {key: value for key, value in chosen.items() if value is not None}
+    """Return the prompts, replies, rewards, penalties and reasons of a plain loop.
+
+    At the end of an episode the return and the success are added.
+    """
+    task_options = {"opponent": spec.task.opponent, "seat": spec.task.seat}
+    options = {key: value for key, value in task_options.items() if value is not None}
     observation, info = env.reset(seed=spec.task.seed, options=options or None)
     chat: list[Message] = []
-    seen: list[tuple[Any, ...]] = []
-    last: Completion | None = None
-    done = False
-    while not done:
+    transcript: list[tuple[Any, ...]] = []
+    last_reply: Completion | None = None
+    terminated = False
+    while not terminated:
         fresh = info["fresh_chat"]
         chat = [*([Message(**message) for message in info["messages"][:-1]] if fresh else chat)]
         chat.append(Message("user", observation))
         prompt = Prompt(
             messages=tuple(chat),
             slot=0,
-            seed=(spec.task.seed, spec.member, len(seen), 0),
+            seed=(spec.task.seed, spec.member, len(transcript), 0),
             legal_actions=tuple(info["legal_actions"]),
             phase=info["phase"],
-            previous=None if fresh else last,
+            previous=None if fresh else last_reply,
             info=info,
         )
-        [last] = model.generate([prompt])
-        reply = Reply(last.text, truncated=last.truncated, overflow=last.overflow)  # what only the model knows
-        observation, reward, done, _, info = env.step(reply)
+        [last_reply] = model.generate([prompt])
+        reply = Reply(
+            last_reply.text, truncated=last_reply.truncated, overflow=last_reply.overflow
+        )  # what only the model knows
+        observation, reward, terminated, _, info = env.step(reply)
         paid = reward if info["episode_end"] else None
         share = info["hand_reward"] + (reward - (info["episode_return"] or 0.0))
-        told = (share, info["penalty"], info["invalid_reason"], paid, info["success"])
-        seen.append((prompt.messages, last.text, *told))
-        chat.append(Message("assistant", last.text))
-    return seen
+        outcome = (share, info["penalty"], info["invalid_reason"], paid, info["success"])
+        transcript.append((prompt.messages, last_reply.text, *outcome))
+        chat.append(Message("assistant", last_reply.text))
+    return transcript
 
 
-def collected(env: gym.Env[Any, Any], spec: RolloutSpec, model: Generator) -> list[tuple[Any, ...]]:
+def collect_transcript(env: gym.Env[Any, Any], spec: RolloutSpec, model: Generator) -> list[tuple[Any, ...]]:
     """The same of `collect`."""
-    asked = Asked(lambda prompt: model.generate([prompt])[0])
-    [played] = collect([env], asked, [spec])
-    assert played.failure is None
-    results = iter(played.episodes)
-    seen: list[tuple[Any, ...]] = []
-    for number, (prompt, step) in enumerate(zip(asked.prompts, played.steps, strict=True)):
-        last = step.phase == "play" and step.episode not in [
-            other.episode for other in played.steps[number + 1 :] if other.phase == "play"
+    recorder = Asked(lambda prompt: model.generate([prompt])[0])
+    [trajectory] = collect([env], recorder, [spec])
+    assert trajectory.failure is None
+    results = iter(trajectory.episodes)
+    transcript: list[tuple[Any, ...]] = []
+    for number, (prompt, step) in enumerate(zip(recorder.prompts, trajectory.steps, strict=True)):
+        is_last = step.phase == "play" and step.episode not in [
+            later_step.episode for later_step in trajectory.steps[number + 1 :] if later_step.phase == "play"
         ]
-        result = next(results) if last else None
-        told = (None, None) if result is None else (result.reward, result.success)
-        seen.append((prompt.messages, step.text, step.reward, step.penalty, step.invalid_reason, *told))
-    return seen
+        result = next(results) if is_last else None
+        outcome = (None, None) if result is None else (result.reward, result.success)
+        transcript.append((prompt.messages, step.text, step.reward, step.penalty, step.invalid_reason, *outcome))
+    return transcript
 
 
-def scripted(prompt: Prompt) -> Completion:
+def make_scripted_reply(prompt: Prompt) -> Completion:
     """A legal action or another text, in tags where the style has them."""
     legal = prompt.legal_actions or ("anything",)
     text = answer(
@@ -129,18 +134,20 @@ def scripted(prompt: Prompt) -> Completion:
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_every_setting(memory: str, context: str, protocol: str, style: str, kind: str) -> None:
     options = {"memory": memory, "context": context, "style": style, "protocol": protocol, "num_episodes": 2}
-    env, other = (made("KuhnPoker", kind, {"hands_per_episode": 2}, **options) for _ in range(2))
+    env, second_env = (make_test_env("KuhnPoker", kind, {"hands_per_episode": 2}, **options) for _ in range(2))
     for spec in specs(4, "kuhn/soft-station", 1):
-        seen = collected(env, spec, Asked(scripted))
-        assert seen == plain(other, spec, Asked(scripted))
+        transcript = collect_transcript(env, spec, Asked(make_scripted_reply))
+        assert transcript == plain(second_env, spec, Asked(make_scripted_reply))
         if kind == "wrapped":
-            assert all(m.content == m.content.upper() for messages, *_ in seen for m in messages if m.role == "user")
-    if isinstance(env, Shouting) and isinstance(other, Shouting):
-        assert env.answers == other.answers > 4
+            assert all(
+                m.content == m.content.upper() for messages, *_ in transcript for m in messages if m.role == "user"
+            )
+    if isinstance(env, Shouting) and isinstance(second_env, Shouting):
+        assert env.answers == second_env.answers > 4
 
 
 @pytest.mark.parametrize("agent", ["scripted", "policy"])
-@pytest.mark.parametrize("game", marked(list_games()))
+@pytest.mark.parametrize("game", mark_params(list_games()))
 def test_every_id(game: str, agent: str) -> None:
     """All memories and contexts; kinds, protocols and, where the game has them, styles in turn."""
     styles = ("prose",) if make_game(game, **OPTIONS.get(game, {})).spec.actions is None else ("prose", "words")
@@ -153,8 +160,10 @@ def test_every_id(game: str, agent: str) -> None:
             "protocol": PROTOCOLS[number // 2 % 2],
             "style": styles[number // 3 % len(styles)],
         }
-        model = {"scripted": lambda: Asked(scripted), "policy": lambda: policy(game)}[agent]
-        check(partial(made, game, KINDS[number % 3], base, **options), RolloutSpec(Task("", seed=number)), model)
+        model = {"scripted": lambda: Asked(make_scripted_reply), "policy": lambda: policy(game)}[agent]
+        check(
+            partial(make_test_env, game, KINDS[number % 3], base, **options), RolloutSpec(Task("", seed=number)), model
+        )
 
 
 def policy(game: str) -> Generator:
@@ -163,18 +172,18 @@ def policy(game: str) -> Generator:
 
 def check(make: Callable[[], gym.Env[Any, Any]], spec: RolloutSpec, model: Callable[[], Generator]) -> None:
     """Both ways, each with an environment and a model of its own."""
-    assert collected(make(), spec, model()) == plain(make(), spec, model())
+    assert collect_transcript(make(), spec, model()) == plain(make(), spec, model())
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Tiny models by style: one that reads any text, and one over Kuhn's words."""
     folder = tmp_path_factory.mktemp("models")
-    found = {"prose": general_tiny(folder / "prose"), "words": save_model(folder / "words")}
-    for style, path in found.items():
+    folders_by_style = {"prose": general_tiny(folder / "prose"), "words": save_model(folder / "words")}
+    for style, path in folders_by_style.items():
         kwargs = {"context": "conversation", "style": style}
         PlaySettings("mage/KuhnPoker-Meta-v0", kwargs, 3, constrained=style == "words").save(Path(path))
-    return found
+    return folders_by_style
 
 
 @pytest.mark.parametrize("style", ["prose", "words"])
@@ -184,18 +193,18 @@ def test_a_tiny_model_in_every_setting_of_a_game(folders: dict[str, str], contex
         options = {"memory": memory, "context": context, "style": style, "num_episodes": 2}
         base = {"max_turns": 3, "on_invalid": "forfeit"}
         check(
-            partial(made, "KuhnPoker", KINDS[number % 3], base, **options),
+            partial(make_test_env, "KuhnPoker", KINDS[number % 3], base, **options),
             RolloutSpec(Task("", seed=number), member=1),
             lambda: make_agent(f"model:{folders[style]}").generator(KuhnPoker()),
         )
 
 
-@pytest.mark.parametrize("game", marked(list_games()))
+@pytest.mark.parametrize("game", mark_params(list_games()))
 def test_a_tiny_model_in_every_id(folders: dict[str, str], game: str) -> None:
     options = {"memory": "both", "context": "conversation", "num_episodes": 2}
     base = {**OPTIONS.get(game, {}), "max_turns": 1}
     check(
-        partial(made, game, "wrapped", base, **options),
+        partial(make_test_env, game, "wrapped", base, **options),
         RolloutSpec(Task("", seed=5)),
         lambda: make_agent(f"model:{folders['prose']}").generator(KuhnPoker()),
     )

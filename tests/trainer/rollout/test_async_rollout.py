@@ -18,7 +18,7 @@ from mage_envs.trainer.backends.cached import CopiedGenerator
 from mage_envs.trainer.rollout.async_rollout import AsyncRollout
 from mage_envs.trainer.trl.updating import PolicyUpdates
 from mage_envs.wrappers.rollout.loop import RolloutClock
-from tests.interruptions import forked
+from tests.interruptions import run_in_fork
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 
@@ -29,25 +29,27 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(model: str, folder: Path, ahead: int, **changes: Any) -> tuple[list[list[Any]], list[dict[str, float]], Any]:
-    """What was sampled in each rollout, the log lines of the first updates, and the trainer."""
-    played: list[list[Any]] = []
+    """Return the samples of each rollout, the log lines of the first updates, and the trainer."""
+    rollouts: list[list[Any]] = []
 
     def keep(_: Any, trajectories: list[Trajectory]) -> None:
-        played.append([[(step.completion_ids, step.logprobs) for step in one.steps] for one in trajectories])
+        rollouts.append(
+            [[(step.completion_ids, step.logprobs) for step in trajectory.steps] for trajectory in trajectories]
+        )
 
     settings: dict[str, Any] = {"backend": "cached", "constrained": True, "max_rollouts": 3, "on_rollout_end": keep}
     trainer = make_trainer(model, folder, None, rollout_ahead=ahead, **(settings | changes))
     trainer.train()
-    return played, [log for log in trainer.state.log_history if "rollout" in log], trainer
+    return rollouts, [log for log in trainer.state.log_history if "rollout" in log], trainer
 
 
 def test_a_rollout_played_ahead_has_the_weights_before_the_updates(model_path: str, tmp_path: Path) -> None:
-    now, _, _ = run(model_path, tmp_path, 0, max_rollouts=2)
+    synchronous, _, _ = run(model_path, tmp_path, 0, max_rollouts=2)
     ahead, logs, trainer = run(model_path, tmp_path, 1)
     still, _, _ = run(model_path, tmp_path, 0, learning_rate=0.0, max_rollouts=2)
     assert len(ahead) == 3
-    assert ahead[0] == now[0] == still[0]
-    assert ahead[1] == still[1] != now[1]  # as a model of the same weights plays it
+    assert ahead[0] == synchronous[0] == still[0]
+    assert ahead[1] == still[1] != synchronous[1]  # as a model of the same weights plays it
     assert [log.get("rollout/staleness") for log in logs] == [None, 2.0, 2.0]
     assert logs[0]["sampling/log_abs"] < 1e-5 < 1e-3 < logs[1]["sampling/log_abs"]
     assert trainer.state.global_step == 6
@@ -77,12 +79,12 @@ def test_it_is_played_while_the_model_is_trained(model_path: str, tmp_path: Path
 def test_an_evaluation_waits_for_it_and_leaves_it_alone(model_path: str, tmp_path: Path) -> None:
     tasks = [Task("mage/KuhnPoker-Meta-v0", "kuhn/rock", seed=seed) for seed in range(2)]
     plain, _, _ = run(model_path, tmp_path, 1)
-    beside, _, trainer = run(model_path, tmp_path, 1, eval_tasks=tasks, eval_strategy="steps", eval_steps=1)
-    assert beside == plain
+    with_evaluation, _, trainer = run(model_path, tmp_path, 1, eval_tasks=tasks, eval_strategy="steps", eval_steps=1)
+    assert with_evaluation == plain
     assert sum("eval_reward" in log for log in trainer.state.log_history) == 6
 
 
-def test_what_is_raised_there_is_raised_where_it_is_waited_for() -> None:
+def test_an_error_of_the_thread_is_raised_in_its_caller() -> None:
     def fails(clock: RolloutClock, check: Callable[..., None]) -> list[Trajectory]:
         raise OSError("the engine is gone")
 
@@ -92,7 +94,7 @@ def test_what_is_raised_there_is_raised_where_it_is_waited_for() -> None:
 
 
 def test_one_that_is_given_up_ends_at_its_next_reply() -> None:
-    began, ended = threading.Event(), threading.Event()
+    began, returned = threading.Event(), threading.Event()
 
     def plays(clock: RolloutClock, check: Callable[..., None]) -> list[Trajectory]:
         began.set()
@@ -100,12 +102,12 @@ def test_one_that_is_given_up_ends_at_its_next_reply() -> None:
             while True:
                 check(1, 2)
         finally:
-            ended.set()
+            returned.set()
 
     ahead = AsyncRollout(1, 0, plays)
     assert began.wait(30)
     ahead.cancel()
-    assert ended.is_set()
+    assert returned.is_set()
 
 
 @pytest.mark.parametrize("changes", [{"backend": "trl"}, {"backend": "cached", "vllm_enable_sleep_mode": True}])
@@ -118,24 +120,26 @@ def in_process(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
     """Three rollouts, two of them played ahead; the first rank keeps the weights and what all ranks sampled."""
     as_rank(ranks)
     changes = {"learning_rate": 1e-2, "adam_epsilon": 1e-3}  # Adam would divide the rounding of gradients by itself
-    played, logs, trainer = run(model, folder / "run", 1, **changes)
+    rollouts, logs, trainer = run(model, folder / "run", 1, **changes)
     trainer.write_model(folder / "model")
     if trainer.accelerator.is_main_process:
-        sampled = [[[ids for ids, _ in steps] for steps in rollout] for rollout in played]
+        sampled = [[[ids for ids, _ in steps] for steps in rollout] for rollout in rollouts]
         staleness = [log.get("rollout/staleness") for log in logs]
-        told = {"sampled": sampled, "staleness": staleness, "processes": trainer.accelerator.num_processes}
-        (folder / "told.json").write_text(json.dumps(told))
+        report = {"sampled": sampled, "staleness": staleness, "processes": trainer.accelerator.num_processes}
+        (folder / "told.json").write_text(json.dumps(report))
 
 
 def test_two_processes_that_play_ahead_equal_one(model_path: str, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert forked(partial(in_process, model_path, one)) == 0
-    assert run_ranks(partial(in_process, model_path, two)) == [0, 0]
-    alone, both = (json.loads((folder / "told.json").read_text()) for folder in (one, two))
-    assert (alone.pop("processes"), both.pop("processes")) == (1, 2)
-    assert both == alone
-    assert both["staleness"] == [None, 2.0, 2.0]
-    mine, theirs = (load_file(folder / "model" / "model.safetensors") for folder in (one, two))
+    first_folder, second_folder = tmp_path / "one", tmp_path / "two"
+    assert run_in_fork(partial(in_process, model_path, first_folder)) == 0
+    assert run_ranks(partial(in_process, model_path, second_folder)) == [0, 0]
+    one_process, two_processes = (
+        json.loads((folder / "told.json").read_text()) for folder in (first_folder, second_folder)
+    )
+    assert (one_process.pop("processes"), two_processes.pop("processes")) == (1, 2)
+    assert two_processes == one_process
+    assert two_processes["staleness"] == [None, 2.0, 2.0]
+    mine, theirs = (load_file(folder / "model" / "model.safetensors") for folder in (first_folder, second_folder))
     start = load_file(Path(model_path) / "model.safetensors")
     assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-6
     assert max(float((mine[name] - start[name]).abs().max()) for name in mine) > 1e-3

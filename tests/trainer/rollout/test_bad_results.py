@@ -1,4 +1,4 @@
-"""What `reset` and `step` of somebody else's environment return: one bad value is one typed, counted failure."""
+"""Bad values from `reset` and `step` of a foreign environment: one bad value is one typed, counted failure."""
 
 from __future__ import annotations
 
@@ -97,16 +97,16 @@ def test_numbers_and_flags_of_numpy_are_legal() -> None:
         checked_step(step_of(flag=2))
 
 
-def test_a_worker_finds_it_and_goes_on() -> None:
+def test_a_worker_reports_it_and_continues() -> None:
     specs = [RolloutSpec(Task("", seed=seed)) for seed in range(3)]
     for method, result in (("reset", 0.5), ("step", step_of(SURROGATE))):
         envs = WorkerProcessEnvs(partial(Bad, method, result), 2, 1)
         try:
-            done = collect(envs, Asked(lambda prompt: Completion("0")), specs)
+            trajectories = collect(envs, Asked(lambda prompt: Completion("0")), specs)
         finally:
             envs.close()
-        assert [t.failure is None for t in done] == [True, False, True]
-        assert str(done[1].failure).startswith("environment: BadResult: ")
+        assert [t.failure is None for t in trajectories] == [True, False, True]
+        assert str(trajectories[1].failure).startswith("environment: BadResult: ")
 
 
 def test_a_reply_that_is_quoted_breaks_nothing() -> None:
@@ -117,18 +117,18 @@ def test_a_reply_that_is_quoted_breaks_nothing() -> None:
             return f"You said {action}.", *super().step(action)[1:]
 
     for env in (Echo(), MetaEpisode(Echo(), rules="Guess.", memory="history", num_episodes=2, deal="replay")):
-        asked = Asked(lambda prompt: Completion(f"<action>{SURROGATE}</action>"))
-        [done] = collect([env], asked, [RolloutSpec(Task("", seed=1))])
-        assert done.failure is None
-        assert any("half \ufffd of a pair" in prompt.messages[-1].content for prompt in asked.prompts)
+        recorder = Asked(lambda prompt: Completion(f"<action>{SURROGATE}</action>"))
+        [trajectory] = collect([env], recorder, [RolloutSpec(Task("", seed=1))])
+        assert trajectory.failure is None
+        assert any("half \ufffd of a pair" in prompt.messages[-1].content for prompt in recorder.prompts)
 
 
-def test_a_training_goes_on_after_it(tmp_path: Path) -> None:
+def test_a_training_continues_after_it(tmp_path: Path) -> None:
     """Through the tokenizer, which reads all prompts of a batch at once."""
-    played: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
 
     def keep(trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-        played.extend(trajectories)
+        all_trajectories.extend(trajectories)
 
     resets: list[int | None] = []
 
@@ -145,7 +145,7 @@ def test_a_training_goes_on_after_it(tmp_path: Path) -> None:
     )
     trainer.train()
     assert trainer.state.global_step == 2
-    assert [(t.failure, t.retries) for t in played] == [(None, 1), (None, 0), (None, 0), (None, 0)]
+    assert [(t.failure, t.retries) for t in all_trajectories] == [(None, 1), (None, 0), (None, 0), (None, 0)]
     [row] = trainer.failure_log.rows()
     assert (row["kind"], row["given_up"]) == ("environment", False)
     assert row["reason"].startswith("BadResult: the observation holds half of a surrogate pair at character 5")

@@ -29,7 +29,7 @@ ID = "foreign/Guess-Meta-v0"
 @pytest.mark.parametrize("make_env", [make_guess_meta, Guess])
 def test_it_is_trained_on_for_two_updates(make_env: type[Guess], tmp_path: Path) -> None:
     """As a meta-episode, and as it is: then it is one episode."""
-    played: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
 
     def answer(prompt: Prompt) -> str:
         """The second member is right now and then."""
@@ -42,19 +42,19 @@ def test_it_is_trained_on_for_two_updates(make_env: type[Guess], tmp_path: Path)
         return ScriptedGenerator(answer, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
 
     def keep(trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-        played.extend(trajectories)
+        all_trajectories.extend(trajectories)
 
     model = general_tiny(tmp_path / "model")
     trainer = MAGETrainer(
         model, settings(tmp_path / "run", members=2), make_env, generator=generator, on_rollout_end=keep
     )
-    before = [p.detach().clone() for p in trainer.model.parameters()]
+    weights_before = [p.detach().clone() for p in trainer.model.parameters()]
     trainer.train()
     assert trainer.state.global_step == 2
-    assert len(played) == 4
-    assert {t.failure for t in played} == {None}
-    assert {len(t.episodes) for t in played} == {3 if make_env is make_guess_meta else 1}
-    assert any(not torch.equal(p, q) for p, q in zip(before, trainer.model.parameters(), strict=True))
+    assert len(all_trajectories) == 4
+    assert {t.failure for t in all_trajectories} == {None}
+    assert {len(t.episodes) for t in all_trajectories} == {3 if make_env is make_guess_meta else 1}
+    assert any(not torch.equal(p, q) for p, q in zip(weights_before, trainer.model.parameters(), strict=True))
 
 
 def test_it_is_evaluated() -> None:
@@ -67,16 +67,16 @@ def test_it_is_evaluated() -> None:
 
 
 def test_a_transformed_observation_reaches_the_model() -> None:
-    seen: list[str] = []
+    contents: list[str] = []
 
     class Keeps:
         def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-            seen.extend(prompt.messages[-1].content for prompt in prompts)
+            contents.extend(prompt.messages[-1].content for prompt in prompts)
             return [Completion("<action>2</action>") for _ in prompts]
 
     from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 
     env = gym.wrappers.TransformObservation(make_guess_meta(), lambda text: text[::-1], None)
     collect([env], Keeps(), [RolloutSpec(Task(ID, seed=1))])
-    assert seen
-    assert all("# Task"[::-1] in text for text in seen)
+    assert contents
+    assert all("# Task"[::-1] in text for text in contents)

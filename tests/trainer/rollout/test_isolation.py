@@ -1,5 +1,7 @@
-"""Opponents that raise, hang, die or fill the memory: typed failures, counted and played again, with and without worker
-processes; and nobody else's meta-episode changes by a byte."""
+"""Opponents that raise, hang, die or fill the memory: typed failures, counted and played again.
+
+They behave the same with and without worker processes, and no other meta-episode changes by a byte.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from mage_envs.wrappers.rollout.failure_log import FailureLog
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.trajectory import Trajectory
-from tests.mage_envs.test_processes import gone
-from tests.trainer.faulty import DEADLY, Faulty, injected, lines
+from tests.mage_envs.test_processes import is_gone
+from tests.trainer.faulty import DEADLY, Faulty, count_faults, lines
 from tests.trainer.foreign import Guess
 from tests.trainer.rollout.test_rollout import answer, frozen
 
@@ -37,17 +39,17 @@ def specs(count: int = COUNT) -> list[RolloutSpec]:
 
 
 def play(
-    make_env: Any, workers: int, *, wanted: int = COUNT, memory_gb: float = 0.0, **options: Any
+    make_env: Any, workers: int, *, count: int = COUNT, memory_gb: float = 0.0, **options: Any
 ) -> list[Trajectory]:
     """All specs, in 6 environments."""
     if not workers:
         envs = [make_env() for _ in range(6)]
-        return collect(envs, ScriptedGenerator(answer), specs(wanted), make_env=make_env, **options)
-    held = WorkerProcessEnvs(make_env, 6, workers, memory_gb=memory_gb)
+        return collect(envs, ScriptedGenerator(answer), specs(count), make_env=make_env, **options)
+    worker_envs = WorkerProcessEnvs(make_env, 6, workers, memory_gb=memory_gb)
     try:
-        return collect(held, ScriptedGenerator(answer), specs(wanted), **options)
+        return collect(worker_envs, ScriptedGenerator(answer), specs(count), **options)
     finally:
-        held.close()
+        worker_envs.close()
         assert not multiprocessing.active_children()
 
 
@@ -55,8 +57,8 @@ def faulty(log: Path, *faults: str, rarity: int = 25) -> Any:
     return partial(make_meta_env, "KuhnPoker", opponent=Faulty(str(log), faults, rarity), num_episodes=2)
 
 
-def failures(done: list[Trajectory]) -> Counter[str]:
-    return Counter(failure.kind for trajectory in done for failure in trajectory.failures)
+def failures(trajectories: list[Trajectory]) -> Counter[str]:
+    return Counter(failure.kind for trajectory in trajectories for failure in trajectory.failures)
 
 
 @pytest.fixture(scope="module")
@@ -65,65 +67,67 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return frozen(play(faulty(tmp_path_factory.mktemp("sound") / "log"), 0))
 
 
-def check_others(done: list[Trajectory], sound: list[bytes]) -> None:
-    """Who never failed is as if nobody had; who did was played again, and so is no failure in the end."""
-    for trajectory, known in zip(done, sound, strict=True):
+def check_others(trajectories: list[Trajectory], sound: list[bytes]) -> None:
+    """Check that a meta-episode changes only if it failed, and that the retry of a failed one succeeded."""
+    for trajectory, expected in zip(trajectories, sound, strict=True):
         assert trajectory.failure is None
-        assert (frozen([trajectory])[0] == known) is not bool(trajectory.failures)
+        assert (frozen([trajectory])[0] == expected) is not bool(trajectory.failures)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_exceptions_are_counted_and_played_again(workers: int, tmp_path: Path, sound: list[bytes]) -> None:
     log = tmp_path / "log"
-    done = play(faulty(log, "reset", "act", "result", "leave"), workers)
+    trajectories = play(faulty(log, "reset", "act", "result", "leave"), workers)
     assert {line.split()[0] for line in lines(log)} == {"reset", "act", "result", "leave"}
-    assert failures(done) == injected(log)
-    check_others(done, sound)
-    told = {failure.reason.partition(": ")[2] for t in done for failure in t.failures}
-    assert told == {
+    assert failures(trajectories) == count_faults(log)
+    check_others(trajectories, sound)
+    reasons = {failure.reason.partition(": ")[2] for t in trajectories for failure in t.failures}
+    assert reasons == {
         "reset",
         "act: line 1 column 2 (char 1)",
         "'result'",
         "it ended its program: SystemExit(1)",
     }
-    for failure in (failure for t in done for failure in t.failures):
+    for failure in (failure for t in trajectories for failure in t.failures):
         assert "faulty.py" in failure.traceback
         assert "raise RAISING[fault]()" in failure.traceback
 
 
 def test_an_error_in_begin_meta_episode_is_the_opponents(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    done = play(faulty(log, "begin", rarity=4), 0)
-    assert failures(done) == injected(log)
-    assert failures(done)["opponent"] > 5
-    assert all(failure.reason == "Opponent 'Faulty' failed in KuhnPoker: begin" for t in done for failure in t.failures)
+    trajectories = play(faulty(log, "begin", rarity=4), 0)
+    assert failures(trajectories) == count_faults(log)
+    assert failures(trajectories)["opponent"] > 5
+    assert all(
+        failure.reason == "Opponent 'Faulty' failed in KuhnPoker: begin" for t in trajectories for failure in t.failures
+    )
 
 
 def test_workers_change_no_byte(tmp_path: Path) -> None:
     """Tracebacks included; the log is one for both, emptied in between."""
     log = tmp_path / "log"
-    seen = []
+    runs = []
     for workers in (0, 1, 3):
-        seen.append(frozen(play(faulty(log, "reset", "act", "result"), workers)))
+        runs.append(frozen(play(faulty(log, "reset", "act", "result"), workers)))
         log.unlink()
-    assert seen[0] == seen[1] == seen[2]
+    assert runs[0] == runs[1] == runs[2]
 
 
 def test_hangs_of_python_are_interrupted_in_this_process(tmp_path: Path, sound: list[bytes]) -> None:
     log = tmp_path / "log"
-    done = play(faulty(log, "sleep", "loop"), 0, env_timeout=0.5)
+    trajectories = play(faulty(log, "sleep", "loop"), 0, env_timeout=0.5)
     assert {line.split()[0] for line in lines(log)} == {"sleep", "loop"}
-    assert failures(done) == injected(log)
-    check_others(done, sound)
+    assert failures(trajectories) == count_faults(log)
+    check_others(trajectories, sound)
 
 
 def test_a_worker_that_hangs_or_dies_costs_one_meta_episode(tmp_path: Path, sound: list[bytes]) -> None:
     log = tmp_path / "log"
-    done = play(faulty(log, *DEADLY, rarity=67), 2, env_timeout=2.0, memory_gb=8.0)
+    trajectories = play(faulty(log, *DEADLY, rarity=67), 2, env_timeout=2.0, memory_gb=8.0)
     assert {line.split()[0] for line in lines(log)} == set(DEADLY)
-    assert failures(done) == injected(log)
-    check_others(done, sound)
-    for failure in (failure for t in done for failure in t.failures):
+    assert failures(trajectories) == count_faults(log)
+    check_others(trajectories, sound)
+    for failure in (failure for t in trajectories for failure in t.failures):
         assert failure.reason in (
             "no answer within 2 s",
             "its process died: exit code -11 (SIGSEGV)",
@@ -149,13 +153,13 @@ class Fleeting(Guess):
 
 
 def test_what_cannot_be_led_back_is_a_failure_of_its_own() -> None:
-    held = WorkerProcessEnvs(Fleeting, 2, 1)
-    wanted = [RolloutSpec(Task("", seed=seed)) for seed in range(2)]
-    done = collect(held, ScriptedGenerator(lambda prompt: "2"), wanted, retries=0)
-    held.close()
-    assert done[0].failure == "crash: its process died: exit code 4"
-    assert done[1].failure is not None
-    assert done[1].failure.startswith("environment: RuntimeError: its worker was lost in another meta-episode")
+    worker_envs = WorkerProcessEnvs(Fleeting, 2, 1)
+    planned_specs = [RolloutSpec(Task("", seed=seed)) for seed in range(2)]
+    trajectories = collect(worker_envs, ScriptedGenerator(lambda prompt: "2"), planned_specs, retries=0)
+    worker_envs.close()
+    assert trajectories[0].failure == "crash: its process died: exit code 4"
+    assert trajectories[1].failure is not None
+    assert trajectories[1].failure.startswith("environment: RuntimeError: its worker was lost in another meta-episode")
 
 
 class Broken(Guess):
@@ -167,8 +171,8 @@ class Broken(Guess):
         return super().reset(seed=seed, options=options)
 
     def step(self, action: str) -> Any:
-        found = super().step(action)
-        return found[:3] if self.number < 3 else found
+        result = super().step(action)
+        return result[:3] if self.number < 3 else result
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -176,18 +180,20 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
     def guess(prompt: Prompt) -> str:
         return "4"
 
-    held: Any = WorkerProcessEnvs(Broken, 2, 2) if workers else [Broken(), Broken()]
-    done = collect(held, ScriptedGenerator(guess), specs(12), make_env=Broken)
+    broken_envs: Any = WorkerProcessEnvs(Broken, 2, 2) if workers else [Broken(), Broken()]
+    trajectories = collect(broken_envs, ScriptedGenerator(guess), specs(12), make_env=Broken)
     if workers:
-        held.close()
-    told = [t.failure for t in done]
-    assert "environment: ValueError: a bug" in told
-    assert any(text is not None and "BadResult: step() must return (observation, reward" in text for text in told)
-    assert None in told
+        broken_envs.close()
+    reasons = [t.failure for t in trajectories]
+    assert "environment: ValueError: a bug" in reasons
+    assert any(text is not None and "BadResult: step() must return (observation, reward" in text for text in reasons)
+    assert None in reasons
     failure_log = FailureLog(tmp_path)
-    failure_log.record(done, "train", 3)
+    failure_log.record(trajectories, "train", 3)
     rows = failure_log.rows()
-    assert len(rows) == sum(len(t.failures) for t in done) == 2 * sum(t.failure is not None for t in done)
+    assert (
+        len(rows) == sum(len(t.failures) for t in trajectories) == 2 * sum(t.failure is not None for t in trajectories)
+    )
     bugs = [row for row in rows if row["reason"] == "ValueError: a bug"]
     assert all('raise ValueError("a bug")' in row["traceback"] for row in bugs)
     assert [row["attempt"] for row in bugs[:2]] == [0, 1]
@@ -197,7 +203,7 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
 
 
 class Asks:
-    """Stands for a policy that asks a model: it tells what it was answered, and fails or dies at its third turn."""
+    """A policy that queries a fake model: it records the answers, and fails or dies at its third turn."""
 
     def __init__(self, ends: str) -> None:
         self.ends, self.calls = ends, 0
@@ -221,21 +227,23 @@ class Asks:
 
 
 @pytest.mark.parametrize(("workers", "ends"), [(0, "error"), (1, "error"), (1, "death")])
-def test_a_failed_meta_episode_tells_what_models_answered_its_opponents(workers: int, ends: str) -> None:
+def test_a_failed_meta_episode_records_the_answers_of_its_opponents_models(workers: int, ends: str) -> None:
     """As far as its process lives; and the reply that it failed at."""
-    done = play(partial(make_meta_env, "KuhnPoker", opponent=Asks(ends), num_episodes=4), workers, wanted=3, retries=0)
-    assert {t.failure for t in done} == {
+    trajectories = play(
+        partial(make_meta_env, "KuhnPoker", opponent=Asks(ends), num_episodes=4), workers, count=3, retries=0
+    )
+    assert {t.failure for t in trajectories} == {
         "crash: its process died: exit code 4"
         if ends == "death"
         else "opponent: Opponent 'Asks' failed in KuhnPoker: nobody answers"
     }
-    assert [len(t.opponent_calls) for t in done] == [0 if ends == "death" else 3] * 3
-    for trajectory in done:
+    assert [len(t.opponent_calls) for t in trajectories] == [0 if ends == "death" else 3] * 3
+    for trajectory in trajectories:
         assert (trajectory.failed_reply is None) == (ends == "death")
         assert trajectory.failed_reply is None or trajectory.failed_reply.text.startswith("<action>")
 
 
-def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> None:
+def test_ctrl_c_ends_hung_workers_and_is_reported_in_one_line(tmp_path: Path) -> None:
     """The signal goes to the whole group, as a terminal sends it."""
     arguments = ["scripted:first", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "tests.trainer.faulty:Asleep"]
     command = [sys.executable, "-m", "mage_envs", "eval", *arguments, "--rows", "1", "--env-workers", "2"]
@@ -257,47 +265,47 @@ def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> Non
     assert run.returncode == 130
     assert error.splitlines()[-1] == "Interrupted."
     assert "Traceback" not in error
-    assert gone(int(note.read_text()))
+    assert is_gone(int(note.read_text()))
 
 
 # -- the failure log --------------------------------------------------------------------------------------------------
 
 
-def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
+def test_a_ledger_resumes_with_its_run(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    done = play(faulty(log, "reset"), 0)
-    count = sum(injected(log).values())
+    trajectories = play(faulty(log, "reset"), 0)
+    count = sum(count_faults(log).values())
     failure_log = FailureLog(tmp_path / "run")
     assert failure_log.summary() == ""
     for step in (0, 2, 4):
-        failure_log.record(done, "train", step)
-    failure_log.record(done, "eval", 4)
+        failure_log.record(trajectories, "train", step)
+    failure_log.record(trajectories, "eval", 4)
     assert failure_log.count == len(failure_log.rows()) == 4 * count
     with failure_log.path.open("a") as file:
         file.write('{"kind": "hang", "ste')  # as a full disk leaves it
-    again = FailureLog(tmp_path / "run")
-    again.resume(4)
-    assert again.count == 3 * count
-    assert Counter((row["phase"], row["step"]) for row in again.rows()) == {
+    ledger = FailureLog(tmp_path / "run")
+    ledger.resume(4)
+    assert ledger.count == 3 * count
+    assert Counter((row["phase"], row["step"]) for row in ledger.rows()) == {
         ("train", 0): count,
         ("train", 2): count,
         ("eval", 4): count,
     }
-    assert again.path.read_text().endswith("\n")
-    assert again.summary() == (
-        f"Failures: {3 * count} ({3 * count} opponent), 0 of them for good, the others played again; see {again.path}"
+    assert ledger.path.read_text().endswith("\n")
+    assert ledger.summary() == (
+        f"Failures: {3 * count} ({3 * count} opponent), 0 of them for good, the others played again; see {ledger.path}"
     )
-    again.resume(0)
-    assert not again.path.exists()
+    ledger.resume(0)
+    assert not ledger.path.exists()
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_ends_a_run_leaves_its_traceback_too(workers: int, tmp_path: Path) -> None:
     failure_log = FailureLog(tmp_path)
-    wanted = [RolloutSpec(Task("", seed=104))]
+    planned_specs = [RolloutSpec(Task("", seed=104))]
     envs: Any = WorkerProcessEnvs(Broken, 1, 1) if workers else [Broken()]
     with pytest.raises(ValueError, match="a bug") as raised, failure_log.kept("train", 0):
-        collect(envs, ScriptedGenerator(answer), wanted)
+        collect(envs, ScriptedGenerator(answer), planned_specs)
     if workers:
         envs.close()
     assert raised.value.__notes__[-1] == f"Its traceback is in {tmp_path / 'failures.jsonl'}"

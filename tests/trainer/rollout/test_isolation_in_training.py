@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.trainer import faulty_run
-from tests.trainer.faulty import injected
+from tests.trainer.faulty import count_faults
 from tests.trainer.tiny_runs import save_model
 
 RAISING = "reset,act,result,leave"
@@ -51,7 +51,7 @@ def run(model: str, folder: Path, workers: int, faults: str, ranks: int = 1) -> 
     else:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd()}
         launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*launch, faulty_run.__file__, *arguments],
             env=environment,
             capture_output=True,
@@ -59,20 +59,20 @@ def run(model: str, folder: Path, workers: int, faults: str, ranks: int = 1) -> 
             timeout=280,
             check=False,
         )
-        assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads((folder / "played.json").read_text())
-    assert found["processes"] == ranks
-    check_ledger(folder, found, injected(log))
-    return found
+        assert process.returncode == 0, process.stderr[-3000:]
+    report: dict[str, Any] = json.loads((folder / "played.json").read_text())
+    assert report["processes"] == ranks
+    check_ledger(folder, report, count_faults(log))
+    return report
 
 
-def check_ledger(folder: Path, found: dict[str, Any], expected: Counter[str]) -> None:
+def check_ledger(folder: Path, report: dict[str, Any], expected: Counter[str]) -> None:
     """As many lines of each kind as were made to happen, and the same totals in the log and at the end."""
     rows = [json.loads(line) for line in (folder / "failures.jsonl").read_text().splitlines()]
     assert sum(expected.values()) > 1
     assert Counter(row["kind"] for row in rows) == expected
-    assert len(rows) == found["failures"] == found["logged"][-1]["failures/total"]
-    assert found["told"].startswith(f"Failures: {len(rows)} (")
+    assert len(rows) == report["failures"] == report["logged"][-1]["failures/total"]
+    assert report["told"].startswith(f"Failures: {len(rows)} (")
     for row in rows:
         assert set(row) == FIELDS
         assert row["phase"] == "train"
@@ -80,7 +80,7 @@ def check_ledger(folder: Path, found: dict[str, Any], expected: Counter[str]) ->
     logged = sum(
         (
             Counter({k: v for k, v in entry.items() if k.startswith("failures/") and k != "failures/total"})
-            for entry in found["logged"]
+            for entry in report["logged"]
         ),
         Counter(),
     )
@@ -88,8 +88,11 @@ def check_ledger(folder: Path, found: dict[str, Any], expected: Counter[str]) ->
 
 
 def test_exceptions_with_and_without_workers(model_path: str, tmp_path: Path) -> None:
-    """Trajectories, rewards and logs are the same bytes. One worker, as the members of a group meet the same hands, and
-    this opponent fails in each for whoever comes first."""
+    """Compare trajectories, rewards and logs byte for byte.
+
+    The run has one worker, because the members of a group meet the same hands, and this opponent fails for the first
+    member that meets a hand.
+    """
     plain = run(model_path, tmp_path / "plain", 0, RAISING)
     workers = run(model_path, tmp_path / "workers", 1, RAISING)
     assert plain["trajectories"] == workers["trajectories"]

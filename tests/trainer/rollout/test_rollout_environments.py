@@ -1,4 +1,4 @@
-"""`collect` on environments that are no meta-episode, and meta-episodes around foreign ones."""
+"""`collect` on environments without meta-episodes, and meta-episodes around foreign ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from tests.trainer.foreign import Guess, ToldGuess
 from tests.trainer.rollouts import Asked, make, specs
 
-# -- environments that are no meta-episode --------------------------------------------------------------------
+# -- environments without meta-episodes -------------------------------------------------------------------------
 
 
 def bisect(prompt: Prompt) -> Completion:
@@ -28,9 +28,9 @@ def bisect(prompt: Prompt) -> Completion:
 @pytest.mark.parametrize("env_type", [Guess, ToldGuess])
 def test_a_plain_text_environment_is_played_as_one_episode(env_type: type[Guess]) -> None:
     backend = Asked(bisect)
-    done = collect([env_type()], backend, [RolloutSpec(Task("", seed=seed)) for seed in range(20)])
-    assert {len(t.steps) for t in done} == {1, 2, 3}
-    for trajectory in done:
+    trajectories = collect([env_type()], backend, [RolloutSpec(Task("", seed=seed)) for seed in range(20)])
+    assert {len(t.steps) for t in trajectories} == {1, 2, 3}
+    for trajectory in trajectories:
         [episode] = trajectory.episodes
         assert (trajectory.num_episodes, trajectory.opponent, trajectory.failure) == (1, "", None)
         assert episode.success is (episode.reward == 1.0)
@@ -50,15 +50,17 @@ def test_a_foreign_environment_becomes_a_meta_episode(env_type: type[Guess], dea
         numbers.append(env.env.unwrapped.number)  # type: ignore[attr-defined]
         return Completion("<remark>Halve it.</remark>") if prompt.phase == "reflect" else bisect(prompt)
 
-    done = collect([env], Asked(guess), [RolloutSpec(Task("", seed=seed)) for seed in range(10)])
-    for trajectory in done:
+    trajectories = collect([env], Asked(guess), [RolloutSpec(Task("", seed=seed)) for seed in range(10)])
+    for trajectory in trajectories:
         assert (trajectory.failure, len(trajectory.episodes), trajectory.num_episodes) == (None, 3, 3)
         plays = [step for step in trajectory.steps if step.phase == "play"]
         assert len(trajectory.steps) - len(plays) == 2
         assert all(episode.success is (episode.reward == 1.0) for episode in trajectory.episodes)
         assert sum(step.reward for step in plays) == sum(episode.reward for episode in trajectory.episodes)
-    firsts = [t.episodes[0].reward for t in done]
-    assert all((t.episodes[2].reward == first) for t, first in zip(done, firsts, strict=True)) is (deal == "replay")
+    firsts = [t.episodes[0].reward for t in trajectories]
+    assert all(
+        (t.episodes[2].reward == first_reward) for t, first_reward in zip(trajectories, firsts, strict=True)
+    ) is (deal == "replay")
 
 
 def test_a_foreign_environment_that_never_ends_times_out() -> None:
@@ -70,16 +72,16 @@ def test_a_foreign_environment_that_never_ends_times_out() -> None:
             return "Go on.", 0.5, False, False, {}
 
     env = MetaEpisode(Endless(), rules="Go on.", max_turns=4, num_episodes=2, memory="none")
-    [done] = collect([env], Asked(lambda prompt: Completion("on")), [RolloutSpec(Task("", seed=1))])
-    assert [(e.reward, e.timeout, e.success) for e in done.episodes] == [(2.0, True, False)] * 2
-    assert {step.invalid_reason for step in done.steps} == {"invalid"}
+    [trajectory] = collect([env], Asked(lambda prompt: Completion("on")), [RolloutSpec(Task("", seed=1))])
+    assert [(e.reward, e.timeout, e.success) for e in trajectory.episodes] == [(2.0, True, False)] * 2
+    assert {step.invalid_reason for step in trajectory.steps} == {"invalid"}
     with pytest.raises(ValueError, match="Pass MetaEpisode\\(env, rules='...'\\)"):
         MetaEpisode(Endless())
     with pytest.raises(BadResult, match="the observation must be a str, got ndarray"):
         MetaEpisode(gym.make("CartPole-v1"), rules="Balance.").reset(seed=0)
 
 
-def test_a_step_says_what_was_known_from_where_and_what_was_played() -> None:
+def test_a_step_records_the_knowledge_its_source_and_the_action() -> None:
     for trajectory in collect([make("kuhn/nash")], Asked(), specs(6)):
         for step in trajectory.steps:
             if step.phase == "reflect":
@@ -94,5 +96,9 @@ def test_a_step_says_what_was_known_from_where_and_what_was_played() -> None:
 def test_a_base_id_is_played_as_one_episode() -> None:
     backend = Asked(lambda prompt: Completion(prompt.legal_actions[0]))
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/maniac")
-    [done] = collect([env], backend, specs(1, seat=0))
-    assert (done.opponent, len(done.episodes), [step.reward for step in done.steps]) == ("kuhn/maniac", 1, [0.0, -1.0])
+    [trajectory] = collect([env], backend, specs(1, seat=0))
+    assert (trajectory.opponent, len(trajectory.episodes), [step.reward for step in trajectory.steps]) == (
+        "kuhn/maniac",
+        1,
+        [0.0, -1.0],
+    )

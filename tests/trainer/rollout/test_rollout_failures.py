@@ -20,35 +20,35 @@ from tests.trainer.rollouts import ID, Asked, Flaky, Hanging, OneAtATime, answer
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_an_opponent_that_fails_once_is_played_again(seat: int) -> None:
-    (done,) = collect([make(Flaky(1))], ScriptedGenerator(answer), specs(1, seat=seat))
-    assert (done.failure, done.retries, len(done.episodes)) == (None, 1, 2)
+    (trajectory,) = collect([make(Flaky(1))], ScriptedGenerator(answer), specs(1, seat=seat))
+    assert (trajectory.failure, trajectory.retries, len(trajectory.episodes)) == (None, 1, 2)
 
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_an_opponent_that_always_fails_is_a_typed_failure(seat: int) -> None:
-    wanted = specs(3, seat=seat)
-    done = collect([make(Flaky(10_000))], ScriptedGenerator(answer), wanted)
-    assert [(t.task, t.retries) for t in done] == [(spec.task, 1) for spec in wanted]
-    for trajectory in done:
+    planned_specs = specs(3, seat=seat)
+    trajectories = collect([make(Flaky(10_000))], ScriptedGenerator(answer), planned_specs)
+    assert [(t.task, t.retries) for t in trajectories] == [(spec.task, 1) for spec in planned_specs]
+    for trajectory in trajectories:
         assert trajectory.failure is not None
         assert trajectory.failure.startswith("opponent: Opponent 'Flaky' failed in KuhnPoker: the server is away")
         assert len(trajectory.episodes) < trajectory.num_episodes
 
 
 def test_one_that_fails_leaves_the_others_alone() -> None:
-    wanted = specs(4)
-    sound = frozen(collect([make() for _ in range(2)], ScriptedGenerator(answer), wanted))
-    done = frozen(collect([broken(1), make()], ScriptedGenerator(answer), wanted))
-    assert [new == old for new, old in zip(done, sound, strict=True)] == [False, True, True, True]
+    planned_specs = specs(4)
+    sound = frozen(collect([make() for _ in range(2)], ScriptedGenerator(answer), planned_specs))
+    with_broken = frozen(collect([broken(1), make()], ScriptedGenerator(answer), planned_specs))
+    assert [new == old for new, old in zip(with_broken, sound, strict=True)] == [False, True, True, True]
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
 def test_a_broken_environment_is_a_typed_failure(retries: int) -> None:
-    wanted = specs(1)
-    (done,) = collect([broken(retries + 1)], ScriptedGenerator(answer), wanted, retries=retries)
-    assert (done.failure, done.retries) == ("environment: ZeroDivisionError: the simulator broke", retries)
-    (again,) = collect([broken(retries)], ScriptedGenerator(answer), wanted, retries=retries)
-    assert (again.failure, again.retries) == (None, retries)
+    planned_specs = specs(1)
+    (failed,) = collect([broken(retries + 1)], ScriptedGenerator(answer), planned_specs, retries=retries)
+    assert (failed.failure, failed.retries) == ("environment: ZeroDivisionError: the simulator broke", retries)
+    (retried,) = collect([broken(retries)], ScriptedGenerator(answer), planned_specs, retries=retries)
+    assert (retried.failure, retried.retries) == (None, retries)
 
 
 def test_a_failed_call_is_a_typed_failure() -> None:
@@ -56,40 +56,40 @@ def test_a_failed_call_is_a_typed_failure() -> None:
         broken = prompt.seed[0] == 10 and prompt.seed[2] == 1
         return Completion("", error="HTTP 503") if broken else Completion(answer(prompt))
 
-    done = collect([make() for _ in range(4)], Asked(reply), specs(4))
-    assert [t.failure for t in done] == ["generator: HTTP 503", "generator: HTTP 503", None, None]
-    assert [(len(t.steps), t.retries) for t in done[:2]] == [(1, 1), (1, 1)]
+    trajectories = collect([make() for _ in range(4)], Asked(reply), specs(4))
+    assert [t.failure for t in trajectories] == ["generator: HTTP 503", "generator: HTTP 503", None, None]
+    assert [(len(t.steps), t.retries) for t in trajectories[:2]] == [(1, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("kind", ["sleep", "loop"])
 def test_a_hung_opponent_is_interrupted_and_its_environment_replaced(kind: str) -> None:
-    made: list[MetaEpisode] = []
+    envs: list[MetaEpisode] = []
 
     def replacement() -> MetaEpisode:
-        made.append(make("kuhn/aggressive"))
-        return made[-1]
+        envs.append(make("kuhn/aggressive"))
+        return envs[-1]
 
-    done = collect(
+    trajectories = collect(
         [make(Hanging(kind)), make("kuhn/aggressive")],
         ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")),
         specs(2, seat=0),
         env_timeout=0.3,
         make_env=replacement,
     )
-    assert [(t.failure, t.retries, len(t.episodes)) for t in done] == [(None, 1, 2), (None, 0, 2)]
-    [failure] = done[0].failures
+    assert [(t.failure, t.retries, len(t.episodes)) for t in trajectories] == [(None, 1, 2), (None, 0, 2)]
+    [failure] = trajectories[0].failures
     assert str(failure) == "hang: no answer within 0.3 s"
     assert "in act" in failure.traceback
-    assert len(made) == 1
+    assert len(envs) == 1
 
 
 def test_one_that_hangs_again_is_filed_as_a_failure() -> None:
-    (done,) = collect([make(Hanging("sleep"))], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.2)
-    assert (done.failure, done.retries) == ("hang: no answer within 0.2 s", 1)
-    assert [(failure.kind, failure.attempt) for failure in done.failures] == [("hang", 0), ("hang", 1)]
+    (trajectory,) = collect([make(Hanging("sleep"))], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.2)
+    assert (trajectory.failure, trajectory.retries) == ("hang: no answer within 0.2 s", 1)
+    assert [(failure.kind, failure.attempt) for failure in trajectory.failures] == [("hang", 0), ("hang", 1)]
 
 
-def test_one_line_names_who_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_names_the_slow_environment(caplog: pytest.LogCaptureFixture) -> None:
     env = make(Hanging("sleep"))
     collect([env], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.6, slow_after=0.2, retries=0)
     [line] = [record.message for record in caplog.records]
@@ -108,9 +108,9 @@ def test_a_hung_model_fails_its_prompts_and_is_asked_again(caplog: pytest.LogCap
             time.sleep(60)
         return Completion(answer(prompt))
 
-    done = collect([make(), make()], Asked(reply), specs(2), model_timeout=0.3, slow_after=0.1)
-    assert [(t.failure, t.retries) for t in done] == [(None, 1)] * 2
-    assert [str(f) for t in done for f in t.failures] == ["generator: no answer within 0.3 s"] * 2
+    trajectories = collect([make(), make()], Asked(reply), specs(2), model_timeout=0.3, slow_after=0.1)
+    assert [(t.failure, t.retries) for t in trajectories] == [(None, 1)] * 2
+    assert [str(f) for t in trajectories for f in t.failures] == ["generator: no answer within 0.3 s"] * 2
     assert caplog.records[0].message.startswith(
         "Waiting for 0 s already for the model, for 2 meta-episodes; the first: "
     )
@@ -147,12 +147,16 @@ class Breaking(OneAtATime):
 def test_a_streaming_backend_that_hangs_or_raises_costs_what_it_had_under_way(raises: bool, reason: str) -> None:
     sound = frozen(collect([make() for _ in range(3)], OneAtATime(), specs(6)))
     backend = Breaking(7, raises=raises)
-    done = collect([make() for _ in range(3)], backend, specs(6), model_timeout=0.2)
+    trajectories = collect([make() for _ in range(3)], backend, specs(6), model_timeout=0.2)
     assert backend.given_up == [3]
-    assert [str(f) for t in done for f in t.failures] == [reason] * 3
-    assert all("in poll" in f.traceback for t in done for f in t.failures)
-    assert sorted((t.failure, t.retries) for t in done) == [(None, 0)] * 3 + [(None, 1)] * 3
-    assert all(now == before for t, now, before in zip(done, frozen(done), sound, strict=True) if not t.failures)
+    assert [str(f) for t in trajectories for f in t.failures] == [reason] * 3
+    assert all("in poll" in f.traceback for t in trajectories for f in t.failures)
+    assert sorted((t.failure, t.retries) for t in trajectories) == [(None, 0)] * 3 + [(None, 1)] * 3
+    assert all(
+        frozen_now == frozen_before
+        for t, frozen_now, frozen_before in zip(trajectories, frozen(trajectories), sound, strict=True)
+        if not t.failures
+    )
 
 
 @pytest.mark.parametrize("raises", [False, True])
@@ -165,16 +169,16 @@ def test_a_streaming_backend_that_stays_dead_ends_the_run_in_one_line(raises: bo
     assert (backend.polls, backend.waiting) == (5, [])
 
 
-def test_a_streaming_backend_is_told_when_nobody_waits_any_more() -> None:
+def test_a_streaming_backend_is_cancelled_when_the_rollout_stops() -> None:
     backend = OneAtATime()
 
-    def stop(done: int, total: int) -> None:
+    def stop(num_done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         collect([make() for _ in range(3)], backend, specs(6), on_step=stop)
     assert backend.waiting == []
-    with pytest.raises(OSError, match="socket"):  # in the very first call, what is raised says more
+    with pytest.raises(OSError, match="socket"):  # in the very first call, the exception says more
         collect([make()], Breaking(1, raises=True), specs(1))
 
 
@@ -187,9 +191,9 @@ def test_a_model_that_raises_fails_its_prompts_unless_nothing_was_played() -> No
             return super().generate(prompts)
 
     at = 2
-    done = collect([make(), make()], Raising(), specs(2))
-    assert [str(f) for t in done for f in t.failures] == ["generator: ValueError: no memory left"] * 2
-    assert all("in generate" in f.traceback for t in done for f in t.failures)
+    trajectories = collect([make(), make()], Raising(), specs(2))
+    assert [str(f) for t in trajectories for f in t.failures] == ["generator: ValueError: no memory left"] * 2
+    assert all("in generate" in f.traceback for t in trajectories for f in t.failures)
     at = 0
     with pytest.raises(ValueError, match="no memory left"):
         collect([make(), make()], Raising(), specs(2))
@@ -203,8 +207,8 @@ def test_a_reset_that_breaks_is_a_failure_and_a_bad_task_an_error() -> None:
         raise OSError("no such level file")
 
     env.env.reset = broken_reset  # type: ignore[method-assign]
-    (done,) = collect([env], ScriptedGenerator(answer), specs(1))
-    assert (done.failure, done.retries) == ("environment: OSError: no such level file", 1)
+    (trajectory,) = collect([env], ScriptedGenerator(answer), specs(1))
+    assert (trajectory.failure, trajectory.retries) == ("environment: OSError: no such level file", 1)
     with pytest.raises(KeyError, match="Unknown opponent 'kuhn/nobody'"):
         collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"))
     (late,) = collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"), begun=True)

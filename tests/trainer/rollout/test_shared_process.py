@@ -41,25 +41,25 @@ class Seeding(ToldGuess):
         random.seed(0)
 
 
-def played_by(make_env: type[ToldGuess], folder: Path) -> list[Trajectory]:
+def play_in(make_env: type[ToldGuess], folder: Path) -> list[Trajectory]:
     """The trajectories of two rollouts with the default backend."""
-    played: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
 
     def keep(trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-        played.extend(trajectories)
+        all_trajectories.extend(trajectories)
 
     trainer = MAGETrainer(
         general_tiny(folder / "model"), settings(folder / "run", members=4), make_env, on_rollout_end=keep
     )
     trainer.train()
-    return played
+    return all_trajectories
 
 
 def test_an_environment_that_seeds_torch_changes_no_reply(tmp_path: Path) -> None:
-    sound, seeding = (played_by(kind, tmp_path / kind.__name__) for kind in (ToldGuess, Seeding))
+    sound, seeding = (play_in(kind, tmp_path / kind.__name__) for kind in (ToldGuess, Seeding))
     texts = [[step.text for step in trajectory.steps] for trajectory in seeding]
     assert texts == [[step.text for step in trajectory.steps] for trajectory in sound]
-    assert len({text for some in texts for text in some}) == sum(map(len, texts))
+    assert len({text for group_texts in texts for text in group_texts}) == sum(map(len, texts))
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +69,19 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> MAGETrainer:
 
 
 def test_the_default_backend_samples_each_reply_by_its_key(trainer: MAGETrainer) -> None:
-    """Whatever shares the batch, and however it is padded; and another key gives another reply."""
+    """Return the same reply in any batch and with any padding, and another reply if the key differs."""
     backend = trl_generator(trainer)
     texts = ("Guess a number.", "Too low. Guess another number from 0 to 4.", "Guess a number.")
     prompts = [Prompt((Message("user", text),), seed=(7, member, 0, 0)) for member, text in enumerate(texts)]
     together = backend.generate(prompts)
-    assert [backend.generate([prompt])[0].ids for prompt in prompts[::-1]] == [one.ids for one in together[::-1]]
-    assert len({one.ids for one in together}) == 3
-    before = torch.get_rng_state()
+    assert [backend.generate([prompt])[0].ids for prompt in prompts[::-1]] == [
+        completion.ids for completion in together[::-1]
+    ]
+    assert len({completion.ids for completion in together}) == 3
+    state_before = torch.get_rng_state()
     torch.manual_seed(5)
-    assert [one.ids for one in backend.generate(prompts)] == [one.ids for one in together]
-    torch.set_rng_state(before)
+    assert [completion.ids for completion in backend.generate(prompts)] == [completion.ids for completion in together]
+    torch.set_rng_state(state_before)
 
 
 def test_the_default_backend_samples_from_the_models_distribution(trainer: MAGETrainer) -> None:
@@ -132,14 +134,14 @@ def test_the_command_writes_its_model_where_it_was_started(tmp_path: Path) -> No
         f"    def reset(self, rng): os.chdir({str(tmp_path / 'elsewhere')!r})\n"
         "    def act(self, turn): return turn.legal_actions[0]\n"
     )
-    done = program(
+    process = program(
         "mage train --model tiny --env_id mage/KuhnPoker-Meta-v0 --import moving --opponents kuhn/moving"
         " --max_rollouts 1 --groups_per_rollout 1 --num_generations 2 --use_cpu true --max_completion_length 4"
         " --output_dir run --disable_tqdm true --save_strategy no",
         tmp_path,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     assert [*(tmp_path / "elsewhere").iterdir()] == []
     assert (tmp_path / "run" / "model.safetensors").exists()
     assert not (tmp_path / "run" / ".lock").exists()
-    assert "the model is in run." in done.stdout
+    assert "the model is in run." in process.stdout

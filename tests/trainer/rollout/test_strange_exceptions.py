@@ -63,34 +63,34 @@ def failures(opponent: Any, workers: int) -> list[Failure]:
     make_env = partial(make, opponent)
     envs: Any = WorkerProcessEnvs(make_env, 2, workers) if workers else [make_env()]
     try:
-        done = collect(envs, ScriptedGenerator(answer), specs(2, seat=0), make_env=make_env, env_timeout=60)
+        trajectories = collect(envs, ScriptedGenerator(answer), specs(2, seat=0), make_env=make_env, env_timeout=60)
     finally:
         if workers:
             envs.close()
-    return [failure for trajectory in done for failure in trajectory.failures]
+    return [failure for trajectory in trajectories for failure in trajectory.failures]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_exception_of_an_opponent_is_a_failure_with_its_name(kind: str, workers: int) -> None:
-    found = failures(Raising(kind), workers)
-    assert len(found) == 4
-    assert {failure.kind for failure in found} == {"opponent"}
-    assert all(len(failure.reason) <= MAX_REASON and len(failure.traceback) <= MAX_REASON for failure in found)
-    assert all(kind in failure.traceback for failure in found)
-    named = kind in failures_named_in_reason
-    assert all((kind in failure.reason) is named for failure in found)
+    failures_found = failures(Raising(kind), workers)
+    assert len(failures_found) == 4
+    assert {failure.kind for failure in failures_found} == {"opponent"}
+    assert all(len(failure.reason) <= MAX_REASON and len(failure.traceback) <= MAX_REASON for failure in failures_found)
+    assert all(kind in failure.traceback for failure in failures_found)
+    is_named = kind in failures_named_in_reason
+    assert all((kind in failure.reason) is is_named for failure in failures_found)
 
 
 failures_named_in_reason = ("Strange", "GeneratorExit", "BaseExceptionGroup")
-"""An ordinary exception of an opponent is told by its message, as the traceback has its name."""
+"""The reason of an ordinary exception is its message, because the traceback has its name."""
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_huge_answer_of_an_opponent_is_a_failure(workers: int) -> None:
-    found = failures(Talkative(), workers)
-    assert [failure.kind for failure in found] == ["opponent"] * 4
-    assert all(len(failure.reason) <= MAX_REASON and len(failure.traceback) <= MAX_REASON for failure in found)
+    failures_found = failures(Talkative(), workers)
+    assert [failure.kind for failure in failures_found] == ["opponent"] * 4
+    assert all(len(failure.reason) <= MAX_REASON and len(failure.traceback) <= MAX_REASON for failure in failures_found)
 
 
 class RaisingEnv:
@@ -115,11 +115,11 @@ def test_an_exception_of_an_environment_is_a_failure_with_its_name(kind: str, wo
     make_env = RaisingEnv(kind)
     envs: Any = WorkerProcessEnvs(make_env, 1, workers) if workers else [make_env()]
     try:
-        [done] = collect(envs, ScriptedGenerator(answer), specs(1), make_env=make_env, retries=0, env_timeout=60)
+        [trajectory] = collect(envs, ScriptedGenerator(answer), specs(1), make_env=make_env, retries=0, env_timeout=60)
     finally:
         if workers:
             envs.close()
-    [failure] = done.failures
+    [failure] = trajectory.failures
     assert failure.kind == "environment"
     assert kind in failure.reason
     assert max(len(failure.reason), len(failure.traceback)) <= MAX_REASON
@@ -137,11 +137,11 @@ def test_ctrl_c_still_ends_the_command() -> None:
         with pytest.raises(type(error)):
             collect([make(Interrupted())], ScriptedGenerator(answer), specs(1, seat=0))
 
-    def interrupted() -> None:
+    def interrupt() -> None:
         raise Interruption
 
     with pytest.raises(Interruption):
-        attempt(interrupted)
+        attempt(interrupt)
 
 
 def test_a_text_is_cut_in_its_middle() -> None:

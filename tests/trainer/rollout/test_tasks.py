@@ -8,12 +8,12 @@ from mage_envs.trainer.rollout.tasks import draw_evenly, rollout_specs
 
 
 def test_specs_are_a_function_of_seed_and_rollout() -> None:
-    first = rollout_specs("id", 1, 0, 4, 3, {"a": 1.0, "b": 1.0})
-    assert first == rollout_specs("id", 1, 0, 4, 3, {"a": 1.0, "b": 1.0})
-    assert [(spec.group, spec.member) for spec in first] == [(g, m) for g in range(4) for m in range(3)]
+    first_specs = rollout_specs("id", 1, 0, 4, 3, {"a": 1.0, "b": 1.0})
+    assert first_specs == rollout_specs("id", 1, 0, 4, 3, {"a": 1.0, "b": 1.0})
+    assert [(spec.group, spec.member) for spec in first_specs] == [(g, m) for g in range(4) for m in range(3)]
     for group in range(4):
-        assert len({spec.task for spec in first if spec.group == group}) == 1
-    seeds = {spec.task.seed for spec in first}
+        assert len({spec.task for spec in first_specs if spec.group == group}) == 1
+    seeds = {spec.task.seed for spec in first_specs}
     others = {spec.task.seed for r, s in ((1, 1), (0, 2)) for spec in rollout_specs("id", s, r, 4, 3)}
     assert len(seeds | others) == 12
     assert all(0 <= seed < 2**62 for seed in seeds)

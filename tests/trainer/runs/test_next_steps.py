@@ -13,7 +13,7 @@ from mage_envs.loading import imports
 from mage_envs.trainer.runs.summary import RunLength, commands
 from tests.processes import ROOT
 from tests.programs import train as main
-from tests.test_readme import blocks, marked
+from tests.test_readme import blocks, mark_value
 from tests.trainer.tiny_runs import TINY, flags
 
 SMALL = flags(groups_per_rollout=1, updates_per_rollout=1, num_episodes=2)
@@ -29,14 +29,14 @@ def _no_modules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 def next_steps(printed: str) -> dict[str, list[str]]:
     """The words of each printed command by its label."""
     lines = [line.partition(": ") for line in printed.splitlines() if ": " in line]
-    return {label: shlex.split(rest) for label, _, rest in lines if rest.strip().startswith("mage ")}
+    return {label: shlex.split(command) for label, _, command in lines if command.strip().startswith("mage ")}
 
 
 def run(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a command of the program in a new process in `folder`, as the console script does."""
     code = "import sys; from mage_envs.cli import program; sys.path.pop(0); sys.exit(program.main())"
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *words[1:]],
         cwd=folder,
         capture_output=True,
@@ -44,7 +44,7 @@ def run(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         input="quit\n",
         timeout=200,
     )
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    assert process.returncode == 0, (words, process.stdout, process.stderr)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_each_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    [memory] = [b.text for b in blocks(ROOT / "docs" / "own-memory.md") if marked(b, "file") == "my_memory.py"]
+    [memory] = [b.text for b in blocks(ROOT / "docs" / "own-memory.md") if mark_value(b, "file") == "my_memory.py"]
     (tmp_path / "my_memory.py").write_text(memory + "\n")
     folder = "a run"
     assert main([*arguments, "--output_dir", folder]) == 0
@@ -78,9 +78,9 @@ def test_a_run_without_a_checkpoint_names_no_command_to_resume(
 ) -> None:
     arguments = [*KUHN, "--max_rollouts", "1", "--output_dir", str(tmp_path / "run"), "--save_strategy", "no"]
     assert main(arguments) == 0
-    shown = capsys.readouterr().out
-    assert "--resume" not in shown
-    assert "It cannot be resumed, because it has no checkpoint." in shown
+    output = capsys.readouterr().out
+    assert "--resume" not in output
+    assert "It cannot be resumed, because it has no checkpoint." in output
 
 
 def test_an_interrupted_run_keeps_its_length(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_an_interrupted_run_keeps_its_length(tmp_path: Path) -> None:
     interrupted = RunLength(9, 0, interrupted=True)
     assert "--resume" not in commands(tmp_path, None, arguments, interrupted, False)
     (tmp_path / "checkpoint-4").mkdir()
-    shown = commands(tmp_path, None, arguments, interrupted, False)
-    assert shown == "Continue it:      mage train --preset mage-kuhn --max_rollouts 9 --resume\n"
+    output = commands(tmp_path, None, arguments, interrupted, False)
+    assert output == "Continue it:      mage train --preset mage-kuhn --max_rollouts 9 --resume\n"
 
 
 @pytest.mark.parametrize(

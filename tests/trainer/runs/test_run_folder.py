@@ -1,4 +1,4 @@
-"""Checkpoints on disk: the newest sound one, what is passed over, rotation, models that are whole or not there."""
+"""Checkpoints on disk: the newest sound one, damaged ones, rotation, models that are whole or absent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mage_envs.files.atomic import drafts_of, write_atomically
 from mage_envs.files.manifest import verify_checkpoint
 from mage_envs.trainer.runs.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
 from mage_envs.wrappers.rollout.generation_client import RunStopped
-from tests.interruptions import distinct, forked, killed, points, reserved_port, run_ranks, started, status
+from tests.interruptions import distinct, kill_at, points, reserve_port, run_in_fork, run_ranks, start_fork, status
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
@@ -39,12 +39,12 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def checkpoint(run: Path, step: int) -> Path:
     """A sound one of two files."""
-    draft, place = run / "draft", run / f"checkpoint-{step}"
+    draft, target = run / "draft", run / f"checkpoint-{step}"
     (draft / "rank").mkdir(parents=True)
     (draft / "model.safetensors").write_bytes(bytes([step]) * 100)
     (draft / "rank" / "state.json").write_text("{}")
-    finish_checkpoint(draft, place)
-    return place
+    finish_checkpoint(draft, target)
+    return target
 
 
 def truncate(folder: Path) -> None:
@@ -59,11 +59,11 @@ def lose(folder: Path) -> None:
     (folder / "rank" / "state.json").unlink()
 
 
-def unfinished(folder: Path) -> None:
+def remove_manifest(folder: Path) -> None:
     (folder / "manifest.json").unlink()
 
 
-def garbled(folder: Path) -> None:
+def garble_manifest(folder: Path) -> None:
     (folder / "manifest.json").write_text('{"files": {"model')
 
 
@@ -71,8 +71,8 @@ DAMAGES = [
     (truncate, "model.safetensors has 50 bytes instead of 100"),
     (flip, "model.safetensors is not what was written"),
     (lose, "rank/state.json is missing"),
-    (unfinished, "it has no manifest.json, so it was not finished (or written by another program)"),
-    (garbled, "its files cannot be read (Unterminated string starting at: line 1 column 12 (char 11))"),
+    (remove_manifest, "it has no manifest.json, so it was not finished (or written by another program)"),
+    (garble_manifest, "its files cannot be read (Unterminated string starting at: line 1 column 12 (char 11))"),
 ]
 
 
@@ -83,31 +83,31 @@ def test_a_damaged_checkpoint_is_passed_over_in_one_line(damage: Any, reason: st
     damage(sound[2])
     assert newest_checkpoint(tmp_path) == (sound[1], [f"{sound[2]} is passed over: {reason}."])
     assert verify_checkpoint(sound[2]) == reason
-    again = checkpoint(tmp_path, 100)  # the run comes by there once more
-    assert newest_checkpoint(tmp_path) == (again, [])
+    second_checkpoint = checkpoint(tmp_path, 100)  # the run comes by there once more
+    assert newest_checkpoint(tmp_path) == (second_checkpoint, [])
     assert drafts_of(tmp_path) == []
 
 
 @pytest.mark.parametrize("damage", [truncate, None])
 def test_a_kill_while_a_checkpoint_takes_the_place_of_another_leaves_a_sound_one(damage: Any, tmp_path: Path) -> None:
-    """For a moment there is none of that name; then the run goes on from the older one, and comes by there again."""
-    before, run = tmp_path / "before", tmp_path / "run"
-    older, place = run / checkpoint(before, 1).name, run / checkpoint(before, 2).name
+    """For a moment no checkpoint has that name. If the run is killed then, it resumes from the older one."""
+    start_folder, run = tmp_path / "before", tmp_path / "run"
+    older, newer = run / checkpoint(start_folder, 1).name, run / checkpoint(start_folder, 2).name
     if damage is not None:
-        damage(before / place.name)
-    shutil.copytree(before, tmp_path / "counted")
-    found = points(partial(checkpoint, tmp_path / "counted", 2), tmp_path / "told")
+        damage(start_folder / newer.name)
+    shutil.copytree(start_folder, tmp_path / "counted")
+    kill_points = points(partial(checkpoint, tmp_path / "counted", 2), tmp_path / "told")
     absent = 0
-    for number in distinct(found, ("write", "fsync", "rename", "replace")):
-        shutil.copytree(before, run)
-        killed(partial(checkpoint, run, 2), number)
+    for number in distinct(kill_points, ("write", "fsync", "rename", "replace")):
+        shutil.copytree(start_folder, run)
+        kill_at(partial(checkpoint, run, 2), number)
         newest, passed = newest_checkpoint(run)
-        absent += not place.exists()
-        assert newest == (older if passed or not place.exists() else place), found[number - 1]
-        assert damage is not None or not passed, found[number - 1]
+        absent += not newer.exists()
+        assert newest == (older if passed or not newer.exists() else newer), kill_points[number - 1]
+        assert damage is not None or not passed, kill_points[number - 1]
         shutil.rmtree(run / "draft", ignore_errors=True)
         checkpoint(run, 2)
-        assert newest_checkpoint(run) == (place, [])
+        assert newest_checkpoint(run) == (newer, [])
         assert drafts_of(run) == []
         shutil.rmtree(run)
     assert absent == 1
@@ -128,7 +128,7 @@ def test_rotation_keeps_the_newest_sound_ones_and_the_best(tmp_path: Path) -> No
 
 
 def test_no_reader_sees_an_old_and_a_new_shard_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is moved fails once, in turn: the folder then holds no model, or all of one."""
+    """Fail each move once, in turn. The folder then holds no model, or all of one."""
 
     def draft(text: str, shards: int) -> Path:
         folder = tmp_path / "draft"
@@ -140,20 +140,20 @@ def test_no_reader_sees_an_old_and_a_new_shard_together(tmp_path: Path, monkeypa
         return folder
 
     def content(folder: Path) -> set[str]:
-        held = {path.read_text() for path in folder.iterdir() if path.name != "notes.txt"}
-        return held if (folder / "config.json").exists() or (folder / "mage.json").exists() else set()
+        texts = {path.read_text() for path in folder.iterdir() if path.name != "notes.txt"}
+        return texts if (folder / "config.json").exists() or (folder / "mage.json").exists() else set()
 
     replace = Path.replace
     for failing in range(1, 5):
         folder = tmp_path / f"model-{failing}"
         place_model(draft("old", 3), folder)
         (folder / "notes.txt").write_text("mine")
-        left = failing
+        renames_left = failing
 
         def failing_replace(path: Path, target: Path) -> Path:
-            nonlocal left
-            left -= 1
-            if not left:
+            nonlocal renames_left
+            renames_left -= 1
+            if not renames_left:
                 raise OSError(errno.ENOSPC, "No space left on device")
             return replace(path, target)
 
@@ -232,14 +232,14 @@ def test_resume_says_what_it_passes_over(tmp_path: Path, capsys: pytest.CaptureF
     flip(tmp_path / "checkpoint-4")
     capsys.readouterr()
     assert run(*common, "--max_rollouts", "2", "--resume") == 0
-    told = capsys.readouterr()
-    assert "Finished after 4 updates" in told.out
-    lines = [line for line in told.err.splitlines() if line.startswith("mage:")]
+    captured = capsys.readouterr()
+    assert "Finished after 4 updates" in captured.out
+    lines = [line for line in captured.err.splitlines() if line.startswith("mage:")]
     assert lines[0].startswith(f"mage: {tmp_path / 'checkpoint-4'} is passed over: model.safetensors has 100")
     assert len(lines) == 1
     assert verify_checkpoint(tmp_path / "checkpoint-4") is None
     for folder in checkpoints(tmp_path):
-        unfinished(folder)
+        remove_manifest(folder)
     assert run(*common, "--resume") == 2
     assert "--resume finds no sound checkpoint in" in capsys.readouterr().err
 
@@ -288,8 +288,10 @@ def test_sigterm_among_the_updates_on_a_rollout_saves_after_the_last_and_resumes
     assert [path.name for path in checkpoints(tmp_path / "stopped")] == ["checkpoint-4"]
     assert not (tmp_path / "stopped" / "config.json").exists()
     assert run(*common, str(tmp_path / "stopped"), "--resume") == 0
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "stopped"))
-    assert one == two
+    whole_weights, stopped_weights = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "stopped")
+    )
+    assert whole_weights == stopped_weights
 
 
 def test_ctrl_c_while_training_imports_something_writes_the_model_too(
@@ -312,7 +314,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
     monkeypatch.setattr(MAGETrainer, "train", train)
     words = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir", str(out))
     monkeypatch.setattr(sys, "argv", ["mage", "train", *words])
-    assert forked(command) == 130
+    assert run_in_fork(command) == 130
     assert AutoModelForCausalLM.from_pretrained(out).num_parameters() > 0
 
 
@@ -327,7 +329,7 @@ def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
         os._exit(run(*common, str(tmp_path / folder)))
 
     with_signals(monkeypatch, signal.SIGINT)
-    assert forked(lambda: main("once")) == 130
+    assert run_in_fork(lambda: main("once")) == 130
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "once").num_parameters() > 0
 
     def save(self: Any, *parts: object) -> None:
@@ -335,7 +337,7 @@ def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
         raise AssertionError("it went on")
 
     monkeypatch.setattr(Checkpoints, "save_parts", save)
-    assert forked(lambda: main("twice")) == 130
+    assert run_in_fork(lambda: main("twice")) == 130
     assert "it went on" not in capfd.readouterr().err
 
 
@@ -351,13 +353,13 @@ def test_more_processes_than_accelerate_sees_are_refused(monkeypatch: pytest.Mon
 class JoinsLate(torch.distributed.ProcessGroupGloo):
     """A group of a process that needs the store of the first process for longer than that process itself."""
 
-    def __init__(self, store: distributed_c10d.Store, *args: Any, **named: Any) -> None:
-        super().__init__(store, *args, **named)
+    def __init__(self, store: distributed_c10d.Store, *args: Any, **options: Any) -> None:
+        super().__init__(store, *args, **options)
         time.sleep(1)
         store.add("joined", 1)
 
 
-def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
+def test_an_error_of_all_processes_is_reported_once(tmp_path: Path) -> None:
     """Two ranks on a machine without GPUs, and without --use_cpu."""
 
     def rank(number: str, port: str) -> None:
@@ -369,8 +371,8 @@ def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
             code = run("--preset", "mage-kuhn", "--model", "tiny", "--output_dir", str(tmp_path), "--dry-run")
         os._exit(code)
 
-    with reserved_port() as port:
-        assert [status(child) for child in [started(partial(rank, number, port)) for number in "01"]] == [2, 2]
+    with reserve_port() as port:
+        assert [status(child) for child in [start_fork(partial(rank, number, port)) for number in "01"]] == [2, 2]
     (line,) = (line for line in (tmp_path / "stderr").read_text().splitlines() if line.startswith("mage: "))
     assert line.startswith("mage: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
 

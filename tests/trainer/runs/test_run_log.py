@@ -1,4 +1,4 @@
-"""What a run shows and keeps: one line per rollout, all metrics and some transcripts as JSON lines, a summary."""
+"""Output and files of a run: one line per rollout, all metrics and some transcripts as JSON lines, a summary."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_a_resumed_log_has_each_rollout_once(tmp_path: Path) -> None:
     log.on_evaluation(1, 2, {"score": 0.5}, "")
     rollout(log, 1, 2)
     log.on_evaluation(2, 4, {"score": 0.6}, "")
-    again = RunLog(tmp_path)
-    again.resume(2)
-    rollout(again, 1, 2)
+    resumed_log = RunLog(tmp_path)
+    resumed_log.resume(2)
+    rollout(resumed_log, 1, 2)
     rows = ResumableJsonl(tmp_path / METRICS).rows()
     assert [(row["kind"], row["step"]) for row in rows] == [
         ("rollout", 0),
@@ -108,39 +108,39 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = (*RUN, "--max_rollouts", "2", "--output_dir", "run", "--log_transcripts", "1")
-    assert main(list(given)) == 0
-    shown = capsys.readouterr()
-    lines = [line for line in shown.err.splitlines() if line]
-    assert [line.split("  ")[0] for line in lines] == ["rollout 1/2", "rollout 2/2"]  # and nobody else's bars
-    assert "2147483648" not in shown.err + shown.out
-    assert f"Figure: {Path('run') / FIGURE}" in shown.out
+    arguments = (*RUN, "--max_rollouts", "2", "--output_dir", "run", "--log_transcripts", "1")
+    assert main(list(arguments)) == 0
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if line]
+    assert [line.split("  ")[0] for line in lines] == ["rollout 1/2", "rollout 2/2"]  # no progress bars
+    assert "2147483648" not in captured.err + captured.out
+    assert f"Figure: {Path('run') / FIGURE}" in captured.out
     assert (tmp_path / "run" / FIGURE).read_bytes().startswith(b"\x89PNG")
-    assert "Evaluate it:      mage eval run" in shown.out
-    assert "Play against it:  mage play mage/KuhnPoker-v0 --opponents checkpoint:run" in shown.out
-    assert f"mage train --preset mage-kuhn --model tiny {' '.join(TINY[2:4])}" in shown.out
+    assert "Evaluate it:      mage eval run" in captured.out
+    assert "Play against it:  mage play mage/KuhnPoker-v0 --opponents checkpoint:run" in captured.out
+    assert f"mage train --preset mage-kuhn --model tiny {' '.join(TINY[2:4])}" in captured.out
     rollouts, updates = metric_rows("run", "rollout"), metric_rows("run", "update")
     assert [row["step"] for row in rollouts] == [0, 2]
     assert [row["step"] for row in updates] == [0, 1, 2, 3]
     assert {"reward", "success/episode_1", "environment_share", "invalid", "failures", "overflow"} <= set(rollouts[0])
     assert {"kl", "clip_ratio/any", "tokens/padding_factor"} <= set(updates[0])
     transcripts = [json.loads(line) for line in (Path("run") / TRANSCRIPTS).read_text().splitlines()]
-    assert [one["rollout"] for one in transcripts] == [0, 1]
+    assert [transcript["rollout"] for transcript in transcripts] == [0, 1]
     assert "# Task\nKuhn Poker" in transcripts[0]["calls"][0]["messages"][0]["content"]
     assert {"reply", "reward", "penalty", "advantage", "invalid_reason"} <= set(transcripts[0]["calls"][0])
-    told = next(line for line in shown.out.splitlines() if line.startswith("Read transcripts"))
-    assert report(told.split()[3:]) == 0
+    report_line = next(line for line in captured.out.splitlines() if line.startswith("Read transcripts"))
+    assert report(report_line.split()[3:]) == 0
     assert f"wrote {tmp_path / 'run' / 'report.html'}: 1 run, 2 transcripts" in capsys.readouterr().err
-    again = next(line for line in shown.out.splitlines() if line.startswith("Train it further"))
-    assert again.endswith("--max_rollouts 4 --resume")
+    resume_line = next(line for line in captured.out.splitlines() if line.startswith("Train it further"))
+    assert resume_line.endswith("--max_rollouts 4 --resume")
 
 
 def test_transcripts_hold_each_step_s_advantage(tmp_path: Path) -> None:
     log = RunLog(tmp_path, transcripts=2)
-    played = [trajectory([step([1], [2]), step([1, 2], [3])], member=member) for member in range(4)]
-    log.on_rollout_end(5, 7, played, [[member + 0.25, member + 0.5] for member in range(4)], {})
+    members = [trajectory([step([1], [2]), step([1, 2], [3])], member=member) for member in range(4)]
+    log.on_rollout_end(5, 7, members, [[member + 0.25, member + 0.5] for member in range(4)], {})
     rows = ResumableJsonl(tmp_path / TRANSCRIPTS).rows()
-    assert [(row["member"], [one["advantage"] for one in row["calls"]]) for row in rows] == [
+    assert [(row["member"], [call["advantage"] for call in row["calls"]]) for row in rows] == [
         (0, [0.25, 0.5]),
         (2, [2.25, 2.5]),
     ]
@@ -165,14 +165,14 @@ def test_nothing_is_shown_under_logging_strategy_no(tmp_path: Path, capsys: pyte
     trainer = make_trainer(save_model(tmp_path / "model"), tmp_path / "run", **options)
     capsys.readouterr()
     trainer.train()
-    shown = capsys.readouterr()
-    assert shown.out == shown.err == ""
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
     assert len(metric_rows(tmp_path / "run", "rollout")) == 1
 
 
 def test_a_dry_run_loads_neither_torch_nor_transformers() -> None:
     code = "import sys; from tests.programs import train as main; assert main(sys.argv[1:]) == 0; print(*sys.modules)"
     dry = ("--preset", "mage-kuhn-paper", "--hardware", "8x80gb", "--dry-run")
-    done = subprocess.run([sys.executable, "-c", code, *dry], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
+    process = subprocess.run([sys.executable, "-c", code, *dry], capture_output=True, text=True, check=True)
+    loaded = set(process.stdout.splitlines()[-1].split())
     assert not loaded & {"torch", "transformers", "accelerate", "datasets", "peft"}

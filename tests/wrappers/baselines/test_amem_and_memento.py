@@ -1,4 +1,4 @@
-"""A-MEM and Memento: what is stored, linked, revised, retrieved and shown; what bad answers do; banks in files."""
+"""A-MEM and Memento: notes are stored, linked, revised and retrieved; bad answers are harmless; banks are files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.wrappers.memory_players import good, kinds, make, play
 SOKOBAN = "mage/Sokoban-Meta-v0"
 
 
-def retrieved(log):
+def retrieval_events(log):
     return [e for row in log for e in row[4].get("memory_events", ()) if e["event"] == "retrieved"]
 
 
@@ -31,13 +31,13 @@ def retrieved(log):
 def test_amem_asks_once_for_the_first_note_then_twice_and_not_after_the_last_episode():
     log = play(make(memory="amem", opponent="kuhn/nash", num_episodes=4))
     assert [kind for kind, _ in kinds(log)] == ["play", "note", "play", "note", "link", "play", "note", "link", "play"]
-    assert [e["ids"] for e in retrieved(log)] == [
+    assert [e["ids"] for e in retrieval_events(log)] == [
         [0],
         *[sorted(e["ids"]) for e in []],
-        *[e["ids"] for e in retrieved(log)[1:]],
+        *[e["ids"] for e in retrieval_events(log)[1:]],
     ]
-    assert sorted(retrieved(log)[-1]["ids"]) == [0, 1, 2]
-    assert retrieved(log)[-1]["encoder"] == "hash"
+    assert sorted(retrieval_events(log)[-1]["ids"]) == [0, 1, 2]
+    assert retrieval_events(log)[-1]["encoder"] == "hash"
 
 
 def test_a_query_may_be_asked_for():
@@ -56,7 +56,7 @@ def test_a_note_per_turn_is_an_option():
 
 
 def test_the_neighbours_that_were_retrieved_are_revised_not_the_oldest():
-    """Notes on two tasks: the newest note's neighbour is the one of its own task, whatever was stored first."""
+    """Notes on two tasks: the newest note's neighbour is the one of its own task, in any order of storage."""
     memory = AMem(k_write=1)
     memory.begin()
     about = ["red hats in the shop", "chess openings with knights", "red hats in the shop, again"]
@@ -73,7 +73,7 @@ def test_the_neighbours_that_were_retrieved_are_revised_not_the_oldest():
     assert [note.context for note in memory.notes] == ["hats are often asked for", about[1], about[2]]
     assert [note.tags for note in memory.notes] == [("hats",), (), ("shop",)]
     assert [note.links for note in memory.notes] == [(), (), (0,)]
-    assert "often asked" in memory.notes[0].encoded  # what is revised is encoded anew at once
+    assert "often asked" in memory.notes[0].encoded  # a revised note is encoded again at once
 
 
 LINKED = {
@@ -103,13 +103,13 @@ def test_wrong_labels_lengths_and_types_count_for_nothing():
     assert len(memory.notes) == 3
     assert set(memory.notes[2].links) == {0, 1}
     assert len(memory.notes[2].links) == 2
-    first, second = (memory.notes[at] for at in memory._labels[:2])
-    assert (first.context, first.tags) == (f"c{first.id}", ("t",))
-    assert (second.context, second.tags) == (f"c{second.id}", ("kept",))
+    first_note, second_note = (memory.notes[at] for at in memory._labels[:2])
+    assert (first_note.context, first_note.tags) == (f"c{first_note.id}", ("t",))
+    assert (second_note.context, second_note.tags) == (f"c{second_note.id}", ("kept",))
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ('{"a": 1}', {"a": 1}),
         ('Here it is:\n```json\n{"a": [1, 2]}\n```', {"a": [1, 2]}),
@@ -121,8 +121,8 @@ def test_wrong_labels_lengths_and_types_count_for_nothing():
         ('{"a": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}", None),  # Python 3.14 reads 50,000
     ],
 )
-def test_objects_are_found_and_nothing_raises(text, found):
-    assert read_object(text) == found
+def test_objects_are_found_and_nothing_raises(text, expected):
+    assert read_object(text) == expected
     assert texts_of([1, " a ", "a", "", None, "b"]) == ("a", "b")
 
 
@@ -134,7 +134,7 @@ def test_long_json_arrives_whole():
     assert [note.context for note in env.memory.notes] == ["short"]
 
 
-def linked_memory(count, k_read, links):
+def make_linked_memory(count, k_read, links):
     memory = AMem(k_read=k_read, max_tokens=100_000)
     memory.begin()
     memory._bank.items += [Note(id=at, time=at, content=f"word{at}", links=links.get(at, ())) for at in range(count)]
@@ -145,13 +145,13 @@ def test_linked_notes_come_along_each_once_and_within_k_read():
     def ids(memory, query):
         return [note.id for note in memory._read(query)]
 
-    plain = linked_memory(12, 3, {})
+    plain = make_linked_memory(12, 3, {})
     assert ids(plain, "word5")[0] == 5
     assert len(ids(plain, "word5")) == 3
-    linked = linked_memory(12, 3, {5: (1, 2), 1: (5,)})
+    linked = make_linked_memory(12, 3, {5: (1, 2), 1: (5,)})
     assert ids(linked, "word5") == [5, 1, 2]  # they do not vanish although three hits exist
-    assert ids(linked_memory(12, 3, {5: (1, 1, 5)}), "word5")[:2] == [5, 1]
-    everything = ids(linked_memory(4, 10, {0: (3,), 3: (0,)}), "word0")
+    assert ids(make_linked_memory(12, 3, {5: (1, 1, 5)}), "word5")[:2] == [5, 1]
+    everything = ids(make_linked_memory(4, 10, {0: (3,), 3: (0,)}), "word0")
     assert sorted(everything) == [0, 1, 2, 3]
 
 
@@ -162,8 +162,8 @@ def view_at(observation, rules="A game. More."):
     return MemoryView(frame=frame, records=[], style=env.style, continuing=False, window=7, turn=turn)
 
 
-def test_the_query_is_the_task_and_what_is_seen_now():
-    memory = linked_memory(0, 1, {})
+def test_the_query_is_the_task_and_the_current_observation():
+    memory = make_linked_memory(0, 1, {})
     memory._bank.items += [
         Note(id=0, time=0, content="a red lamp on a table"),
         Note(id=1, time=1, content="a green hat on a shelf"),
@@ -176,9 +176,9 @@ def test_the_lowest_ranked_notes_leave_first_and_whole():
     memory = AMem(max_tokens=40)
     memory.begin()
     memory._bank.items += [Note(id=at, time=at, content=f"word{at} " * 10) for at in range(3)]
-    shown = memory.render(view_at("word1"))
-    assert shown.count("[episode") == 1
-    assert "word1" in shown
+    prompt = memory.render(view_at("word1"))
+    assert prompt.count("[episode") == 1
+    assert "word1" in prompt
     assert memory.shorten()
     assert memory.render(view_at("word1")) == ""
     assert not memory.shorten()
@@ -193,32 +193,36 @@ def test_memento_plans_before_each_episode_the_first_included():
     assert [kind for kind, _ in kinds(log)] == ["plan", "play"] * 7
     assert [episode for kind, episode in kinds(log) if kind == "plan"] == list(range(7))
     assert "# Your plan for this episode\n1. try w\n2. look" in log[-1][0]
-    asked = [row[0] for row in log if row[1]["kind"] == "plan"]
-    assert "cases" not in asked[0]
-    for shown in asked:
-        assert shown.count("Plan: 1. try w") <= 4
-    assert asked[-1].count("Plan: 1. try w") == 4
+    plan_prompts = [row[0] for row in log if row[1]["kind"] == "plan"]
+    assert "cases" not in plan_prompts[0]
+    for plan_prompt in plan_prompts:
+        assert plan_prompt.count("Plan: 1. try w") <= 4
+    assert plan_prompts[-1].count("Plan: 1. try w") == 4
     successes = [case.success for case in env.memory.cases]
     assert True in successes
     assert False in successes
-    both = next(text for text in asked if "Earlier successes" in text and "Other earlier cases" in text)
-    assert both.index("# Earlier successes") < both.index("Result: a success") < both.index("# Other earlier cases")
-    assert both.index("# Other earlier cases") < both.index("Result: a failure")
+    mixed_prompt = next(text for text in plan_prompts if "Earlier successes" in text and "Other earlier cases" in text)
+    assert (
+        mixed_prompt.index("# Earlier successes")
+        < mixed_prompt.index("Result: a success")
+        < mixed_prompt.index("# Other earlier cases")
+    )
+    assert mixed_prompt.index("# Other earlier cases") < mixed_prompt.index("Result: a failure")
 
 
 def test_equal_cases_are_ordered_the_newest_first():
     env = make(SOKOBAN, memory="memento", num_episodes=7, max_turns=1)
     log = play(env)
-    assert [e["ids"] for e in retrieved(log)] == [[*range(n - 1, max(n - 5, -1), -1)] for n in range(1, 7)]
-    assert all(score == 1 for e in retrieved(log) for score in e["scores"])
+    assert [e["ids"] for e in retrieval_events(log)] == [[*range(n - 1, max(n - 5, -1), -1)] for n in range(1, 7)]
+    assert all(score == 1 for e in retrieval_events(log) for score in e["scores"])
 
 
 def test_the_plan_is_what_the_play_prompt_shows_and_cases_on_request():
     for options, cases in (("memento", False), ("memento:show_cases=true", True)):
         log = play(make(SOKOBAN, memory=options, num_episodes=3, max_turns=1))
-        shown = log[-1][0]
-        assert "1. try w\n2. look" in shown
-        assert ("Case of episode 1: " in shown) is cases
+        last_prompt = log[-1][0]
+        assert "1. try w\n2. look" in last_prompt
+        assert ("Case of episode 1: " in last_prompt) is cases
 
 
 @pytest.mark.parametrize(
@@ -233,13 +237,13 @@ def test_the_plan_is_what_the_play_prompt_shows_and_cases_on_request():
 def test_a_plan_is_a_numbered_list_or_the_first_thousand_characters(reply, plan, failed):
     env = make(memory="memento", opponent="kuhn/nash", num_episodes=1)
     env.reset(seed=0)
-    shown, *_, info = env.step(reply)
+    play_prompt, *_, info = env.step(reply)
     assert env.memory._plan == plan
-    assert plan in shown
+    assert plan in play_prompt
     assert any(e["event"] == "parse_failure" for e in info.get("memory_events", ())) is failed
 
 
-def test_memento_trace_asks_nothing_and_shows_what_was_done():
+def test_memento_trace_needs_no_call_and_shows_the_actions():
     env = make(SOKOBAN, memory="memento_trace", num_episodes=3, max_turns=2)
     log = play(env)
     assert {row[1]["kind"] for row in log} == {"play"}
@@ -251,15 +255,15 @@ def test_memento_trace_asks_nothing_and_shows_what_was_done():
 def test_no_bank_but_the_own_is_kept_between_meta_episodes():
     for name in ("amem", "memento", "memento_trace", "reflexion"):
         env = make(memory=name, opponent="kuhn/nash")
-        first = play(env, seed=1)
+        first_log = play(env, seed=1)
         play(env, lambda info: good(info, "other"), seed=2)
-        assert play(env, seed=1) == first
+        assert play(env, seed=1) == first_log
 
 
 # -- banks -------------------------------------------------------------------------------------------------------
 
 
-def filled(name, tmp_path, seeds=range(6), env_id=SOKOBAN, **options):
+def fill_bank(name, tmp_path, seeds=range(6), env_id=SOKOBAN, **options):
     """A bank made by playing, in a file; and the strategy that filled it."""
     env = make(env_id, memory=f"{name}:scope=fill", num_episodes=2, **options)
     for seed in seeds:
@@ -271,16 +275,16 @@ def filled(name, tmp_path, seeds=range(6), env_id=SOKOBAN, **options):
 
 @pytest.mark.parametrize("name", ["amem", "memento", "memento_trace"])
 def test_a_bank_is_read_only_and_results_do_not_depend_on_the_order(name, tmp_path):
-    path, _ = filled(name, tmp_path, max_turns=2)
+    path, _ = fill_bank(name, tmp_path, max_turns=2)
     spec = f"{name}:scope=run,bank={path}"
     env = make(SOKOBAN, memory=spec, num_episodes=2, max_turns=2)
-    before = len(env.memory._bank.items)
-    assert before == 12
+    num_before = len(env.memory._bank.items)
+    assert num_before == 12
     forwards = {seed: play(env, seed=seed) for seed in (20, 21, 22)}
-    assert len(env.memory._bank.items) == before
+    assert len(env.memory._bank.items) == num_before
     assert "note" not in {row[1]["kind"] for row in forwards[20]}
-    other = make(SOKOBAN, memory=spec, num_episodes=2, max_turns=2)
-    assert {seed: play(other, seed=seed) for seed in (22, 20, 21)} == forwards
+    fresh_env = make(SOKOBAN, memory=spec, num_episodes=2, max_turns=2)
+    assert {seed: play(fresh_env, seed=seed) for seed in (22, 20, 21)} == forwards
     assert as_memory(spec)._bank.items == env.memory._bank.items
 
 
@@ -307,14 +311,14 @@ def test_what_did_not_come_to_its_end_is_not_stored():
     ],
 )
 def test_a_damaged_bank_is_refused_in_one_line(change, says, tmp_path):
-    path, _ = filled("memento", tmp_path, range(1), max_turns=1)
+    path, _ = fill_bank("memento", tmp_path, range(1), max_turns=1)
     path.write_text(change(path.read_text()))
     with pytest.raises(ValueError, match=says):
         as_memory(f"memento:scope=run,bank={path}")
 
 
 def test_a_bank_of_another_strategy_or_none_is_refused(tmp_path):
-    path, _ = filled("memento", tmp_path, range(1), max_turns=1)
+    path, _ = fill_bank("memento", tmp_path, range(1), max_turns=1)
     with pytest.raises(ValueError, match="is a bank of memory=memento, not of amem"):
         as_memory(f"amem:scope=run,bank={path}")
     with pytest.raises(FileNotFoundError):
@@ -322,7 +326,7 @@ def test_a_bank_of_another_strategy_or_none_is_refused(tmp_path):
 
 
 def test_memento_q_learns_from_the_cases_that_were_read(tmp_path):
-    path, memory = filled("memento_q", tmp_path, range(40), env_id="mage/KuhnPoker-Meta-v0", opponent="kuhn/caller")
+    path, memory = fill_bank("memento_q", tmp_path, range(40), env_id="mage/KuhnPoker-Meta-v0", opponent="kuhn/caller")
     content = json.loads(path.read_text())
     assert content["features"] == list(FEATURES)
     assert content["rows"] == len(memory._rows) > 100
@@ -362,9 +366,9 @@ def test_a_trace_is_shortened_in_the_middle():
     play(env, lambda info: "<action>no</action>")
     turns = env.records[0].turns
     assert len(turns) == 8
-    whole = trace(turns, 100_000)
-    assert [int(n) for n in re.findall(r"^(\d+)\. Seen", whole, re.MULTILINE)] == list(range(1, 9))
-    short = trace(turns, len(whole) // 2 + 1)
+    full_trace = trace(turns, 100_000)
+    assert [int(n) for n in re.findall(r"^(\d+)\. Seen", full_trace, re.MULTILINE)] == list(range(1, 9))
+    short = trace(turns, len(full_trace) // 2 + 1)
     numbers = [int(n) for n in re.findall(r"^(\d+)\. Seen", short, re.MULTILINE)]
     assert numbers == [1, 2, 7, 8]
     assert "(turns left out here: 4)" in short

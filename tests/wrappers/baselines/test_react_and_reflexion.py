@@ -1,4 +1,4 @@
-"""ReAct and Reflexion: what is shown, when a call is made, what is kept."""
+"""ReAct and Reflexion: prompts, times of calls, stored texts."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def test_react_shows_the_thoughts_of_the_running_episode_alone():
         return f"<think>hidden</think>idea-{number}; <action>{info['legal_actions'][0]}</action> afterwards"
 
     log = play(env, answer)
-    for at, (shown, info, *_) in enumerate(log):
+    for at, (prompt, info, *_) in enumerate(log):
         same = [n + 1 for n in range(at) if log[n][1]["episode_index"] == info["episode_index"]]
-        assert [n for n in range(1, 20) if f"You thought: idea-{n};" in shown] == same
-        assert "hidden" not in shown
-        assert "afterwards" not in shown
-        assert "Think in a few sentences first" in shown
+        assert [n for n in range(1, 20) if f"You thought: idea-{n};" in prompt] == same
+        assert "hidden" not in prompt
+        assert "afterwards" not in prompt
+        assert "Think in a few sentences first" in prompt
 
 
 def test_the_oldest_thoughts_leave_first():
     env = make(TTT, memory="react:max_tokens=30", opponent="minimax", num_episodes=1)
     log = play(env, lambda info: f"{'ab ' * 15}c <action>{info['legal_actions'][0]}</action>")
-    last = log[-1][0]
+    last_prompt = log[-1][0]
     assert len(log) >= 3
-    assert last.count("You thought:") == 2  # 12 tokens each
-    turns = last[last.index("# This episode so far") :].split("Turn ")[1:]
+    assert last_prompt.count("You thought:") == 2  # 12 tokens each
+    turns = last_prompt[last_prompt.index("# This episode so far") :].split("Turn ")[1:]
     assert ["You thought" in turn for turn in turns] == [False] * (len(turns) - 2) + [True, True]
     shorter = env.memory.shorten()
     assert shorter
@@ -53,19 +53,19 @@ def test_the_oldest_thoughts_leave_first():
 
 def test_a_thought_without_an_action_spends_a_call_and_no_turn_twice_in_a_row():
     env = make(TTT, memory="react:think_action=true", opponent="minimax", max_turns=4, num_episodes=1)
-    shown, info = env.reset(seed=0)
+    prompt, info = env.reset(seed=0)
     board = info["anchor"]
     for count in (1, 2):
-        shown, reward, over, _, info = env.step(f"thought {count}")
+        prompt, reward, over, _, info = env.step(f"thought {count}")
         assert (info["thought"], info["invalid_reason"], info["penalty"], reward, over) == (True, None, 0.0, 0.0, False)
         assert (info["anchor"], len(env._episode.turns)) == (board, 0)
-        assert f"# Your thoughts on this turn\n{chr(10).join(f'thought {n + 1}' for n in range(count))}" in shown
-        assert "Answer 1 of 4. Your thought was noted; nothing has changed, and no answer is spent." in shown
-    shown, *_, info = env.step("thought 3")
+        assert f"# Your thoughts on this turn\n{chr(10).join(f'thought {n + 1}' for n in range(count))}" in prompt
+        assert "Answer 1 of 4. Your thought was noted; nothing has changed, and no answer is spent." in prompt
+    prompt, *_, info = env.step("thought 3")
     assert ("thought" in info, info["invalid_reason"], info["penalty"]) == (False, "invalid", 0.5)
     assert env._episode.turns[0].thought == "thought 1\nthought 2\nthought 3"
-    shown, *_, info = env.step("thought 4")
-    assert info["thought"] is True  # the count begins anew with each turn
+    prompt, *_, info = env.step("thought 4")
+    assert info["thought"] is True  # the count restarts with each turn
     *_, info = env.step(f"done <action>{info['legal_actions'][0]}</action>")
     assert env._episode.turns[1].thought == "thought 4\ndone"
 
@@ -89,8 +89,8 @@ def test_without_think_action_a_thought_alone_spends_a_turn():
 def test_thoughts_work_in_a_conversation():
     env = make(TTT, memory="react:think_action=true", opponent="minimax", context="conversation")
     env.reset(seed=0)
-    shown, *_, info = env.step("Hm, the corner.")
-    assert shown.startswith("# Now\nEpisode 1 of 3. Answer 1 of 8. Your thought was noted; nothing has changed")
+    prompt, *_, info = env.step("Hm, the corner.")
+    assert prompt.startswith("# Now\nEpisode 1 of 3. Answer 1 of 8. Your thought was noted; nothing has changed")
     assert [message["content"] for message in info["messages"]][1] == "Hm, the corner."
 
 
@@ -99,23 +99,23 @@ def test_thoughts_work_in_a_conversation():
 
 def outcomes(log):
     """Per episode, whether it succeeded and whether a reflection came right after it."""
-    found = []
+    pairs = []
     for row, following in zip(log, [*log[1:], None]):
         if row[4]["episode_end"]:
-            found.append((row[4]["success"], following is not None and following[1]["kind"] == "reflect"))
-    return found
+            pairs.append((row[4]["success"], following is not None and following[1]["kind"] == "reflect"))
+    return pairs
 
 
 def test_reflexion_asks_after_failures_and_never_after_the_last_episode():
-    seen = set()
+    successes = set()
     for seed in range(12):
-        found = outcomes(play(make(memory="reflexion", opponent="kuhn/caller", num_episodes=4), seed=seed))
-        assert [asked for _, asked in found[:-1]] == [not success for success, _ in found[:-1]]
-        assert found[-1][1] is False
-        seen |= {success for success, _ in found[:-1]}
-    assert seen == {True, False}
-    found = outcomes(play(make(memory="reflexion:reflect_on=always", opponent="kuhn/caller", num_episodes=4), seed=1))
-    assert [asked for _, asked in found] == [True, True, True, False]
+        pairs = outcomes(play(make(memory="reflexion", opponent="kuhn/caller", num_episodes=4), seed=seed))
+        assert [reflects for _, reflects in pairs[:-1]] == [not success for success, _ in pairs[:-1]]
+        assert pairs[-1][1] is False
+        successes |= {success for success, _ in pairs[:-1]}
+    assert successes == {True, False}
+    pairs = outcomes(play(make(memory="reflexion:reflect_on=always", opponent="kuhn/caller", num_episodes=4), seed=1))
+    assert [reflects for _, reflects in pairs] == [True, True, True, False]
 
 
 def test_a_draw_fails_and_a_score_can_be_what_counts():
@@ -161,17 +161,17 @@ def test_the_fourth_reflection_evicts_the_first():
         return good(info, f"lesson-{number}.")
 
     log = play(env, answer)
-    last = log[-1][0]
-    assert [n for n in range(1, 6) if f"learnt lesson-{n}." in last] == [3, 4, 5]
+    last_prompt = log[-1][0]
+    assert [n for n in range(1, 6) if f"learnt lesson-{n}." in last_prompt] == [3, 4, 5]
     for numbered in ("1. after episode 3: ", "2. after episode 4: ", "3. after episode 5: "):
-        assert numbered in last
+        assert numbered in last_prompt
     evicted = [event for row in log for event in row[4].get("memory_events", ()) if event["event"] == "evicted"]
     assert [event["episode"] for event in evicted] == [0, 1]
-    asked = [row[0] for row in log if row[1]["kind"] == "reflect"]
-    assert "# Your earlier plans\n1. learnt lesson-2.\n2. learnt lesson-3.\n3. learnt lesson-4." in asked[-1]
-    assert "Status: " not in asked[0]
-    assert asked[0].count("\nResult: ") == 1
-    assert "Score: " not in asked[0], "the sentence on the end states the score, for every memory alike"
+    reflect_prompts = [row[0] for row in log if row[1]["kind"] == "reflect"]
+    assert "# Your earlier plans\n1. learnt lesson-2.\n2. learnt lesson-3.\n3. learnt lesson-4." in reflect_prompts[-1]
+    assert "Status: " not in reflect_prompts[0]
+    assert reflect_prompts[0].count("\nResult: ") == 1
+    assert "Score: " not in reflect_prompts[0], "the sentence on the end states the score, for every memory alike"
 
 
 def test_a_reflection_without_its_tag_is_kept_whole():
@@ -200,7 +200,7 @@ def test_a_success_leaves_the_buffer_as_it_is():
 def test_the_text_has_a_cap_and_whole_reflections_leave_the_oldest_first():
     env = make(memory="reflexion:reflect_on=always,max_tokens=80", opponent="kuhn/nash", num_episodes=4)
     log = play(env, lambda info: good(info, f"{'long ' * 20}{info['episode_index']}"))
-    shown = log[-1][0].split("# Plans that you made for the next attempt")[1].split("# ")[0]
-    assert shown.count("after episode") == 2
-    assert "after episode 3" in shown
+    plan_text = log[-1][0].split("# Plans that you made for the next attempt")[1].split("# ")[0]
+    assert plan_text.count("after episode") == 2
+    assert "after episode 3" in plan_text
     assert any(e == {"event": "left_out", "items": 1} for row in log for e in row[4].get("memory_events", ()))

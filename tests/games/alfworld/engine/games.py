@@ -47,20 +47,20 @@ def plan(game: dict[str, object]) -> list[str]:
 
 
 def official_games() -> list[Path]:
-    """Official game files, sorted; none where ALFWORLD_DATA does not say where they are."""
+    """Yield official game files in sorted order, or none if ALFWORLD_DATA is not set."""
     root = os.environ.get("ALFWORLD_DATA")
     return sorted(Path(root).rglob("game.tw-pddl")) if root else []
 
 
 def next_command(commands: tuple[str, ...], rng: np.random.Generator) -> str:
-    """A random command: one in ten is nonsense, half of the others change more than what is looked at."""
+    """Return a random command. One in ten is nonsense, and half of the others change more than the view."""
     if rng.random() < 0.1:
         return NONSENSE[rng.integers(len(NONSENSE))]
     idle = ("look", "inventory", "help", "examine")
-    active = [one for one in commands if not one.startswith(idle)]
-    chosen = active if rng.random() < 0.5 and active else commands
+    active = [command for command in commands if not command.startswith(idle)]
+    pool = active if rng.random() < 0.5 and active else commands
     blanks = "  " if rng.random() < 0.1 else ""
-    return blanks + chosen[rng.integers(len(chosen))] + blanks
+    return blanks + pool[rng.integers(len(pool))] + blanks
 
 
 def transcript(game: dict[str, object], steps: int = 30, seed: int = 0) -> list[tuple[object, ...]]:
@@ -78,12 +78,12 @@ def transcript(game: dict[str, object], steps: int = 30, seed: int = 0) -> list[
 
 
 def run_python(code: str, **variables: str | None) -> str:
-    """Runs `code` in a fresh process, warnings being errors; returns what it prints. None unsets a variable."""
+    """Run `code` in a fresh process, with warnings as errors, and return its output. None unsets a variable."""
     environment = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
     for name, value in variables.items():
         if value is None:
             environment.pop(name, None)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=ROOT,
         env=environment,
@@ -92,6 +92,6 @@ def run_python(code: str, **variables: str | None) -> str:
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
-    assert done.stderr == ""
-    return done.stdout
+    assert process.returncode == 0, (process.returncode, process.stderr[-3000:])
+    assert process.stderr == ""
+    return process.stdout

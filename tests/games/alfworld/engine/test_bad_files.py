@@ -1,4 +1,4 @@
-"""Whatever is wrong with a game file, there is one error, and it names the file."""
+"""Any defect of a game file gives one error, and the error names the file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_missing_files_and_folders(tmp_path, engine):
             engine().load(str(path))
 
 
-def changed(key, old, new):
+def change_text(key, old, new):
     game = tiny()
     text = str(game[key])
     assert old in text
@@ -65,23 +65,23 @@ BROKEN = {
     "another domain": lambda: {**tiny(), "pddl_domain": "(define (domain x))"},
     "truncated grammar": lambda: {**tiny(), "grammar": str(tiny()["grammar"])[:1000]},
     "no grammar": lambda: {**tiny(), "grammar": "hello"},
-    "undeclared object": lambda: changed("pddl_problem", "(:init", "(:init (openable ghost_bar_1)"),
+    "undeclared object": lambda: change_text("pddl_problem", "(:init", "(:init (openable ghost_bar_1)"),
 }
 ONLY_FAST = {
     "goal out of reach": (lambda: with_goal("(openable agent1)"), "its goal can never be reached"),
-    "long names": (lambda: changed("pddl_problem", "agent1", "a" * 1200), "names of 1024 characters"),
-    "an action without words": (lambda: changed("grammar", "action help", "action hilfe"), "no action 'help'"),
-    "a missing rule": (lambda: changed("grammar", '"list_empty"', '"none"'), "no rule 'list_empty'"),
-    "an unknown type": (lambda: changed("grammar", "r:receptacle", "r:cupboard"), "KeyError: 'cupboard'"),
+    "long names": (lambda: change_text("pddl_problem", "agent1", "a" * 1200), "names of 1024 characters"),
+    "an action without words": (lambda: change_text("grammar", "action help", "action hilfe"), "no action 'help'"),
+    "a missing rule": (lambda: change_text("grammar", '"list_empty"', '"none"'), "no rule 'list_empty'"),
+    "an unknown type": (lambda: change_text("grammar", "r:receptacle", "r:cupboard"), "KeyError: 'cupboard'"),
     "a rule that needs itself": (
-        lambda: changed("grammar", "Your task is to", "#task# Your task is to"),
+        lambda: change_text("grammar", "Your task is to", "#task# Your task is to"),
         "needs itself",
     ),
-    "code": (lambda: changed("grammar", "{r.name or r.id}", "{__import__('os').getcwd()}"), "is not supported"),
-    "private attributes": (lambda: changed("grammar", "{r.name or r.id}", "{r.__class__}"), "is not supported"),
-    "no expression": (lambda: changed("grammar", "{r.name or r.id}", "{r.name or}"), "cannot parse the expression"),
+    "code": (lambda: change_text("grammar", "{r.name or r.id}", "{__import__('os').getcwd()}"), "is not supported"),
+    "private attributes": (lambda: change_text("grammar", "{r.name or r.id}", "{r.__class__}"), "is not supported"),
+    "no expression": (lambda: change_text("grammar", "{r.name or r.id}", "{r.name or}"), "cannot parse the expression"),
     "a command that depends on the state": (
-        lambda: changed("grammar", '"open {r}"', '"open [{o.name | inreceptacle(o:object, r:receptacle)}]"'),
+        lambda: change_text("grammar", '"open {r}"', '"open [{o.name | inreceptacle(o:object, r:receptacle)}]"'),
         "depends on facts that change",
     ),
 }
@@ -103,10 +103,10 @@ def test_games_that_the_fast_engine_refuses_before_they_start(broken, cause):
 def test_an_engine_plays_on_after_a_bad_game():
     engine = FastEngine()
     engine.load(tiny())
-    first = engine.reset()
+    first_state = engine.reset()
     with pytest.raises(GameFileError):
         engine.load({})
-    assert engine.reset() == first
+    assert engine.reset() == first_state
     engine.close()
 
 
@@ -145,7 +145,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert 'pip install "mage-envs[alfworld]"' in done.stdout, done.stderr
-    assert "build-essential" in done.stdout
-    assert "command named python on PATH" in done.stdout
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 'pip install "mage-envs[alfworld]"' in process.stdout, process.stderr
+    assert "build-essential" in process.stdout
+    assert "command named python on PATH" in process.stdout

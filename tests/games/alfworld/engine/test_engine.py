@@ -40,9 +40,9 @@ def test_the_plan_wins_and_only_its_last_step_does(engine, task_type):
 @pytest.mark.parametrize("command", [*NONSENSE, "look" * 2_500_000], ids=lambda text: repr(text[:20]))
 def test_nonsense_changes_nothing(engine, command):
     engine.load(tiny())
-    first = engine.reset()
+    first_state = engine.reset()
     state = engine.step(command)
-    assert state == (NOTHING, first.admissible_commands, False, False)
+    assert state == (NOTHING, first_state.admissible_commands, False, False)
     assert (
         engine.step("look").feedback == "You are in the middle of a room. Looking quickly around you, you see nothing."
     )
@@ -77,52 +77,52 @@ def test_the_order_of_calls_is_checked(engine):
 
 def test_a_restart_forgets_everything(engine):
     engine.load(tiny())
-    first = engine.reset()
+    first_state = engine.reset()
     for command in plan(tiny()):
         won = engine.step(command)
     assert won.won
-    again = engine.reset()
-    assert again == first
+    second_state = engine.reset()
+    assert second_state == first_state
     assert [engine.step(command) for command in plan(tiny())][-1] == won
 
 
 def test_a_game_plays_the_same_after_others_in_the_same_library(engine):
-    alone = transcript(tiny())
+    expected = transcript(tiny())
     for task_type in TASK_TYPES:
         engine.load(tiny(task_type))
         engine.reset()
         engine.step("go to nowhere")
     engine.close()
-    assert transcript(tiny()) == alone
+    assert transcript(tiny()) == expected
 
 
 def test_a_library_forgets_old_states_unseen(engine, monkeypatch):
-    alone = transcript(tiny(), 12)
+    expected = transcript(tiny(), 12)
     monkeypatch.setattr(library, "_MOVES_PER_LOAD", 5)
-    assert [transcript(tiny(), 12) for _ in range(3)] == [alone] * 3
+    assert [transcript(tiny(), 12) for _ in range(3)] == [expected] * 3
 
 
 def test_engines_in_the_same_game_do_not_disturb_each_other():
     game = tiny()
-    first, second = FastEngine(), FastEngine()
-    for one in (first, second):
-        one.load(game)
-        one.reset()
-    assert first.game is second.game
-    before = second.step("look")
+    first_engine, second_engine = FastEngine(), FastEngine()
+    for each_engine in (first_engine, second_engine):
+        each_engine.load(game)
+        each_engine.reset()
+    assert first_engine.game is second_engine.game
+    state_before = second_engine.step("look")
     for command in plan(game):
-        state = first.step(command)
+        state = first_engine.step(command)
     assert state.won
-    assert second.step("look") == before
-    first.close()
-    second.close()
+    assert second_engine.step("look") == state_before
+    first_engine.close()
+    second_engine.close()
 
 
 def test_libraries_are_used_again_over_400_episodes():
     games = [tiny(task_type) for task_type in TASK_TYPES]
     for game in games:
         transcript(game, 2)
-    made = POOL.made
+    num_made = POOL.made
     for episode in range(400):
         engine = FastEngine()
         engine.load(games[episode % len(games)])
@@ -132,7 +132,7 @@ def test_libraries_are_used_again_over_400_episodes():
             engine.close()
         del engine  # an engine that was never closed gives its library back, too
     gc.collect()
-    assert POOL.made == made
+    assert POOL.made == num_made
 
 
 def test_a_closed_engine_can_load_again(engine):
@@ -148,18 +148,18 @@ def test_a_closed_engine_can_load_again(engine):
 
 def test_threads_may_step_different_engines():
     games = [tiny(task_type, index) for index in range(2) for task_type in TASK_TYPES[:4]]
-    alone = [transcript(game) for game in games]
-    found: dict[int, list[tuple[object, ...]]] = {}
+    expected = [transcript(game) for game in games]
+    transcripts: dict[int, list[tuple[object, ...]]] = {}
 
     def play(number: int) -> None:
-        found[number] = transcript(games[number])
+        transcripts[number] = transcript(games[number])
 
     threads = [threading.Thread(target=play, args=(number,)) for number in range(len(games))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [found[number] for number in range(len(games))] == alone
+    assert [transcripts[number] for number in range(len(games))] == expected
 
 
 def test_compiled_games_are_shared():

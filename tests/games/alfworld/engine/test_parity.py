@@ -16,15 +16,15 @@ from tests.games.alfworld.engine.games import needs_engine, next_command, offici
 pytestmark = needs_engine
 
 
-def compared(game, steps, seed=0, first=()):
-    """Steps in which both engines agreed; `first` is played before random commands."""
+def compare_engines(game, steps, seed=0, plan=()):
+    """Steps in which both engines agreed; `plan` is played before random commands."""
     rng = np.random.default_rng(seed)
     fast, stock = FastEngine(), StockEngine()
     for engine in (fast, stock):
         engine.load(game)
     state = fast.reset()
     assert state == stock.reset()
-    commands = list(first)
+    commands = list(plan)
     for _ in range(steps):
         command = commands.pop(0) if commands else next_command(state.admissible_commands, rng)
         state = fast.step(command)
@@ -38,43 +38,43 @@ def compared(game, steps, seed=0, first=()):
 def test_tiny_games(task_type):
     game = tiny(task_type)
     plan = game["walkthrough"]
-    assert compared(game, len(plan) + 12, first=plan)
+    assert compare_engines(game, len(plan) + 12, plan=plan)
 
 
 def test_the_wording_of_the_older_release():
     game = tiny("pick_heat_then_place_in_recep")
     old = str(game["grammar"])
-    for new, before in (("arrive at {r.name}", "arrive at {lend.name}"), ("move {o} to {r}", "put {o} in/on {r}")):
+    for new, old_wording in (("arrive at {r.name}", "arrive at {lend.name}"), ("move {o} to {r}", "put {o} in/on {r}")):
         assert new in old
-        old = old.replace(new, before)
+        old = old.replace(new, old_wording)
     plan = [
         command.replace("move", "put").replace(" to ", " in/on ") if "move" in command else command
         for command in game["walkthrough"]
     ]
-    assert compared({**game, "grammar": old}, len(plan) + 5, first=plan)
+    assert compare_engines({**game, "grammar": old}, len(plan) + 5, plan=plan)
 
 
-def test_objects_that_are_looked_at_after_what_was_done_to_them():
+def test_objects_are_examined_after_changes_to_them():
     game = tiny("pick_clean_then_place_in_recep")
     plan = game["walkthrough"]
     (clean,) = [number for number, command in enumerate(plan) if command.startswith("clean")]
-    thing = plan[clean].removeprefix("clean ").partition(" with ")[0]
-    commands = [*plan[: clean + 1], f"examine {thing}", "inventory", "look", "fly", *plan[clean + 1 :], "look"]
-    assert compared(game, len(commands), first=commands)
+    object_name = plan[clean].removeprefix("clean ").partition(" with ")[0]
+    commands = [*plan[: clean + 1], f"examine {object_name}", "inventory", "look", "fly", *plan[clean + 1 :], "look"]
+    assert compare_engines(game, len(commands), plan=commands)
 
 
 def test_official_games():
     games = official_games()
     if not games:
         pytest.skip("ALFWORLD_DATA names no official games")
-    assert sum(compared(game, 5, seed) for seed, game in enumerate(games[:2])) == 10
+    assert sum(compare_engines(game, 5, seed) for seed, game in enumerate(games[:2])) == 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", official_games(), ids=lambda path: path.parent.parent.name)
 def test_every_official_game(path):
     plan = json.loads(path.read_text())["walkthrough"] if "walkthrough" in path.read_text() else ()
-    assert compared(path, max(25, len(plan or ())), seed=1, first=plan or ()) >= 20
+    assert compare_engines(path, max(25, len(plan or ())), seed=1, plan=plan or ()) >= 20
 
 
 @pytest.mark.slow
@@ -83,4 +83,4 @@ def test_every_official_game(path):
 def test_generated_games(size, task_type):
     game = make_game("eval_out_of_distribution", size, task_type, 1).data()
     plan = game["walkthrough"]
-    assert compared(game, len(plan) + 20, seed=2, first=plan) >= 20
+    assert compare_engines(game, len(plan) + 20, seed=2, plan=plan) >= 20

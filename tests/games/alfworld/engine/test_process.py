@@ -1,4 +1,4 @@
-"""What the engine does to the process that it runs in: nothing that stays. Each check has a process of its own."""
+"""The engine leaves no trace in the process that it runs in. Each check has a process of its own."""
 
 from __future__ import annotations
 
@@ -104,16 +104,18 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_transcripts_do_not_depend_on_the_hash_seed(tmp_path):
     code = "print(transcript(tiny('pick_two_obj_and_place'), 20))"
-    first, second = (
+    first_output, second_output = (
         run_python(START + code, PYTHONHASHSEED=seed, MAGE_ENVS_CACHE=str(tmp_path / seed)) for seed in ("0", "1")
     )
-    assert first == second
-    kept = [{path.name: path.read_bytes() for path in (tmp_path / seed / "alfworld").iterdir()} for seed in ("0", "1")]
-    assert kept[0] == kept[1]
+    assert first_output == second_output
+    stored_files = [
+        {path.name: path.read_bytes() for path in (tmp_path / seed / "alfworld").iterdir()} for seed in ("0", "1")
+    ]
+    assert stored_files[0] == stored_files[1]
 
 
-@pytest.mark.parametrize("named", [None, "", "/no/such/folder"])
-def test_alfworld_is_imported_without_its_side_effects(tmp_path, named):
+@pytest.mark.parametrize("data_folder", [None, "", "/no/such/folder"])
+def test_alfworld_is_imported_without_its_side_effects(tmp_path, data_folder):
     code = """
 before = os.environ.get("ALFWORLD_DATA")
 from mage_envs.games.alfworld.packages import import_engine
@@ -123,7 +125,7 @@ assert os.environ.get("ALFWORLD_DATA") == before
 assert not os.path.exists("/no/such/folder")
 print(os.listdir(os.environ["HOME"]))
 """
-    assert run_python("import os, sys" + code, ALFWORLD_DATA=named, HOME=str(tmp_path)) == "[]\n"
+    assert run_python("import os, sys" + code, ALFWORLD_DATA=data_folder, HOME=str(tmp_path)) == "[]\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -142,7 +144,7 @@ for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
         sizes[inode] = max(sizes.get(inode, 0), int(offset, 16) + end - begin)
 print(len(sizes), max(sizes.values()), os.listdir(os.environ["TMPDIR"]))
 """
-    count, size, left = run_python(START + code, TMPDIR=str(tmp_path)).split()
+    count, size, leftovers = run_python(START + code, TMPDIR=str(tmp_path)).split()
     assert count == "4"
     assert int(size) < 1_900_000, "256 of them must stay under 500 MB"
-    assert left == "[]"
+    assert leftovers == "[]"

@@ -28,11 +28,11 @@ def test_engines_that_differ_give_no_figures(monkeypatch):
 
 
 def test_first_loads_leave_the_cache_alone():
-    before = os.environ.get(alfworld_speed.CACHE)
+    cache_before = os.environ.get(alfworld_speed.CACHE)
     translated, read = alfworld_speed.first_loads([tiny(index=3)])
     assert translated > 0
     assert read > 0
-    assert os.environ.get(alfworld_speed.CACHE) == before
+    assert os.environ.get(alfworld_speed.CACHE) == cache_before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -24,60 +24,63 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "alfworld"
 
 
-def kept(folder):
+def find_stored_file(folder):
     (path,) = folder.iterdir()
     return path
 
 
 def test_the_translation_is_kept(folder, monkeypatch):
-    first = GameStore(POOL).compiled(tiny())
-    assert kept(folder).name == f"{first.key}.game"
+    first_game = GameStore(POOL).compiled(tiny())
+    assert find_stored_file(folder).name == f"{first_game.key}.game"
 
-    def translated(domain, problem):
+    def translate(domain, problem):
         raise AssertionError("translated twice")
 
-    monkeypatch.setattr(packages, "translate", translated)
-    again = GameStore(POOL).compiled(tiny())
-    assert again is not first
-    assert (again.key, again.sas, again.intro) == (first.key, first.sas, first.intro)
+    monkeypatch.setattr(packages, "translate", translate)
+    second_game = GameStore(POOL).compiled(tiny())
+    assert second_game is not first_game
+    assert (second_game.key, second_game.sas, second_game.intro) == (first_game.key, first_game.sas, first_game.intro)
     engine = FastEngine()
-    engine.load(again)
+    engine.load(second_game)
     engine.reset()
     assert [engine.step(command).won for command in plan(tiny())][-1]
     engine.close()
 
 
 def damages():
-    yield "empty", lambda whole: b""
-    yield "no head", lambda whole: b"hello"
-    yield "half", lambda whole: whole[: len(whole) // 2]
-    yield "one byte missing", lambda whole: whole[:-1]
+    yield "empty", lambda content: b""
+    yield "no head", lambda content: b"hello"
+    yield "half", lambda content: content[: len(content) // 2]
+    yield "one byte missing", lambda content: content[:-1]
     for where in (3, 40, 110, 400, -1000, -1):
-        yield f"byte {where} flipped", lambda whole, at=where: flipped(whole, at)
-    yield "another planning task", lambda whole: whole.partition(b"\n")[0] + b"\n" + zlib.compress(b"begin_version\n9")
-    yield "another version", lambda whole: whole.replace(b"game 1", b"game 0", 1)
+        yield f"byte {where} flipped", lambda content, at=where: flip_byte(content, at)
+    yield (
+        "another planning task",
+        lambda content: content.partition(b"\n")[0] + b"\n" + zlib.compress(b"begin_version\n9"),
+    )
+    yield "another version", lambda content: content.replace(b"game 1", b"game 0", 1)
 
 
-def flipped(whole, at):
-    changed = bytearray(whole)
+def flip_byte(content, at):
+    changed = bytearray(content)
     changed[at] ^= 1
     return bytes(changed)
 
 
 @pytest.mark.parametrize("damage", [pytest.param(change, id=name) for name, change in damages()])
 def test_a_damaged_file_is_made_again(folder, damage):
-    first = GameStore(POOL).compiled(tiny())
-    path = kept(folder)
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    again = GameStore(POOL).compiled(tiny())
-    assert again.sas == first.sas
-    assert kept(folder).read_bytes() == whole
+    first_game = GameStore(POOL).compiled(tiny())
+    path = find_stored_file(folder)
+    content = path.read_bytes()
+    path.write_bytes(damage(content))
+    second_game = GameStore(POOL).compiled(tiny())
+    assert second_game.sas == first_game.sas
+    assert find_stored_file(folder).read_bytes() == content
 
 
 def test_a_file_of_another_game_is_not_taken(folder):
     GameStore(POOL).compiled(tiny())
-    path = kept(folder)
+    path = find_stored_file(folder)
     path.rename(path.with_name(f"{game_key(read_game(tiny(index=1)))}.game"))
     store = GameStore(POOL)
     assert store.compiled(tiny(index=1)).intro != store.compiled(tiny()).intro
@@ -104,12 +107,12 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
 def test_memory_holds_the_games_that_were_used_last(monkeypatch):
     monkeypatch.setattr(store_module, "_KEPT", 2)
     store = GameStore(POOL)
-    first, second, _ = (store.compiled(tiny(index=index)) for index in (0, 1, 0))
+    first_game, second_game, _ = (store.compiled(tiny(index=index)) for index in (0, 1, 0))
     store.compiled(tiny(index=2))
-    assert store.compiled(tiny(index=0)) is first
-    again = store.compiled(tiny(index=1))
-    assert again is not second
-    assert again.intro == second.intro
+    assert store.compiled(tiny(index=0)) is first_game
+    reloaded = store.compiled(tiny(index=1))
+    assert reloaded is not second_game
+    assert reloaded.intro == second_game.intro
 
 
 def test_a_pool_prefers_the_library_that_holds_the_game():

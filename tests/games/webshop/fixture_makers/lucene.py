@@ -39,8 +39,8 @@ class Analyser:
 
     def terms(self, text: str) -> list[str]:
         """The terms of a text, in order."""
-        found = self._tools.analyze(self._analyser, text)
-        return [found.get(place) for place in range(found.size())]
+        tokens = self._tools.analyze(self._analyser, text)
+        return [tokens.get(position) for position in range(tokens.size())]
 
 
 class Searcher:
@@ -68,10 +68,10 @@ class Searcher:
 
     def hits(self, query: str, k: int) -> list[tuple[str, float]]:
         """Ids and scores. The order is that of pyserini; it rewrites tied scores, so those are Lucene's own."""
-        shown = [result.docid for result in self._searcher.search(query, k)]
+        shown_ids = [result.docid for result in self._searcher.search(query, k)]
         parsed = self._queries.buildQuery("contents", self._analyser, query)
         raw = self._raw.search(parsed, k, self._sort, True).scoreDocs
-        found = [(self._raw.doc(hit.doc).get("id"), float(hit.score)) for hit in raw]
-        if [identifier for identifier, _ in found] != shown:
+        scored_hits = [(self._raw.doc(hit.doc).get("id"), float(hit.score)) for hit in raw]
+        if [identifier for identifier, _ in scored_hits] != shown_ids:
             raise RuntimeError(f"Anserini and Lucene disagree about {query!r}.")
-        return found
+        return scored_hits

@@ -26,24 +26,24 @@ PAIRS = 5000
 
 def values() -> list[str]:
     """Attributes and options of the built-in catalogue, and options as the reward writes synthetic goals'."""
-    found: set[str] = set()
+    names: set[str] = set()
     for family in stream("small"):
-        for member, shown in zip(family.members, family.listings):
-            found |= {attribute.name for attribute in member.attributes}
-            for axis, choices in normalise(shown.raw, {"attributes": []}).options.items():
-                found |= {*choices, *(str((axis, value)) for value in choices[:2])}
-    return sorted(found)
+        for member, listing in zip(family.members, family.listings):
+            names |= {attribute.name for attribute in member.attributes}
+            for axis, choices in normalise(listing.raw, {"attributes": []}).options.items():
+                names |= {*choices, *(str((axis, value)) for value in choices[:2])}
+    return sorted(names)
 
 
-def _changed(rng: np.random.Generator, text: str) -> str:
+def _change_text(rng: np.random.Generator, text: str) -> str:
     """The text with a small change: a letter lost, doubled or swapped, a word lost, moved or added."""
     words = text.split()
-    place = int(rng.integers(max(len(text), 1)))
+    position = int(rng.integers(max(len(text), 1)))
     word = int(rng.integers(max(len(words), 1)))
     return (
-        text[:place] + text[place + 1 :],
-        text[:place] + text[place : place + 1] * 2 + text[place + 1 :],
-        text[:place] + text[place + 1 : place + 2] + text[place : place + 1] + text[place + 2 :],
+        text[:position] + text[position + 1 :],
+        text[:position] + text[position : position + 1] * 2 + text[position + 1 :],
+        text[:position] + text[position + 1 : position + 2] + text[position : position + 1] + text[position + 2 :],
         " ".join(words[:word] + words[word + 1 :]),
         " ".join(words[word:] + words[:word]),
         f"{text} {odd_texts.strings(1)[int(rng.integers(200))]}",
@@ -57,7 +57,7 @@ def pairs() -> list[tuple[str, str]]:
     rng = np.random.default_rng(5)
     among = values()
     odd = odd_texts.strings()
-    made: list[tuple[str, str]] = [
+    text_pairs: list[tuple[str, str]] = [
         ("", ""),
         ("a", ""),
         ("!", "!"),
@@ -65,18 +65,18 @@ def pairs() -> list[tuple[str, str]]:
         ("naïve", "nave"),
         ("a" * 300, "a" * 299),
     ]
-    while len(made) < PAIRS:
-        first = among[int(rng.integers(len(among)))] if rng.random() < 0.9 else odd[int(rng.integers(len(odd)))]
-        kind = len(made) % 3
+    while len(text_pairs) < PAIRS:
+        first_text = among[int(rng.integers(len(among)))] if rng.random() < 0.9 else odd[int(rng.integers(len(odd)))]
+        kind = len(text_pairs) % 3
         if kind == 0:
-            second = among[int(rng.integers(len(among)))]
+            second_text = among[int(rng.integers(len(among)))]
         elif kind == 1:
-            related = [text for text in among if set(text.split()) & set(first.split())]
-            second = related[int(rng.integers(len(related)))] if related else first
+            related = [text for text in among if set(text.split()) & set(first_text.split())]
+            second_text = related[int(rng.integers(len(related)))] if related else first_text
         else:
-            second = _changed(rng, _changed(rng, first))
-        made.append((first, second))
-    return made
+            second_text = _change_text(rng, _change_text(rng, first_text))
+        text_pairs.append((first_text, second_text))
+    return text_pairs
 
 
 def main() -> None:
@@ -85,8 +85,8 @@ def main() -> None:
     folder = parser.parse_args().folder
     warnings.filterwarnings("ignore", message="Using slow pure-python")
     score = importlib.import_module("thefuzz.fuzz").token_set_ratio
-    found = [(first, second, score(first, second)) for first, second in pairs()]
-    stored = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    scored_pairs = [(first_text, second_text, score(first_text, second_text)) for first_text, second_text in pairs()]
+    stored = json.dumps(scored_pairs, ensure_ascii=False, separators=(",", ":")).encode()
     (folder / "fuzzy.json.xz").write_bytes(lzma.compress(stored, preset=9 | lzma.PRESET_EXTREME))
 
 

@@ -31,29 +31,29 @@ def catalogue() -> tuple[list[tuple[str, str]], list[str]]:
     documents: list[tuple[str, str]] = []
     instructions: list[tuple[str, float]] = []
     for family in stream(PRODUCTS):
-        for shown in family.listings:
-            product = normalise(shown.raw, {"attributes": []})
+        for listing in family.listings:
+            product = normalise(listing.raw, {"attributes": []})
             documents.append((product.asin, product.indexed_text()))
         instructions += [(goal.instruction, goal.price_upper) for goal in family.goals]
     queries = []
     rng = np.random.default_rng(0)
-    for number, place in enumerate(rng.permutation(len(instructions))[:QUERIES]):
-        text, price = instructions[place]
+    for number, position in enumerate(rng.permutation(len(instructions))[:QUERIES]):
+        text, price = instructions[position]
         full = f"{text}, and price lower than {price:.2f} dollars"
         queries.append((full, text, " ".join(text.split()[-4:]))[number % 3])
     return documents, queries
 
 
 def write(path: Path, documents: list[tuple[str, str]], queries: list[str]) -> None:
-    """Asks Lucene and writes what it answers."""
+    """Query Lucene and write its answers."""
     numbers = {identifier: number for number, (identifier, _) in enumerate(documents)}
     hits, scores = [], []
     with tempfile.TemporaryDirectory() as folder:
         searcher = Searcher(documents, Path(folder))
         for query in queries:
-            found = searcher.hits(query, HITS)
-            hits.append([numbers[identifier] for identifier, _ in found])
-            scores.append(np.array([score for _, score in found], np.float32).view(np.uint32).tolist())
+            hits_found = searcher.hits(query, HITS)
+            hits.append([numbers[identifier] for identifier, _ in hits_found])
+            scores.append(np.array([score for _, score in hits_found], np.float32).view(np.uint32).tolist())
     content = {"documents": documents, "queries": queries, "hits": hits, "scores": scores}
     stored = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     path.write_bytes(lzma.compress(stored, preset=9 | lzma.PRESET_EXTREME))

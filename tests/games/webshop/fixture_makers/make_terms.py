@@ -26,7 +26,7 @@ ment ent ion sion tion ou ism ate iti ous ive ize e l ll ss at bl iz 's
 _ENDINGS = _ENDINGS_TEXT.split()
 
 
-def made_up_words() -> list[str]:
+def invent_words() -> list[str]:
     """Words of drawn letters with one to three endings that the stemmer has rules for."""
     rng = np.random.default_rng(4)
 
@@ -48,8 +48,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     analyser = Analyser()
-    found = [(text, analyser.terms(text)) for text in (*odd_texts.strings(), *made_up_words())]
-    stored = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    terms_by_text = [(text, analyser.terms(text)) for text in (*odd_texts.strings(), *invent_words())]
+    stored = json.dumps(terms_by_text, ensure_ascii=False, separators=(",", ":")).encode()
     (folder / "terms.json.xz").write_bytes(lzma.compress(stored, preset=9 | lzma.PRESET_EXTREME))
 
 

@@ -1,10 +1,10 @@
 """Writes mage_envs/games/webshop/search/word_break.txt: the class that Lucene's StandardTokenizer sees in a character.
 
-    python -m tests.games.webshop.fixture_makers.make_word_break
+python -m tests.games.webshop.fixture_makers.make_word_break
 
-Needs what `lucene.py` names. The classes are Unicode 9's Word_Break property, with scripts
-that are written without spaces and the properties of emoji beside it. The tokenizer's table tells which characters it
-takes as equal; each class is named after one of its characters.
+It needs the packages that `lucene.py` names. The classes are Unicode 9's Word_Break property, with scripts that are
+written without spaces and the properties of emoji beside it. The tokenizer's table shows which characters it takes as
+equal. Each class is named after one of its characters.
 """
 
 from __future__ import annotations

@@ -55,36 +55,36 @@ def _text(rng: np.random.Generator, count: int, oddity: float) -> str:
 def strings(count: int = 600) -> list[str]:
     """Short odd texts, every word of the lists among them."""
     rng = np.random.default_rng(1)
-    made = [*_WORDS, *_ODD, *_LONG, "", " ", "\n"]
-    while len(made) < count:
-        made.append(_text(rng, int(rng.integers(1, 9)), 0.7))
-    return made
+    texts = [*_WORDS, *_ODD, *_LONG, "", " ", "\n"]
+    while len(texts) < count:
+        texts.append(_text(rng, int(rng.integers(1, 9)), 0.7))
+    return texts
 
 
 def documents(count: int = 1000) -> list[tuple[str, str]]:
     """Texts with ids out of order: a fifth are doubles, some have no term at all, a few are long."""
     rng = np.random.default_rng(2)
     order = rng.permutation(count)
-    made: list[tuple[str, str]] = []
+    entries: list[tuple[str, str]] = []
     for number in order:
         identifier = f"B{int(number) * 7919 % 10_007:05d}" if number % 10 else f"{int(number)}"
         chance = rng.random()
-        if chance < 0.2 and made:
-            text = made[int(rng.integers(len(made)))][1]
+        if chance < 0.2 and entries:
+            text = entries[int(rng.integers(len(entries)))][1]
         elif chance < 0.21:
             text = _draw(rng, ["...", "the of and", "— ! —", "___"])
         elif chance < 0.24:
             text = " ".join([_draw(rng, _WORDS)] * int(rng.integers(2, 400)) + [_draw(rng, _LONG)])
         else:
             text = _text(rng, int(rng.geometric(0.04)) + 2, 0.15)
-        made.append((identifier, text.lower()))
-    return made
+        entries.append((identifier, text.lower()))
+    return entries
 
 
 def queries(count: int = 300) -> list[str]:
     """Queries for `documents`: short and long, with repeats and stop words."""
     rng = np.random.default_rng(3)
-    made = ["", "the", "zebra", "shoe shoes SHOES", "a" * 254 + " " + "b" * 255]
-    while len(made) < count:
-        made.append(_text(rng, int(rng.integers(1, 6 if len(made) % 3 else 30)), 0.15).lower())
-    return made
+    texts = ["", "the", "zebra", "shoe shoes SHOES", "a" * 254 + " " + "b" * 255]
+    while len(texts) < count:
+        texts.append(_text(rng, int(rng.integers(1, 6 if len(texts) % 3 else 30)), 0.15).lower())
+    return texts

@@ -22,13 +22,13 @@ def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, ty
 
     `held_out` gives another catalogue, whose goals all belong to the split `ood_catalogue`.
     """
-    made = Made([], {}, [])
+    result = Made([], {}, [])
     for record in stream(size, seed, held_out=held_out, typos=typos):
-        for member, shown in zip(record.members, record.listings, strict=True):
-            made.products.append(shown.raw)
-            made.attributes[shown.raw["asin"]] = about(member)
-        made.goals.extend(record.goals)
-    return made
+        for member, listing in zip(record.members, record.listings, strict=True):
+            result.products.append(listing.raw)
+            result.attributes[listing.raw["asin"]] = about(member)
+        result.goals.extend(record.goals)
+    return result
 
 
 @cache

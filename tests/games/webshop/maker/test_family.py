@@ -1,4 +1,4 @@
-"""Families: near duplicates change exactly one thing, and what is told where."""
+"""Families: near duplicates change exactly one thing, and each text names its attribute in its field."""
 
 from collections import Counter
 
@@ -23,24 +23,26 @@ def shelf(families):
     return [pair for family in families for pair in zip(family.members, family.listings)]
 
 
-def changed(seed, member):
+def list_changes(seed, member):
     """The things in which a member differs from its family's seed."""
-    found = [
+    changes = [
         name
-        for name, one, other in (
+        for name, seed_value, member_value in (
             ("brand", seed.brand, member.brand),
             ("price", (seed.low, seed.high, seed.priced), (member.low, member.high, member.priced)),
         )
-        if one != other
+        if seed_value != member_value
     ]
     if seed.kind is not member.kind:
-        return [*found, "type"]
-    found += ["attribute"] * sum(one is not other for one, other in zip(seed.attributes, member.attributes))
+        return [*changes, "type"]
+    changes += ["attribute"] * sum(
+        seed_value is not member_value for seed_value, member_value in zip(seed.attributes, member.attributes)
+    )
     mine, others = dict(seed.options), dict(member.options)
     assert set(others) <= set(mine)
-    found += ["axis"] * (len(mine) - len(others))
-    found += ["option"] * sum(mine[axis] != others[axis] for axis in others)
-    return found
+    changes += ["axis"] * (len(mine) - len(others))
+    changes += ["option"] * sum(mine[axis] != others[axis] for axis in others)
+    return changes
 
 
 def test_each_near_duplicate_changes_exactly_one_thing(families):
@@ -51,8 +53,8 @@ def test_each_near_duplicate_changes_exactly_one_thing(families):
         for member in family.members:
             if member is seed:
                 continue
-            things = changed(seed, member)
-            if member.change[0] == "option":  # a value may stand in for others that match it
+            things = list_changes(seed, member)
+            if member.change[0] == "option":  # a value may replace others that match it
                 assert set(things) == {"option"}, (member.change, things)
             else:
                 assert things == [member.change[0]], (member.change, things)
@@ -81,31 +83,33 @@ def test_a_price_change_is_above_every_limit_of_the_others(families):
         for member in family.members:
             if member.change[0] == "price":
                 rivals = [
-                    shown.raw["asin"]
-                    for rival, shown in zip(family.members, family.listings)
+                    listing.raw["asin"]
+                    for rival, listing in zip(family.members, family.listings)
                     if rival.change[0] != "price"
                 ]
                 assert all(member.low > goal.price_upper for goal in limited if goal.asin in rivals)
 
 
 def test_another_type_keeps_what_both_know(families):
-    seen = 0
+    num_checked = 0
     for family in families:
         [seed] = [member for member in family.members if member.change[0] == "seed"]
-        said = dict(zip(seed.kind.groups, seed.attributes))
+        attribute_by_group = dict(zip(seed.kind.groups, seed.attributes))
         for member in family.members:
             if member.change[0] == "type":
-                shared = [(group, a) for group, a in zip(member.kind.groups, member.attributes) if group in said]
+                shared = [
+                    (group, a) for group, a in zip(member.kind.groups, member.attributes) if group in attribute_by_group
+                ]
                 assert len(shared) >= 3
-                assert all(said[group] is attribute for group, attribute in shared)
+                assert all(attribute_by_group[group] is attribute for group, attribute in shared)
                 assert member.kind.held_out == seed.kind.held_out
-                seen += 1
-    assert seen > 10
+                num_checked += 1
+    assert num_checked > 10
 
 
-def test_every_attribute_is_told_in_its_place(shelf):
-    for member, shown in shelf:
-        raw = shown.raw
+def test_every_attribute_is_named_in_its_field(shelf):
+    for member, listing in shelf:
+        raw = listing.raw
         bullets = raw["small_description"]
         texts = {
             "title": raw["name"],
@@ -114,24 +118,24 @@ def test_every_attribute_is_told_in_its_place(shelf):
             "description": raw["full_description"],
         }
         for attribute in member.attributes:
-            place = shown.places[attribute.name]
+            field = listing.places[attribute.name]
             wordings = [wording.text for wording in attribute.wordings]
-            assert any(wording in texts[place].lower() for wording in wordings), (attribute.name, place, raw)
+            assert any(wording in texts[field].lower() for wording in wordings), (attribute.name, field, raw)
 
 
 def test_no_text_names_an_attribute_that_the_product_lacks(shelf):
-    known = {
+    names_by_kind = {
         kind.name: [attribute.name for group in kind.groups for attribute in group.values] for kind in product_types()
     }
-    for member, shown in shelf:
-        raw = shown.raw
+    for member, listing in shelf:
+        raw = listing.raw
         text = " / ".join([raw["name"], *raw["small_description"], raw["full_description"]]).lower()
         has = {attribute.name for attribute in member.attributes}
-        assert [name for name in known[member.kind.name] if name in text and name not in has] == []
+        assert [name for name in names_by_kind[member.kind.name] if name in text and name not in has] == []
 
 
 def test_places_are_shared_out(shelf):
-    places = Counter(place for _, shown in shelf for place in shown.places.values())
+    places = Counter(field for _, listing in shelf for field in listing.places.values())
     total = sum(places.values())
     assert 0.12 < places["title"] / total < 0.22
     assert 0.06 < places["first bullet"] / total < 0.15
@@ -141,8 +145,8 @@ def test_places_are_shared_out(shelf):
 
 def test_texts_have_the_official_shape(shelf):
     empty = 0
-    for _, shown in shelf:
-        raw = shown.raw
+    for _, listing in shelf:
+        raw = listing.raw
         assert 8 <= len(raw["name"].split()) <= 25, raw["name"]
         assert 2 <= len(raw["small_description"]) <= 6
         assert len(raw["full_description"].split()) <= 120

@@ -88,16 +88,20 @@ def test_a_third_of_the_goals_has_no_price_limit(goals):
 
 
 def test_only_ood_phrase_speaks_otherwise(goals):
-    usual, other = (
+    usual, ood_openers = (
         [opener.removesuffix("{n}") for _, opener in word_lists("phrases")[manner]["openers"]]
         for manner in ("usual", "held_out")
     )
-    assert (len(usual), len(set(other))) == (30, len(other))
-    assert len(other) >= 40
-    assert not any(one.startswith(tuple(usual)) or two.startswith(one) for one in other for two in usual)
+    assert (len(usual), len(set(ood_openers))) == (30, len(ood_openers))
+    assert len(ood_openers) >= 40
+    assert not any(
+        ood_opener.startswith(tuple(usual)) or usual_opener.startswith(ood_opener)
+        for ood_opener in ood_openers
+        for usual_opener in usual
+    )
     clean = make(2000, 5, typos=0.0).goals
     for goal in clean:
-        openers = other if goal.split == "ood_phrase" else usual
+        openers = ood_openers if goal.split == "ood_phrase" else usual
         assert goal.instruction.startswith(tuple(openers)), goal.instruction
     unusual = (" coming with ", " do not forget: ", " so long as ", " provided ", " whose ")
     assert not any(word in goal.instruction for goal in clean if goal.split != "ood_phrase" for word in unusual)
@@ -118,34 +122,40 @@ def test_phrases_fit_the_form_of_a_wording(manner):
         for wording in attribute.wordings
         if wording.text.startswith(("no ", "nothing ", "none ")) or wording.form == "n"
     }
-    told = [goal.instruction for goal in catalogue("medium", 1).goals]
+    instructions = [goal.instruction for goal in catalogue("medium", 1).goals]
     for text in absences:
-        assert not any(f"{verb} {text}" in one for one in told for verb in ("without", "forget:", "coming with"))
+        assert not any(
+            f"{verb} {text}" in goal_text
+            for goal_text in instructions
+            for verb in ("without", "forget:", "coming with")
+        )
 
 
 def test_clauses_follow_the_noun_that_they_describe():
     """A material comes before the parts of the product, and a purpose after them."""
     kind = next(kind for kind in product_types() if kind.name == "women's ankle boots")
-    known = {attribute.name: attribute for group in kind.groups for attribute in group.values}
-    wanted = [known[name] for name in ("daily wear", "faux fur", "faux leather") if name in known]
+    attribute_by_name = {attribute.name: attribute for group in kind.groups for attribute in group.values}
+    attributes = [
+        attribute_by_name[name] for name in ("daily wear", "faux fur", "faux leather") if name in attribute_by_name
+    ]
     for number in range(50):
         manner = HELD_OUT._replace(sentences=HELD_OUT.clauses)
-        text = instruction(Draws(1, number), kind, wanted, (), manner, 0.0)
-        places = [max(text.find(wording.text) for wording in attribute.wordings) for attribute in wanted]
+        text = instruction(Draws(1, number), kind, attributes, (), manner, 0.0)
+        places = [max(text.find(wording.text) for wording in attribute.wordings) for attribute in attributes]
         assert ". " in text or places == sorted(places, reverse=True), text
 
 
 def test_typos_are_a_knob():
-    clean, few, many = (make(1000, 2, typos=typos).goals for typos in (0.0, 0.04, 1.0))
-    assert [goal.attributes for goal in few] == [goal.attributes for goal in many]
+    no_typos, few_typos, many_typos = (make(1000, 2, typos=typos).goals for typos in (0.0, 0.04, 1.0))
+    assert [goal.attributes for goal in few_typos] == [goal.attributes for goal in many_typos]
 
     def slips(goals):
-        known = {word for goal in clean for word in goal.instruction.split()}
-        return share(goals, lambda goal: any(word not in known for word in goal.instruction.split()))
+        vocabulary = {word for goal in no_typos for word in goal.instruction.split()}
+        return share(goals, lambda goal: any(word not in vocabulary for word in goal.instruction.split()))
 
-    assert slips(clean) == 0.0
-    assert 0.02 < slips(few) < 0.06
-    assert slips(many) > 0.85
+    assert slips(no_typos) == 0.0
+    assert 0.02 < slips(few_typos) < 0.06
+    assert slips(many_typos) > 0.85
 
 
 def test_what_is_wanted_is_said():
@@ -160,8 +170,8 @@ def test_what_is_wanted_is_said():
 
 
 def test_synonyms_and_digits_are_used(goals):
-    named = share(goals, lambda goal: all(attribute in goal.instruction for attribute in goal.attributes))
-    assert 0.3 < named < 0.8
+    share_named = share(goals, lambda goal: all(attribute in goal.instruction for attribute in goal.attributes))
+    assert 0.3 < share_named < 0.8
     texts = " ".join(goal.instruction for goal in goals)
     assert "pack of 3" in texts
     assert "pack of three" in texts

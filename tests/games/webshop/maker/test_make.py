@@ -37,14 +37,14 @@ STARTS = {
 
 def digest_of_start(size, held_out):
     families = islice(stream(size, held_out=held_out), 60)
-    told = [[family.listings, [goal._asdict() for goal in family.goals]] for family in families]
-    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
+    start_content = [[family.listings, [goal._asdict() for goal in family.goals]] for family in families]
+    return sha256(json.dumps(start_content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
 
 
 def digest(size, seed, held_out=False):
-    made = make(size, seed, held_out=held_out)
-    told = [made.products, made.attributes, [goal._asdict() for goal in made.goals]]
-    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
+    made_catalogue = make(size, seed, held_out=held_out)
+    content = [made_catalogue.products, made_catalogue.attributes, [goal._asdict() for goal in made_catalogue.goals]]
+    return sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def small():
 
 
 @pytest.mark.parametrize("key", [key for key in GOLDEN if key[1] != "medium"])
-def test_what_is_made_never_changes(key):
+def test_a_made_catalogue_never_changes(key):
     assert digest(*key[1:]) == GOLDEN[key], "a new word or draw needs a new VERSION and new hashes"
 
 
@@ -76,21 +76,21 @@ def test_golden_hashes_are_of_this_version():
 @pytest.mark.parametrize("hash_seed", ["1", "77"])
 def test_another_process_makes_the_same(hash_seed):
     script = "from tests.games.webshop.maker.test_make import digest; print(digest('tiny', 9))"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )
-    assert found.stdout.strip() == digest("tiny", 9)
+    assert process.stdout.strip() == digest("tiny", 9)
 
 
 @pytest.mark.parametrize(("size", "products"), [("tiny", 100), ("small", 1000), (7, 7), (14, 14), (15, 15), (333, 333)])
 def test_sizes_are_exact(size, products):
-    made = make(size, 4)
-    assert len(made.products) == len(made.attributes) == products
-    assert len(made.goals) == 2 * products
+    made_catalogue = make(size, 4)
+    assert len(made_catalogue.products) == len(made_catalogue.attributes) == products
+    assert len(made_catalogue.goals) == 2 * products
 
 
 def test_sizes_are_those_of_the_docs():
@@ -104,18 +104,20 @@ def test_unknown_sizes_are_refused(size):
 
 
 def test_any_size_is_made_as_it_is_read():
-    first = list(islice(stream("xl", 0), 40))
-    assert sum(len(family.members) for family in first) > 280
-    again = list(islice(stream("small", 0), 40))
-    assert [family.goals for family in first] == [family.goals for family in again], "small is a start of xl"
+    first_families = list(islice(stream("xl", 0), 40))
+    assert sum(len(family.members) for family in first_families) > 280
+    small_families = list(islice(stream("small", 0), 40))
+    assert [family.goals for family in first_families] == [family.goals for family in small_families], (
+        "small is a start of xl"
+    )
 
 
 def test_asins_are_unique_and_look_like_asins(small):
     asins = [raw["asin"] for raw in small.products]
     assert len(set(asins)) == len(asins)
     assert all(len(asin) == 10 and asin.isalnum() and asin.isupper() for asin in asins)
-    other = {raw["asin"] for raw in make("small", held_out=True).products}
-    assert not other & set(asins)
+    held_out_asins = {raw["asin"] for raw in make("small", held_out=True).products}
+    assert not held_out_asins & set(asins)
 
 
 def test_seeds_and_the_held_out_catalogue_differ(small):
@@ -125,10 +127,10 @@ def test_seeds_and_the_held_out_catalogue_differ(small):
 
 
 def test_two_goals_of_a_product_differ(small):
-    wanted = {}
+    goals_by_asin = {}
     for goal in small.goals:
-        wanted.setdefault(goal.asin, []).append((sorted(goal.attributes), goal.options))
-    assert all(len(pair) == 2 and pair[0] != pair[1] for pair in wanted.values())
+        goals_by_asin.setdefault(goal.asin, []).append((sorted(goal.attributes), goal.options))
+    assert all(len(pair) == 2 and pair[0] != pair[1] for pair in goals_by_asin.values())
     assert len({goal.id for goal in small.goals}) == len(small.goals)
 
 
@@ -149,9 +151,9 @@ def test_ids_are_known_beforehand(size, seed):
         for split in {goal.split for goal in goals}:
             ids = [goal.id for goal in goals if goal.split == split]
             assert list(goal_ids(split, size=size, seed=seed)) == ids
-            some = goal_ids(split, 5, size=size, seed=seed)
-            assert len(set(some)) == 5
-            assert set(some) <= set(ids)
+            five_ids = goal_ids(split, 5, size=size, seed=seed)
+            assert len(set(five_ids)) == 5
+            assert set(five_ids) <= set(ids)
 
 
 @pytest.mark.parametrize(("split", "count"), [("dev", None), ("val", 0), ("val", 10_000)])
@@ -209,7 +211,7 @@ def test_synthetic_stems_ask_for_what_the_product_has(small):
 @pytest.mark.parametrize(("size", "seed", "held_out"), [("tiny", 0, False), ("tiny", 3, True), (300, 2, False)])
 def test_a_products_family_is_in_its_id(size: str | int, seed: int, held_out: bool) -> None:
     for family in stream(size, seed, held_out=held_out):
-        asins = [shown.raw["asin"] for shown in family.listings]
+        asins = [listing.raw["asin"] for listing in family.listings]
         assert {family_of(asin, held_out=held_out, seed=seed) for asin in asins} == {family.number}
 
 
@@ -217,7 +219,7 @@ def test_a_products_family_is_in_its_id(size: str | int, seed: int, held_out: bo
 def test_a_products_catalogue_is_in_its_id(held_out):
     split = "ood_catalogue" if held_out else "val"
     for seed in range(20):
-        asins = [one.partition("-")[0] for one in goal_ids(split, 20, seed=seed)]
+        asins = [goal_id.partition("-")[0] for goal_id in goal_ids(split, 20, seed=seed)]
         assert {seed_of(asin, "small", held_out=held_out) for asin in asins} == {seed}
         assert {seed_of(asin, "small", held_out=not held_out) for asin in asins} == {None}
     assert seed_of("B000000001", "small", held_out=held_out) is None

@@ -40,60 +40,65 @@ def test_types_have_the_shape_that_families_need():
 
 
 def test_attributes_are_pairs_of_words_and_most_have_synonyms():
-    known = {attribute.name: attribute for kind in TYPES for attribute in attributes(kind)}
-    assert len(known) >= 300
-    assert all(len(name.split()) == 2 for name in known)
-    assert sum(len(attribute.wordings) > 1 for attribute in known.values()) > 0.95 * len(known)
+    attribute_by_name = {attribute.name: attribute for kind in TYPES for attribute in attributes(kind)}
+    assert len(attribute_by_name) >= 300
+    assert all(len(name.split()) == 2 for name in attribute_by_name)
+    assert sum(len(attribute.wordings) > 1 for attribute in attribute_by_name.values()) > 0.95 * len(attribute_by_name)
 
 
 def test_category_paths_relate_siblings_and_only_them():
     paths = {kind.name: set(kind.path.split(SEPARATOR)) for kind in TYPES}
     branches = {kind.name: tuple(kind.path.split(SEPARATOR)[:2]) for kind in TYPES}
     assert all(4 <= len(kind.path.split(SEPARATOR)) <= 5 for kind in TYPES)
-    for one, other in combinations(TYPES, 2):
-        shared = len(paths[one.name] & paths[other.name])
-        if branches[one.name] == branches[other.name]:
-            assert shared >= 2, (one.path, other.path)
-        if one.department is not other.department:
-            assert shared < 2, (one.path, other.path)
+    for first_type, second_type in combinations(TYPES, 2):
+        shared = len(paths[first_type.name] & paths[second_type.name])
+        if branches[first_type.name] == branches[second_type.name]:
+            assert shared >= 2, (first_type.path, second_type.path)
+        if first_type.department is not second_type.department:
+            assert shared < 2, (first_type.path, second_type.path)
 
 
 def test_siblings_keep_to_their_side_of_the_held_out_line():
     for kind in TYPES:
-        for other in siblings()[kind.name]:
-            assert other is not kind
-            assert other.held_out == kind.held_out
-            assert len(set(kind.groups) & set(other.groups)) >= 3
+        for sibling in siblings()[kind.name]:
+            assert sibling is not kind
+            assert sibling.held_out == kind.held_out
+            assert len(set(kind.groups) & set(sibling.groups)) >= 3
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 def test_no_attribute_of_a_type_passes_for_another(kind):
-    for one, other in combinations(attributes(kind), 2):
-        assert not matches(one.name, other.name), (one.name, other.name)
-        for first, second in ((one, other), (other, one)):
-            assert all(first.name not in wording.text for wording in second.wordings), (first.name, second.name)
+    for first_attribute, second_attribute in combinations(attributes(kind), 2):
+        assert not matches(first_attribute.name, second_attribute.name), (first_attribute.name, second_attribute.name)
+        for contained, container in ((first_attribute, second_attribute), (second_attribute, first_attribute)):
+            assert all(contained.name not in wording.text for wording in container.wordings), (
+                contained.name,
+                container.name,
+            )
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 def test_no_other_text_names_an_attribute(kind):
     department = kind.department
-    told = " | ".join([kind.name, *department.brands, *department.fillers, *department.benefits, *department.stories])
-    assert [attribute.name for attribute in attributes(kind) if attribute.name in told.lower()] == []
+    all_text = " | ".join(
+        [kind.name, *department.brands, *department.fillers, *department.benefits, *department.stories]
+    )
+    assert [attribute.name for attribute in attributes(kind) if attribute.name in all_text.lower()] == []
 
 
 @pytest.mark.parametrize("pool", sorted(word_lists("options")))
 def test_values_of_different_classes_do_not_match(pool):
     assert pool in AXES, "no type uses it"
-    for (one, its), (other, others) in combinations(AXES[pool].values, 2):
+    for (left_value, its), (right_value, others) in combinations(AXES[pool].values, 2):
         if its != others:
-            assert not matches(normalize_colour(one), normalize_colour(other)), (one, other)
+            assert not matches(normalize_colour(left_value), normalize_colour(right_value)), (left_value, right_value)
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 def test_values_of_different_axes_do_not_match(kind):
-    for one, other in combinations(kind.axes, 2):
-        for value, _ in one.values:
-            assert not any(matches(normalize_colour(value), normalize_colour(rival)) for rival, _ in other.values)
+    for left_axis, right_axis in combinations(kind.axes, 2):
+        for value, _ in left_axis.values:
+            assert not any(matches(normalize_colour(value), normalize_colour(rival)) for rival, _ in right_axis.values)
 
 
 def test_colours_are_many_and_some_are_compound():

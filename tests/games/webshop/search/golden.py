@@ -1,4 +1,4 @@
-"""What real Lucene and thefuzz answered; `tests/games/webshop/fixture_makers` holds the scripts that asked."""
+"""Answers of the real Lucene and thefuzz. `tests/games/webshop/fixture_makers` holds the scripts that queried them."""
 
 from __future__ import annotations
 

@@ -7,4 +7,4 @@ from mage_envs.games.webshop.search.analysis import term, words
 
 def terms(text: str) -> list[str]:
     """The search terms of a text, in order and with repeats."""
-    return [found for word in words(text) if (found := term(word)) is not None]
+    return [word_term for word in words(text) if (word_term := term(word)) is not None]

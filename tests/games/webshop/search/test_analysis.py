@@ -16,9 +16,9 @@ from tests.games.webshop.search.terms import terms
 
 
 def test_terms_are_lucenes() -> None:
-    found = golden("terms")
-    assert len(found) == 3600
-    assert [(text, terms(text)) for text, _ in found] == [tuple(pair) for pair in found]
+    expected = golden("terms")
+    assert len(expected) == 3600
+    assert [(text, terms(text)) for text, _ in expected] == [tuple(pair) for pair in expected]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_no_text_takes_more_than_linear_time(piece: str) -> None:
 
 @given(st.text(max_size=60))
 def test_words_are_parts_of_the_text_in_order(text: str) -> None:
-    here = 0
+    position = 0
     for word in words(text):
-        here = text.index(word, here) + len(word)
+        position = text.index(word, position) + len(word)
     assert not STOP_WORDS & {word.lower() for word in words(text) if word.lower() in terms(text)}
 
 

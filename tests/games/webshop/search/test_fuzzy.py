@@ -14,13 +14,13 @@ def test_scores_and_verdicts_are_those_of_thefuzz() -> None:
     pairs = golden("fuzzy")
     assert len(pairs) == 5000
     assert sum(score > THRESHOLD for _, _, score in pairs) > 1500
-    for first, second, score in pairs:
-        assert token_set_ratio(first, second) == score, (first, second)
-        assert matches(first, second) == (score > THRESHOLD), (first, second)
+    for first_text, second_text, score in pairs:
+        assert token_set_ratio(first_text, second_text) == score, (first_text, second_text)
+        assert matches(first_text, second_text) == (score > THRESHOLD), (first_text, second_text)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "score"),
+    ("first_text", "second_text", "score"),
     [
         ("machine wash", "machine washable", 86),
         ("blue", "('color', 'blue')", 100),
@@ -32,10 +32,10 @@ def test_scores_and_verdicts_are_those_of_thefuzz() -> None:
         ("cotton", "wool", 40),
     ],
 )
-def test_by_example(first: str, second: str, score: int) -> None:
-    assert token_set_ratio(first, second) == score
+def test_by_example(first_text: str, second_text: str, score: int) -> None:
+    assert token_set_ratio(first_text, second_text) == score
 
 
 @given(st.text(alphabet="ab c,", max_size=25), st.text(alphabet="ab c,", max_size=25))
-def test_the_quick_verdict_is_that_of_the_score(first: str, second: str) -> None:
-    assert matches(first, second) == (token_set_ratio(first, second) > THRESHOLD)
+def test_the_quick_verdict_is_that_of_the_score(first_text: str, second_text: str) -> None:
+    assert matches(first_text, second_text) == (token_set_ratio(first_text, second_text) > THRESHOLD)

@@ -30,18 +30,18 @@ def by_the_formula(documents: Sequence[tuple[str, str]], query: str, k: int) -> 
     lengths = [sum(bag.values()) for bag in bags]
     counted = sum(map(bool, lengths))
     mean = sum(lengths) / max(counted, 1)
-    found = []
+    scored_documents = []
     for number, bag in enumerate(bags):
         score = 0.0
         for term, count in Counter(terms(query)).items():
-            having = sum(term in other for other in bags)
+            having = sum(term in bag_terms for bag_terms in bags)
             if bag[term]:
                 idf = math.log(1 + (counted - having + 0.5) / (having + 0.5))
-                kept = int(LENGTHS[length_codes(np.array([lengths[number]]))[0]])
-                score += count * idf * bag[term] / (bag[term] + 0.9 * (0.6 + 0.4 * kept / mean))
+                coded_length = int(LENGTHS[length_codes(np.array([lengths[number]]))[0]])
+                score += count * idf * bag[term] / (bag[term] + 0.9 * (0.6 + 0.4 * coded_length / mean))
         if score:
-            found.append((number, score))
-    return sorted(found, key=lambda pair: (-pair[1], documents[pair[0]][0]))[:k]
+            scored_documents.append((number, score))
+    return sorted(scored_documents, key=lambda pair: (-pair[1], documents[pair[0]][0]))[:k]
 
 
 @settings(max_examples=150)
@@ -57,7 +57,7 @@ def test_the_best_are_those_of_the_formula(bags: list[list[str]], query: list[st
     expected = by_the_formula(documents, " ".join(query), k)
     np.testing.assert_allclose([hit.score for hit in hits], [score for _, score in expected], rtol=1e-5)
     everything = index.hits(" ".join(query), 1000)
-    assert hits == everything[:k]  # k decides what is pruned
+    assert hits == everything[:k]  # k decides how much is pruned
     assert everything == sorted(everything, key=lambda hit: (-hit.score, documents[hit.document][0]))
 
 
@@ -65,7 +65,7 @@ def test_pruning_changes_nothing_in_a_large_index() -> None:
     rng = np.random.default_rng(0)
     names = np.array([f"w{number}" for number in range(400)])
     ranks = np.minimum(rng.geometric(0.02, (3000, 40)) - 1, 399)
-    built = index_of((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{row_number:05d}", " ".join(names[row])) for row_number, row in enumerate(ranks))
     for _ in range(100):
         query = " ".join(names[np.minimum(rng.geometric(0.01, 8) - 1, 399)])
         assert built.hits(query, 7) == built.hits(query, 3000)[:7]
@@ -76,11 +76,11 @@ def test_blocks_of_documents_change_nothing(monkeypatch: pytest.MonkeyPatch, blo
     rng = np.random.default_rng(1)
     names = np.array([f"w{number}" for number in range(300)])
     ranks = np.minimum(rng.geometric(0.03, (3000 if block > 1 else 80, 30)) - 1, 299)
-    built = index_of((f"{place * 7919 % 3001:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{row_number * 7919 % 3001:05d}", " ".join(names[row])) for row_number, row in enumerate(ranks))
     queries = [" ".join(names[np.minimum(rng.geometric(0.02, 7) - 1, 299)]) for _ in range(60)]
-    whole = [built.hits(query, 9) for query in queries]
+    expected = [built.hits(query, 9) for query in queries]
     monkeypatch.setattr(index, "_BLOCK", block)
-    assert [built.hits(query, 9) for query in queries] == whole
+    assert [built.hits(query, 9) for query in queries] == expected
 
 
 @pytest.mark.parametrize("part", [1, 7, 500])
@@ -88,18 +88,18 @@ def test_parts_of_postings_change_nothing(monkeypatch: pytest.MonkeyPatch, part:
     rng = np.random.default_rng(2)
     names = np.array([f"w{number}" for number in range(200)])
     ranks = np.minimum(rng.geometric(0.03, (600, 30)) - 1, 199)
-    built = index_of((f"{place:03d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{row_number:03d}", " ".join(names[row])) for row_number, row in enumerate(ranks))
     queries = [" ".join(names[np.minimum(rng.geometric(0.02, 7) - 1, 199)]) for _ in range(40)]
-    whole = [built.hits(query, 9) for query in queries]
+    expected = [built.hits(query, 9) for query in queries]
     monkeypatch.setattr(index, "_PART", part)
-    assert [built.hits(query, 9) for query in queries] == whole
+    assert [built.hits(query, 9) for query in queries] == expected
 
 
 def test_threads_do_not_disturb_one_another() -> None:
     rng = np.random.default_rng(3)
     names = np.array([f"w{number}" for number in range(300)])
     ranks = np.minimum(rng.geometric(0.02, (20_000, 20)) - 1, 299)
-    built = index_of((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{row_number:05d}", " ".join(names[row])) for row_number, row in enumerate(ranks))
     queries = [" ".join(names[np.minimum(rng.geometric(0.02, 6) - 1, 299)]) for _ in range(150)]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(built.hits, queries)) == [built.hits(query) for query in queries]
@@ -187,7 +187,7 @@ def test_the_same_bytes_each_time(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
-def test_an_interrupted_build_is_no_index(tmp_path: Path) -> None:
+def test_an_interrupted_build_is_not_an_index(tmp_path: Path) -> None:
     def failing():  # type: ignore[no-untyped-def]
         yield from SHOES
         raise RuntimeError("no more")

@@ -30,7 +30,7 @@ def test_order_and_scores_are_lucenes(name: str) -> None:
 def test_the_same_from_shards_on_disk(tmp_path: Path) -> None:
     expected = golden("rankings_odd")
     write_index(expected["documents"], tmp_path, shard_terms=3_000)
-    whole, merged = index_of(expected["documents"]), Index.open(tmp_path)
-    for name, values in whole.arrays.__dict__.items():
+    in_memory, merged = index_of(expected["documents"]), Index.open(tmp_path)
+    for name, values in in_memory.arrays.__dict__.items():
         np.testing.assert_array_equal(values, getattr(merged.arrays, name), err_msg=name)
     assert [merged.search(query) for query in expected["queries"]] == [tuple(hits) for hits in expected["hits"]]

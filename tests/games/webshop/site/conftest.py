@@ -26,7 +26,7 @@ def secret_shop(tmp_path_factory):
 
 @pytest.fixture
 def visitor(shop):
-    """Makes a visitor of the hand-written shop, who has not come in yet."""
+    """Return a factory of visitors of the hand-written shop. The visitors start outside."""
 
     def make(**options):
         return Visitor(shop, **options)

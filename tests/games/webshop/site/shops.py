@@ -85,7 +85,7 @@ class Visitor:
         """The page without its tags."""
         return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", self.page)))
 
-    def hidden(self, name: str) -> str:
+    def read_hidden_field(self, name: str) -> str:
         return re.search(rf'name="{name}" value="([^"]*)"', self.page)[1]
 
     def get(self, path: str, **options):
@@ -96,18 +96,18 @@ class Visitor:
         self.answer = self.client.post(path, data=form, base_url=ROOT, follow_redirects=True, **options)
         return self
 
-    def start(self, split: str = "train", place: int | None = 0):
+    def start(self, split: str = "train", position: int | None = 0):
         """Begins a visit from the first page; place None: with a random goal."""
         self.get("/")
-        form = {"form_key": self.hidden("form_key"), "split": split}
-        return self.post("/visits", form if place is None else form | {"goal": str(place)})
+        form = {"form_key": self.read_hidden_field("form_key"), "split": split}
+        return self.post("/visits", form if position is None else form | {"goal": str(position)})
 
     def search(self, query: str):
         """Types a query into the search page, or sends one from elsewhere."""
-        return self.post("/search", {"form_key": self.hidden("form_key"), "search_query": query})
+        return self.post("/search", {"form_key": self.read_hidden_field("form_key"), "search_query": query})
 
     def click(self, name: str, **options: str):
         """Presses the button of that name, with options by their field."""
-        keys = {name: self.hidden(name) for name in ("form_key", "step")}
-        chosen = {field.replace("_", "-"): value for field, value in options.items()}
-        return self.post("/click", keys | chosen | ({"click": name} if name else {}))
+        keys = {name: self.read_hidden_field(name) for name in ("form_key", "step")}
+        option_fields = {field.replace("_", "-"): value for field, value in options.items()}
+        return self.post("/click", keys | option_fields | ({"click": name} if name else {}))

@@ -26,11 +26,11 @@ def chromium():
 
 
 class Shopper(Person):
-    """Somebody in the shop."""
+    """A person in the shop."""
 
-    def start(self, split, place):
-        self.go(f"/goals/{split}/{place // 10 + 1}")
-        self.press(f".start-goal[value='{place}']")
+    def start(self, split, position):
+        self.go(f"/goals/{split}/{position // 10 + 1}")
+        self.press(f".start-goal[value='{position}']")
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +49,19 @@ def person(chromium, site):
 
 
 @pytest.fixture(scope="module")
-def place(shop):
+def goal_position(shop):
     """(split, place) of the goal that wants the blue flats in size 6."""
     splits = shop.catalogue.about["goals"]["synthetic"]
     goals = {goal.id: (split, at) for split in splits if splits[split] for at, goal in enumerate(shop.goals(split))}
     return goals["B000000001-s0"]
 
 
-def test_a_purchase_by_mouse(person, place):
+def test_a_purchase_by_mouse(person, goal_position):
     person.go("/")
-    person.press(f".goals-link[href*='/{place[0]}/']")
-    person.press(f".start-goal[value='{place[1]}']")
-    told = person.one("#instruction-text").text
-    assert "color: royal blue, and size: 6" in told
+    person.press(f".goals-link[href*='/{goal_position[0]}/']")
+    person.press(f".start-goal[value='{goal_position[1]}']")
+    instruction = person.one("#instruction-text").text
+    assert "color: royal blue, and size: 6" in instruction
     person.type("canvas ballet flats")
     person.press("form.search .btn")
     assert [link.text for link in person.all(".product-link")][:1] == ["B000000001"]
@@ -78,17 +78,19 @@ def test_a_purchase_by_mouse(person, place):
     assert person.one(".product-price").text == "Price: $24.5"
     person.press("button[value='buy now']")
     assert (person.path, person.one("#reward pre").text) == ("/done", "1.0")
-    assert person.one("#instruction-text").text == told
-    asked = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
-    addresses = {event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"}
+    assert person.one("#instruction-text").text == instruction
+    requests = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
+    addresses = {
+        event["params"]["request"]["url"] for event in requests if event["method"] == "Network.requestWillBeSent"
+    }
     assert addresses
     assert all(address.startswith(person.site.url) for address in addresses)
     assert person.driver.get_log("browser") == []
 
 
-def test_a_purchase_by_keyboard(person, place):
-    person.go(f"/goals/{place[0]}/1")
-    person.tab_to(f".start-goal[value='{place[1]}']")
+def test_a_purchase_by_keyboard(person, goal_position):
+    person.go(f"/goals/{goal_position[0]}/1")
+    person.tab_to(f".start-goal[value='{goal_position[1]}']")
     person.enter()
     person.enter("canvas ballet flats")  # the field has the focus
     person.tab_to(".product-link")
@@ -119,21 +121,21 @@ def test_narrow_screens_scroll_one_way_only(person, hostile_shop):
     with Site(hostile_shop) as site:
         narrow = Shopper(person.driver, site)
         narrow.go("/")
-        seen = {narrow.path: overflow(narrow)}
+        overflows = {narrow.path: overflow(narrow)}
         narrow.start("train", 0)
-        seen[narrow.path] = overflow(narrow)
+        overflows[narrow.path] = overflow(narrow)
         narrow.enter(f"canvas shoe {'w' * 300}")
-        seen[narrow.path] = overflow(narrow)
+        overflows[narrow.path] = overflow(narrow)
         narrow.press(".product-link")
-        seen["item"] = overflow(narrow)
+        overflows["item"] = overflow(narrow)
         narrow.press("button[value=features]")
-        seen["features"] = overflow(narrow)
+        overflows["features"] = overflow(narrow)
         narrow.press("button[value='< prev']")
         narrow.press("button[value='buy now']")
-        seen[narrow.path] = overflow(narrow)
+        overflows[narrow.path] = overflow(narrow)
         narrow.go("/nowhere")
-        seen[narrow.path] = overflow(narrow)
-    assert seen == dict.fromkeys(("/", "/search", "/results/1", "item", "features", "/done", "/nowhere"), 0)
+        overflows[narrow.path] = overflow(narrow)
+    assert overflows == dict.fromkeys(("/", "/search", "/results/1", "item", "features", "/done", "/nowhere"), 0)
 
 
 def test_no_text_runs_a_script(person, hostile_shop):
@@ -161,8 +163,8 @@ def test_no_text_runs_a_script(person, hostile_shop):
     # An alert would have made each later command fail.
 
 
-def test_another_site_can_neither_send_forms_nor_frame(person, place):
-    person.start(*place)
+def test_another_site_can_neither_send_forms_nor_frame(person, goal_position):
+    person.start(*goal_position)
     page = f"""<form id=f method=post action="{person.site.url}/search" target=_self>
     <input name=search_query value=tea><input name=form_key value=x></form>
     <iframe src="{person.site.url}/search"></iframe>"""
@@ -194,8 +196,8 @@ def test_a_name_that_leads_here_by_another_ones_dns_is_not_served(person):
     assert person.one("body").text == "This host name is not served here."
 
 
-def test_the_back_button_leads_to_where_the_visit_is(person, place):
-    person.start(*place)
+def test_the_back_button_leads_to_where_the_visit_is(person, goal_position):
+    person.start(*goal_position)
     person.enter("canvas ballet flats")
     person.press(".product-link")
     with person.next_page():

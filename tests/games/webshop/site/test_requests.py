@@ -114,9 +114,9 @@ def test_bodies(visitor, options, status):
     assert visit.get("/search").path == "/search"
 
 
-def test_texts_that_are_no_unicode_are_searched_all_the_same(visitor):
+def test_texts_with_invalid_unicode_are_searched(visitor):
     visit = visitor().start()
-    body = f"form_key={visit.hidden('form_key')}&search_query=tea%ff%ed%a0%80%00%0d%0a%5d%5b".encode()
+    body = f"form_key={visit.read_hidden_field('form_key')}&search_query=tea%ff%ed%a0%80%00%0d%0a%5d%5b".encode()
     answer = visit.client.post("/search", base_url=ROOT, data=body, content_type=FORM)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/results/1")
     assert_harmless(visit.get("/results/1").page)
@@ -160,7 +160,7 @@ def test_every_answer_has_the_headers(visitor):
     assert_headers(visit.client.head("/", base_url=ROOT))
 
 
-def test_a_failure_tells_nothing(shop, monkeypatch, caplog):
+def test_a_failure_reveals_nothing(shop, monkeypatch, caplog):
     monkeypatch.setenv("FLASK_DEBUG", "1")
     monkeypatch.setenv("FLASK_ENV", "development")
 
@@ -174,4 +174,4 @@ def test_a_failure_tells_nothing(shop, monkeypatch, caplog):
     assert answer.status_code == 500
     assert_headers(answer)
     assert not re.search("secret|Traceback|RuntimeError|werkzeug|debugger", visit.page, re.IGNORECASE)
-    assert "the secret of the house" in caplog.text  # for whoever runs it
+    assert "the secret of the house" in caplog.text  # for the operator

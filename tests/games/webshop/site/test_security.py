@@ -1,4 +1,4 @@
-"""What attackers send: markup in texts, forms from elsewhere, forged cookies, odd hosts and paths, floods."""
+"""Attacks on the site: markup in texts, forms from elsewhere, forged cookies, odd hosts and paths, floods."""
 
 import gc
 import html
@@ -74,8 +74,8 @@ def test_asins_that_are_paths_make_no_addresses(hostile):
 
 
 def test_forms_need_the_visitors_key(visitor, shop):
-    visit, other = visitor().start(), visitor().start()
-    for key in ("", "x", "é", other.hidden("form_key"), visit.hidden("form_key")[:-1]):
+    visit, other_visit = visitor().start(), visitor().start()
+    for key in ("", "x", "é", other_visit.read_hidden_field("form_key"), visit.read_hidden_field("form_key")[:-1]):
         for path in ("/visits", "/search", "/click"):
             form = {"form_key": key, "search_query": "tea", "click": "search", "step": "0", "split": "train"}
             assert visit.post(path, form).answer.status_code == 403
@@ -99,7 +99,7 @@ def test_forms_need_the_visitors_key(visitor, shop):
 )
 def test_forms_from_elsewhere(visitor, headers, status):
     visit = visitor().start()
-    form = {"form_key": visit.hidden("form_key"), "search_query": "tea"}
+    form = {"form_key": visit.read_hidden_field("form_key"), "search_query": "tea"}
     assert visit.post("/search", form, headers=headers).answer.status_code == status
     assert (visit.get("/search").path == "/results/1") == (status == 200)
 
@@ -112,7 +112,7 @@ def test_reading_never_changes_anything(visitor):
     assert "Your visit" in visit.get("/").page
 
 
-def test_cookies_that_were_not_given_out_are_nobodys(visitor):
+def test_unknown_cookies_open_no_visit(visitor):
     visit = visitor().start().search("tea")
     cookie = visit.client.get_cookie("webshop", "127.0.0.1").value
     token, _, signature = cookie.partition(".")
@@ -139,11 +139,11 @@ def test_cookies_that_were_not_given_out_are_nobodys(visitor):
 
 def test_cookies_are_strict_and_change_with_the_visit(visitor):
     visit = visitor().get("/")
-    given = visit.answer.headers["Set-Cookie"]
-    assert all(part in given for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
-    before = visit.client.get_cookie("webshop", "127.0.0.1").value
-    after = visit.start().client.get_cookie("webshop", "127.0.0.1").value
-    assert before != after
+    cookie = visit.answer.headers["Set-Cookie"]
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
+    first_cookie = visit.client.get_cookie("webshop", "127.0.0.1").value
+    second_cookie = visit.start().client.get_cookie("webshop", "127.0.0.1").value
+    assert first_cookie != second_cookie
     assert "webshop" not in visit.get("/search").answer.headers.get("Set-Cookie", "")
     fresh = visitor(cookie="webshop-7").get("/")
     assert fresh.answer.headers["Set-Cookie"].startswith("webshop-7=")
@@ -165,12 +165,12 @@ def test_memory_stays_bounded_in_a_flood_of_visits(shop):
 
     tracemalloc.start()
     try:
-        before = flood(30)
-        after = flood(60)
+        small_memory = flood(30)
+        large_memory = flood(60)
     finally:
         tracemalloc.stop()
     assert len(visits) == 20
-    assert after - before < 100_000
+    assert large_memory - small_memory < 100_000
 
 
 def test_readers_without_cookies_cost_the_server_nothing(shop):
@@ -182,23 +182,23 @@ def test_readers_without_cookies_cost_the_server_nothing(shop):
     assert len(visits) == 0
 
 
-# -- what the goal hides ---------------------------------------------------------------------------------------
+# -- hidden parts of the goal -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shows_attributes", [False, True])
-def test_no_page_tells_what_the_goal_hides(secret_shop, shows_attributes):
+def test_no_page_shows_the_hidden_parts_of_the_goal(secret_shop, shows_attributes):
     visit = Visitor(secret_shop, shows_attributes=shows_attributes, images=True)
     (split,) = re.findall(r"/goals/(\w+)/1", visit.get("/").page)
-    seen = [visit.answer, visit.get(f"/goals/{split}/1").answer, visit.start(split, 0).answer]
+    answers = [visit.answer, visit.get(f"/goals/{split}/1").answer, visit.start(split, 0).answer]
     assert "i need a light for the tent" in visit.page
-    seen += [visit.search("canvas shoe").answer, visit.click("next >").answer, visit.click("< prev").answer]
-    seen += [visit.click("b0plain000").answer, visit.click("", option_0="6").answer]
+    answers += [visit.search("canvas shoe").answer, visit.click("next >").answer, visit.click("< prev").answer]
+    answers += [visit.click("b0plain000").answer, visit.click("", option_0="6").answer]
     for tab in ("description", "features", "reviews", *(["attributes"] if shows_attributes else [])):
-        seen += [visit.click(tab).answer, visit.click("< prev").answer]
-    seen.append(visit.click("buy now").answer)
+        answers += [visit.click(tab).answer, visit.click("< prev").answer]
+    answers.append(visit.click("buy now").answer)
     assert (visit.path, "<pre>" in visit.page) == ("/done", True)
-    seen += [visit.get("/").answer, visit.get("/healthz").answer, visit.get("/nowhere").answer]
-    for answer in seen:
+    answers += [visit.get("/").answer, visit.get("/healthz").answer, visit.get("/nowhere").answer]
+    for answer in answers:
         text = f"{answer.request.path} {answer.headers} {answer.get_data(as_text=True)}".lower()
         assert "secret" not in text
         assert "zebra" not in text

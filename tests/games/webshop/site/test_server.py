@@ -1,4 +1,4 @@
-"""The server itself: real sockets, the command line, and what is said when flask is missing."""
+"""The server itself: real sockets, the command line, and the error if flask is missing."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def site(shop):
 
 
 def ask(site, text: str) -> str:
-    """Sends bytes as they stand; the whole answer."""
+    """Send bytes without changes, and return the whole answer."""
     with socket.create_connection(("127.0.0.1", site.port), timeout=20) as connection:
         connection.sendall(text.replace("PORT", str(site.port)).encode("latin-1"))
         connection.shutdown(socket.SHUT_WR)
@@ -37,7 +37,7 @@ def ask(site, text: str) -> str:
 
 
 def read(connection: socket.socket) -> str:
-    """What comes until the connection ends."""
+    """Return all bytes until the connection ends."""
     return b"".join(iter(lambda: connection.recv(65_536), b"")).decode("latin-1")
 
 
@@ -106,7 +106,7 @@ def test_a_form_that_breaks_off_is_not_taken(site):
 @pytest.mark.parametrize(
     "begun", ["", "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n", f"{POST}Content-Length: 9\r\n\r\nx"]
 )
-def test_half_open_connections_take_nobodys_place(site, begun, count):
+def test_half_open_connections_block_no_visitor(site, begun, count):
     with ExitStack() as stack:
         half_open = []
         for _ in range(count):
@@ -167,7 +167,7 @@ def test_only_this_machine_is_served_unless_it_is_said_twice(shop):
         socket.create_connection(("127.0.0.1", opened.port), timeout=5)
 
 
-def test_a_taken_port_is_told(site, shop):
+def test_a_taken_port_is_reported(site, shop):
     with pytest.raises(OSError, match="in use"):
         Site(shop, port=site.port)
 
@@ -183,8 +183,8 @@ def test_without_a_package_the_error_names_the_extra(shop, monkeypatch, package)
 def test_importing_the_site_loads_no_server():
     names = "{'flask', 'werkzeug', 'waitress'}"
     script = f"import sys, mage_envs.benchmarks.commands.serve; print({names} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "set()\n"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert process.stdout == "set()\n"
 
 
 def test_the_command(data):
@@ -194,11 +194,11 @@ def test_the_command(data):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env
     ) as served:
         try:
-            told = re.fullmatch(
+            match = re.fullmatch(
                 r"WebShop is at http://127\.0\.0\.1:(\d+) \(Ctrl-C stops it\)\.\n", served.stdout.readline()
             )
-            with socket.create_connection(("127.0.0.1", int(told[1])), 30) as asking:
-                asking.sendall(f"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1:{told[1]}\r\n\r\n".encode())
+            with socket.create_connection(("127.0.0.1", int(match[1])), 30) as asking:
+                asking.sendall(f"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1:{match[1]}\r\n\r\n".encode())
                 answer = b"".join(iter(partial(asking.recv, 4096), b""))  # to its end, so that the server has closed it
             assert answer.endswith(b'\r\n\r\n{"products":23,"status":"ok","visits":0}\n')
         finally:
@@ -229,9 +229,9 @@ def test_the_command_shows_an_agent(data):
     ],
 )
 def test_the_commands_errors_are_one_line(arguments, message, data):
-    given = arguments if "--data" in arguments or "--size" in arguments else [*arguments, "--data", str(data)]
-    command = [sys.executable, "-m", "mage_envs", "serve", "webshop", "--port", "0", *given]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("mage: ")
-    assert message in done.stderr
+    full_arguments = arguments if "--data" in arguments or "--size" in arguments else [*arguments, "--data", str(data)]
+    command = [sys.executable, "-m", "mage_envs", "serve", "webshop", "--port", "0", *full_arguments]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr.count("\n")) == (2, "", 1)
+    assert process.stderr.startswith("mage: ")
+    assert message in process.stderr

@@ -94,7 +94,7 @@ def test_without_a_visit_there_is_the_first_page(visitor):
     for path in ("/search", "/results/1", "/item/B000000001", "/done"):
         assert visit.get(path).path == "/"
         assert "That visit has ended" in visit.page
-    key = visit.hidden("form_key")
+    key = visit.read_hidden_field("form_key")
     for path in ("/search", "/click"):
         assert visit.post(path, {"form_key": key, "search_query": "x", "click": "next >", "step": "0"}).path == "/"
     assert visit.post("/visits", {"form_key": key, "again": "1"}).path == "/"
@@ -102,7 +102,7 @@ def test_without_a_visit_there_is_the_first_page(visitor):
 
 def test_an_old_form_does_nothing(visitor):
     visit = visitor().start().search("shoes desk tea cream cable")
-    key, step = visit.hidden("form_key"), visit.hidden("step")
+    key, step = visit.read_hidden_field("form_key"), visit.read_hidden_field("step")
     visit.click("next >")
     assert visit.path == "/results/2"
     visit.post("/click", {"form_key": key, "step": step, "click": "next >"})
@@ -155,13 +155,13 @@ def test_empty_and_repeated_values(visitor):
 def test_goals_are_chosen_by_their_place_or_drawn(visitor, shop):
     visit = visitor()
     visit.get("/goals/train/1")
-    told = re.findall(r'id="goal-(\d+)">([^<]*)<', visit.page)
-    assert [place for place, _ in told] == [str(place) for place in range(len(told))]
-    assert visit.start("train", 3).texts.count(told[3][1].replace("&#39;", "'")) == 1
-    drawn = {re.search(r'class="told">([^<]*)<', visit.start("train", None).page)[1] for _ in range(12)}
-    assert len(drawn) > 3
+    listed_goals = re.findall(r'id="goal-(\d+)">([^<]*)<', visit.page)
+    assert [position for position, _ in listed_goals] == [str(position) for position in range(len(listed_goals))]
+    assert visit.start("train", 3).texts.count(listed_goals[3][1].replace("&#39;", "'")) == 1
+    drawn_goals = {re.search(r'class="told">([^<]*)<', visit.start("train", None).page)[1] for _ in range(12)}
+    assert len(drawn_goals) > 3
     count = len(shop.numbers("train"))
-    key = visit.get("/").hidden("form_key")
+    key = visit.get("/").read_hidden_field("form_key")
     for form in (
         {"split": "no"},
         {},
@@ -183,17 +183,17 @@ def test_goals_are_chosen_by_their_place_or_drawn(visitor, shop):
 
 def test_the_same_goal_again(visitor):
     visit = visitor().start("train", 2)
-    told = re.search(r'class="told">[^<]*<', visit.page)[0]
+    told_text = re.search(r'class="told">[^<]*<', visit.page)[0]
     visit.search(FIND).click("b000000001").click("buy now")
-    assert told in visit.page
+    assert told_text in visit.page
     assert 'href="/done"' in visit.get("/").page
-    visit.get("/done").post("/visits", {"form_key": visit.hidden("form_key"), "again": "1"})
-    assert (visit.path, told in visit.page) == ("/search", True)
+    visit.get("/done").post("/visits", {"form_key": visit.read_hidden_field("form_key"), "again": "1"})
+    assert (visit.path, told_text in visit.page) == ("/search", True)
 
 
 def test_after_the_purchase_nothing_moves(visitor):
     visit = visitor().start().search(FIND).click("b000000001").click("buy now")
-    keys = {name: visit.hidden(name) for name in ("form_key", "step")}
+    keys = {name: visit.read_hidden_field(name) for name in ("form_key", "step")}
     assert visit.post("/search", keys | {"search_query": "tea"}).path == "/done"
     assert visit.post("/click", keys | {"click": "back to search"}).path == "/done"
 
@@ -210,8 +210,8 @@ def test_limits_of_queries_pages_and_actions(visitor):
     assert (visit.path, "Next" in visit.page) == (f"/results/{LAST_PAGE}", False)
     assert visit.click("next >").path == f"/results/{LAST_PAGE}"
     assert "turns no more pages" in visit.page
-    ((held, _),) = visits._visits.values()
-    held.actions = MOST_ACTIONS
+    ((stored_visit, _),) = visits._visits.values()
+    stored_visit.actions = MOST_ACTIONS
     visit.get("/results/1").click("< prev")
     assert (visit.path, "all the actions" in visit.page) == (f"/results/{LAST_PAGE}", True)
 
@@ -227,9 +227,9 @@ def test_pictures_come_from_elsewhere_only_where_wanted(visitor, hostile_shop):
     plain = visitor().start().search(FIND)
     assert "<img" not in plain.page
     assert "img-src 'self';" in plain.answer.headers["Content-Security-Policy"]
-    wanted = visitor(images=True).start().search(FIND)
-    assert '<img src="https://example.org/B000000001.jpg" alt=""' in wanted.page
-    assert "img-src 'self' https: http: data:;" in wanted.answer.headers["Content-Security-Policy"]
+    with_images = visitor(images=True).start().search(FIND)
+    assert '<img src="https://example.org/B000000001.jpg" alt=""' in with_images.page
+    assert "img-src 'self' https: http: data:;" in with_images.answer.headers["Content-Security-Policy"]
     attacked = Visitor(hostile_shop, images=True).start().search("canvas shoe")
     assert set(re.findall(r'<img src="(.*?)"', attacked.page)) == {
         f"https://example.org/{name}.jpg" for name in ("../../x", "a/b?c#d%2f")

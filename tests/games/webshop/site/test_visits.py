@@ -5,12 +5,12 @@ from mage_envs.web.visits import Visit, Visits
 
 def test_the_longest_idle_visit_makes_room(visit):
     visits = Visits(most=3, idle=1e9)
-    kept = [Visit(visit()) for _ in range(4)]
+    visit_list = [Visit(visit()) for _ in range(4)]
     for number in range(3):
-        visits.add(str(number), kept[number])
-    assert visits.find("0") is kept[0]
-    visits.add("3", kept[3])
-    assert [visits.find(str(number)) for number in range(4)] == [kept[0], None, kept[2], kept[3]]
+        visits.add(str(number), visit_list[number])
+    assert visits.find("0") is visit_list[0]
+    visits.add("3", visit_list[3])
+    assert [visits.find(str(number)) for number in range(4)] == [visit_list[0], None, visit_list[2], visit_list[3]]
     visits.drop("0")
     visits.drop("0")
     visits.drop(None)
@@ -18,15 +18,15 @@ def test_the_longest_idle_visit_makes_room(visit):
 
 
 def test_idle_visits_end(visit):
-    now = 0.0
-    visits = Visits(most=9, idle=10, clock=lambda: now)
+    clock_time = 0.0
+    visits = Visits(most=9, idle=10, clock=lambda: clock_time)
     visits.add("old", Visit(visit()))
-    now = 6.0
+    clock_time = 6.0
     visits.add("new", Visit(visit()))
-    now = 9.0
+    clock_time = 9.0
     assert visits.find("old") is not None
-    now = 16.5
+    clock_time = 16.5
     assert len(visits) == 1
     assert (visits.find("new"), visits.find("old") is None) == (None, False)
-    now = 27.0
+    clock_time = 27.0
     assert len(visits) == 0

@@ -31,7 +31,7 @@ def watch(watches):
 
 @pytest.fixture
 def look(shop, watches, watch):
-    """Loads the watched page anew."""
+    """Load the watched page again."""
     visitor = Visitor(shop, watches=watches)
     return lambda tail="": visitor.get(watch.url.removeprefix(ROOT) + tail)
 
@@ -84,7 +84,7 @@ def test_a_watched_meta_episode(game, watch, look):
     assert (watch.scene.episode, watch.scene.page.kind) == (2, "done")
 
 
-def test_hands_of_one_episode_are_told_apart(game, watch):
+def test_hands_of_one_episode_are_distinguished(game, watch):
     env = WatchedEnv(TextGameEnv(game, SeatedOpponents(None, game), hands_per_episode=2), watch)
     env.reset(seed=0)
     for action in (FIND, OPEN, "click[buy now]"):
@@ -125,10 +125,10 @@ def test_a_scene_stays_as_it_was(game, watch):
     session.play(OPEN)
     watch.show(session)
     scene = watch.scene
-    before = repr(scene)
+    text_before = repr(scene)
     session.play("click[red]")
     session.play("click[buy now]")
-    assert repr(scene) == before
+    assert repr(scene) == text_before
 
 
 def test_long_episodes_and_actions_are_cut(game, watch):
@@ -141,9 +141,9 @@ def test_long_episodes_and_actions_are_cut(game, watch):
 
 
 def test_the_newest_watches_are_kept(watches):
-    made = [watches.add(str(number), ROOT, images=False) for number in range(MOST_WATCHES + 3)]
-    tokens = [watch.url.rpartition("/")[2] for watch in made]
-    assert [watches.find(token) for token in tokens] == [None] * 3 + made[3:]
+    new_watches = [watches.add(str(number), ROOT, images=False) for number in range(MOST_WATCHES + 3)]
+    tokens = [watch.url.rpartition("/")[2] for watch in new_watches]
+    assert [watches.find(token) for token in tokens] == [None] * 3 + new_watches[3:]
     assert len(set(tokens)) == len(tokens)
 
 
@@ -153,11 +153,11 @@ def test_an_agent_that_plays_on_and_on(data, watch, look, agent, monkeypatch):
     policy = make_opponent(f"webshop/{agent}", game)
     kinds, show = set(), watch.show
 
-    def seen(session, action=None):
+    def record_kind(session, action=None):
         kinds.add(session.page)
         show(session, action)
 
-    monkeypatch.setattr(watch, "show", seen)
+    monkeypatch.setattr(watch, "show", record_kind)
     with Player(game, policy, watch, np.random.default_rng(0), pace=0.001) as player:
         deadline = time.monotonic() + 60
         while watch.scene is None or watch.scene.episode < 4:

@@ -46,7 +46,7 @@ class KeyPrices:
 
     def _hand(self, hand: PlayedHand, wirings: int) -> tuple[HandRegret, int]:
         """Return the regrets of a hand, and the wirings that are possible after it."""
-        episode = min(hand.place, self._learner.episodes - 1)
+        episode = min(hand.position, self._learner.episodes - 1)
         before = _belief(wirings)
         available = left = sum(self._learner.before(episode, canonical(wirings)))
         boards = [choice.information_state for choice in hand.choices] + [hand.ending or ""]
@@ -82,7 +82,7 @@ class KeyPrices:
             beliefs=tuple(beliefs),
             bests=tuple(bests),
             values=tuple(each),
-            before=before,
+            prior=before,
         )
         return regret, wirings
 

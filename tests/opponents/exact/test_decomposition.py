@@ -143,7 +143,7 @@ def played_out(
     weights, hands, answers, rows = found.prior, list[PlayedHand](), list[OwnBelief](), list[list[Expected]]()
     for episode in range(found.episodes):
         seat, later = found.seat(episode), found.later(episode)
-        answer = random_answer(rng, count) if episode else OwnBelief(asked=False)
+        answer = random_answer(rng, count) if episode else OwnBelief(was_asked=False)
         answers.append(answer)
         own = weights if answer.probabilities is None else tuple(answer.probabilities)
         beliefs = [weights, own, found.alone(int(np.argmax(weights)))]
@@ -161,7 +161,7 @@ def played_out(
                 weights = found.weights(found.waits(tracks[0], seat)[1][ending])
                 weights = tuple(weight / sum(weights) for weight in weights)
                 hands.append(
-                    PlayedHand(seat, choices, state.returns[seat], episode=episode, place=episode, ending=ending)
+                    PlayedHand(seat, choices, state.returns[seat], episode=episode, position=episode, ending=ending)
                 )
                 break
             key, action = state.information_state(seat), str(rng.choice(state.legal_actions))
@@ -229,7 +229,7 @@ def test_the_exact_parts_are_those_of_an_independent_enumeration(name, options, 
                 assert far.values[index] == pytest.approx(row.whole, **CLOSE)
                 assert part.regret == pytest.approx(max(row.whole.values()) - row.whole[row.action], **CLOSE)
                 posterior = row.alone, row.whole
-                if answer.asked and answer.probabilities is None:
+                if answer.was_asked and answer.probabilities is None:
                     assert part.inference is part.decision is part.gap is None
                     assert part.exploration == pytest.approx(losses(row, posterior)[1], **CLOSE)
                     continue
@@ -241,7 +241,7 @@ def test_the_exact_parts_are_those_of_an_independent_enumeration(name, options, 
                         own = posterior
                     else:
                         least, counts["names"] = losses(row, row.likely)[0], counts["names"] + 1
-                inference, exploration, gap = losses(row, own if answer.asked else posterior)
+                inference, exploration, gap = losses(row, own if answer.was_asked else posterior)
                 assert part.inference == pytest.approx(inference - least, **CLOSE)
                 assert part.exploration == pytest.approx(exploration, **CLOSE)
                 assert part.gap == pytest.approx(gap, **CLOSE)
@@ -302,8 +302,8 @@ def test_a_belief_in_a_series_keeps_what_is_known_of_the_order_of_tasks() -> Non
                     row = met.distribution(turn_of(state)._replace(episode=episode))
                     state = state.after(list(row)[int(rng.choice(len(row), p=list(row.values())))])
             ending = state.observation(0)
-            hands.append(PlayedHand(0, choices, state.returns[0], episode=episode, place=episode, ending=ending))
-        before = np.array([np.reshape(hand.before, (len(pool), -1)).sum(axis=1) for hand in whole.judge(hands)])
+            hands.append(PlayedHand(0, choices, state.returns[0], episode=episode, position=episode, ending=ending))
+        before = np.array([np.reshape(hand.prior, (len(pool), -1)).sum(axis=1) for hand in whole.judge(hands)])
         stated = [rng.dirichlet(np.ones(len(pool))) * (row > 0) for row in before]
         answers = [OwnBelief((row / row.sum()).tolist()) for row in stated]
         judged = zip(hands, whole.judge(hands), decompose(alone, whole, hands, answers), strict=True)

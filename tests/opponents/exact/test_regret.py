@@ -168,7 +168,7 @@ def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(
         opponent = make_opponent(name, KUHN)
         assert isinstance(opponent, ExactPolicy)
         later = in_episode(opponent, 1)
-        second = [way._replace(hand=way.hand._replace(place=1, episode=1)) for way in ways(later, mine, 1, True)]
+        second = [way._replace(hand=way.hand._replace(position=1, episode=1)) for way in ways(later, mine, 1, True)]
         for chance, first in ways(opponent, mine, 0, True):
             for again, hand in second:
                 found = values.judge([first, hand])
@@ -188,7 +188,7 @@ def test_after_a_lost_hand_the_rest_is_solved_anew() -> None:
         values = DecisionValues(KUHN, POOL, rest=rest)
         lost = PlayedHand(1, [], -2.0, by_rules=False, skipped=skipped)
         then = PlayedHand(skipped, [OwnChoice("K", "bet") if skipped == 0 else OwnChoice("Kb", "call")], 1.0)
-        first, second = values.judge([lost, then._replace(place=1 + skipped)])
+        first, second = values.judge([lost, then._replace(position=1 + skipped)])
         assert first.available - sum(first.regrets) == pytest.approx(0.4 * -2 + second.available, abs=1e-12)
         alone = Meeting(KUHN, POOL, 1, episodes=2, hands=2)
         assert first.available == pytest.approx(rest.weights @ BayesSolution(alone, "mage").value.per_episode)

@@ -192,8 +192,8 @@ class _Search:
         return self._choices[state]
 
 
-def _sum(left: Vector, right: Vector) -> Vector:
-    return [a + b for a, b in zip(left, right, strict=True)]
+def _sum(total: Vector, addend: Vector) -> Vector:
+    return [a + b for a, b in zip(total, addend, strict=True)]
 
 
 def _plus_product(total: Vector, weights: Vector, values: Vector) -> Vector:

@@ -113,7 +113,7 @@ class MemoryView(NamedTuple):
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
 
-Asked = Request | str | None
+HookResult = Request | str | None
 """Return value of a hook: `None`, a `Request`, or a string (shorthand for `Request("reflect", text)`)."""
 
 
@@ -132,12 +132,12 @@ class MemoryStrategy(Protocol):
     def begin(self) -> None:
         """Clear the memory at the start of a meta-episode."""
 
-    def before_episode(self, episode: int, view: MemoryView) -> Asked:
+    def before_episode(self, episode: int, view: MemoryView) -> HookResult:
         """Return a request or None. Called after the deal of each episode, including episode 0."""
         ...
 
     @property
-    def after_episode(self) -> Callable[..., Asked]:
+    def after_episode(self) -> Callable[..., HookResult]:
         """Return a hook with one of two signatures, which returns a request or None.
 
         `after_episode(view, last)` is called after each episode. `last` is True if no other episode follows.
@@ -158,7 +158,7 @@ class MemoryStrategy(Protocol):
 class TakesAnswers(Protocol):
     """Strategy that receives every answer, valid or not."""
 
-    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Asked:
+    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> HookResult:
         """Store an answer, even if it is invalid, cut or empty.
 
         Args:
@@ -184,11 +184,11 @@ class TakesReflections(Protocol):
 class WatchesTurns(Protocol):
     """Strategy with hooks inside the episodes."""
 
-    def before_turn(self, view: MemoryView) -> Asked:
+    def before_turn(self, view: MemoryView) -> HookResult:
         """Return a request or None. Called before each play prompt of a new turn."""
         ...
 
-    def after_turn(self, view: MemoryView) -> Asked:
+    def after_turn(self, view: MemoryView) -> HookResult:
         """Return a request or None. Called after each turn, `view.turns[-1]`."""
         ...
 

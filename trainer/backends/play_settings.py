@@ -18,7 +18,7 @@ from mage_envs.loading.imports import check_path, load_modules, names_from
 from mage_envs.text.styles import load_style
 from mage_envs.trainer.backends.reply_format import ReplyFormat
 from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
-from mage_envs.wrappers.controls import split_control
+from mage_envs.wrappers.controls import parse_control
 from mage_envs.wrappers.memories import as_memory
 from mage_envs.wrappers.rollout.training_log import SETTINGS
 
@@ -96,7 +96,7 @@ class PlaySettings:
         if ":" in style:
             load_style(style)
         if memory is not None:
-            as_memory(split_control(memory)[1])
+            as_memory(parse_control(memory)[1])
         for name in PATH_OPTIONS:
             value = self.env_kwargs.get(name)
             # Other values are names of data, such as `official`.

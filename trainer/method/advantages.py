@@ -19,7 +19,15 @@ from mage_envs.trainer.method.critic import ExactCritic
 from mage_envs.trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
 from mage_envs.wrappers import ADAPTIVE, Protocol
 from mage_envs.wrappers.protocol import REFLECTION_ANCHORS
-from mage_envs.wrappers.rollout.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
+from mage_envs.wrappers.rollout.trajectory import (
+    RETURN,
+    REWARD,
+    Step,
+    Trajectory,
+    bad_pay,
+    bad_returns,
+    mask_trajectory,
+)
 
 EPSILON = 1e-6
 """Added to a standard deviation before the division by it."""
@@ -347,11 +355,11 @@ def _mask_non_finite(trajectory: Trajectory, config: CreditConfig) -> Trajectory
         return trajectory
     wrong = bad_pay(trajectory.steps, trajectory.episodes)
     if wrong is not None:
-        return masked(trajectory, REWARD, wrong)
+        return mask_trajectory(trajectory, REWARD, wrong)
     # Finite rewards can still add up to a return that overflows.
     gs, gt = config.gamma_step, config.gamma_episode
     wrong = bad_returns(step_returns(trajectory, config.returns, config.credit, gs, gt, config.penalty_in_return))
-    return trajectory if wrong is None else masked(trajectory, RETURN, wrong)
+    return trajectory if wrong is None else mask_trajectory(trajectory, RETURN, wrong)
 
 
 def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:

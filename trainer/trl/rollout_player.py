@@ -165,7 +165,7 @@ class RolloutPlayer:
         # the others waiting in a collective.
         with (
             suppress(Preempted),
-            self._log.kept("train", self._trainer.state.global_step),
+            self._log.record_crash("train", self._trainer.state.global_step),
             self._preemption.interrupting(),
         ):
             mine += ahead.result()
@@ -216,7 +216,12 @@ class RolloutPlayer:
         live = partial(self._any_rank_live, stops) if together else bool
         watch = partial(self._watch, phase == "train", not together) if stops else None
         played: list[Trajectory] = []
-        with suppress(Preempted), self._log.kept(phase, self._trainer.state.global_step), self._session(), interrupting:
+        with (
+            suppress(Preempted),
+            self._log.record_crash(phase, self._trainer.state.global_step),
+            self._session(),
+            interrupting,
+        ):
             played += self._collect(envs, specs, live, clock, watch)
         # From now on, an error in a first call is a failure of its meta-episode, not a reason to end the run.
         self._begun = True

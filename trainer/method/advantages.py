@@ -94,20 +94,20 @@ Weights = list[list[float]]
 
 def _mean_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, float, int]]:
     """Return (mean, sample standard deviation, count) of the values of each key."""
-    found: dict[Hashable, list[float]] = defaultdict(list)
+    values_by_key: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
-        found[key].append(value)
-    return {key: _statistics(held) for key, held in found.items()}
+        values_by_key[key].append(value)
+    return {key: _statistics(key_values) for key, key_values in values_by_key.items()}
 
 
-def _statistics(held: list[float]) -> tuple[float, float, int]:
+def _statistics(values: list[float]) -> tuple[float, float, int]:
     """Return (mean, sample standard deviation, count) of a non-empty list."""
-    low, high = min(held), max(held)
+    low, high = min(values), max(values)
     # NumPy's mean of equal values can differ from them by rounding. Equal values must get an advantage of exactly 0.
     if low == high:
-        return low, 0.0, len(held)
-    array = np.asarray(held)
-    return float(array.mean()), float(array.std(ddof=1)), len(held)
+        return low, 0.0, len(values)
+    array = np.asarray(values)
+    return float(array.mean()), float(array.std(ddof=1)), len(values)
 
 
 def _scale(value: float, deviation: float, config: CreditConfig) -> float:
@@ -130,7 +130,7 @@ def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], conf
     return ("play", step.anchor, opponent, step.episode if config.anchor == "local" else -1)
 
 
-def _centred_values(group: Group, config: CreditConfig) -> Weights:
+def _centre_values(group: Group, config: CreditConfig) -> Weights:
     """Return E_k of each member, [M][K]. Subtract the members' mean at the same k if the protocol centres episodes."""
     # E_k = D_k + gt * G_{k+1,0}, without penalties (docs/method.md section 3).
     scheme = scheme_of(config.returns)
@@ -162,13 +162,13 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
     keys = [k for member in paid for k in range(len(member))]
     means = _mean_by_key(keys, [value for member in paid for value in member])
     # The deviation is that of S over the play steps of the episode.
-    played = [
+    play_scores = [
         (step.episode, score)
         for member, trajectory in zip(scores, group, strict=True)
         for score, step in zip(member, trajectory.steps, strict=True)
         if step.phase == "play"
     ]
-    spread = _mean_by_key([k for k, _ in played], [score for _, score in played])
+    spread = _mean_by_key([k for k, _ in play_scores], [score for _, score in play_scores])
     # A reflection pays nothing, so its A_E is only its (centred) penalty.
     return [
         [
@@ -205,7 +205,7 @@ def gigpo(group: Group, config: CreditConfig) -> Weights:
     gs, _ = scheme_of(config.returns).discount_rates(config.gamma_step, config.gamma_episode)
     returns = [
         returns_from_values(trajectory, values, gs, config.penalty_in_return)
-        for trajectory, values in zip(group, _centred_values(group, config), strict=True)
+        for trajectory, values in zip(group, _centre_values(group, config), strict=True)
     ]
     # A_S = G_i - mean(G) over the steps with the same anchor. `keys` is flat, (sum of T_m,), member after member.
     keys = [
@@ -272,9 +272,9 @@ def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
     points: list[Hashable] = []
     means: list[float] = []
     for trajectory, member in zip(group, returns, strict=True):
-        own = _mean_by_key([_decision_point(step) for step in trajectory.steps], member)
-        points += own
-        means += [mean for mean, _, _ in own.values()]
+        member_means = _mean_by_key([_decision_point(step) for step in trajectory.steps], member)
+        points += member_means
+        means += [mean for mean, _, _ in member_means.values()]
     baselines = _mean_by_key(points, means)
     return [
         [value - baselines[_decision_point(step)][0] for value, step in zip(member, trajectory.steps, strict=True)]
@@ -288,8 +288,10 @@ def exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: Exac
     With `horizon="meta"` the sampled rest of the return is added.
     """
     # Q(I, a) - V(I) per step, [M][T_m]: the luck of the deal and of the opponent's draws is integrated out.
-    judged = critic.judge(trajectories)
-    gains = [[0.0 if seen is None else seen.q - seen.v for seen in member] for member in judged]
+    decision_values = critic.judge(trajectories)
+    gains = [
+        [0.0 if decision is None else decision.q - decision.v for decision in member] for member in decision_values
+    ]
     if config.horizon == "meta":
         gains = _with_rest(trajectories, gains, config)
     return [
@@ -307,20 +309,23 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
     groups: dict[int, list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         groups[trajectory.group].append(index)
-    found = list(gains)
-    for held in groups.values():
-        group = [trajectories[index] for index in held]
+    total_gains = list(gains)
+    for indices in groups.values():
+        group = [trajectories[index] for index in indices]
         shares = [hand_shares(t, scheme_of(config.returns), config.gamma_step, config.gamma_episode) for t in group]
         # G without penalties, because `exact` subtracts the step's own penalty afterwards.
-        rest = [
+        remainders = [
             [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
             for t, member in zip(group, shares, strict=True)
         ]
-        for index, member, others in zip(held, shares, _less_mean_at_hand(group, rest), strict=True):
-            found[index] = [
-                share * gain + other for (share, _), gain, other in zip(member, gains[index], others, strict=True)
+        for index, member, centred_remainders in zip(
+            indices, shares, _less_mean_at_hand(group, remainders), strict=True
+        ):
+            total_gains[index] = [
+                share * gain + remainder
+                for (share, _), gain, remainder in zip(member, gains[index], centred_remainders, strict=True)
             ]
-    return found
+    return total_gains
 
 
 def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
@@ -376,12 +381,14 @@ def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
     return {trajectory.group for trajectory in trajectories if len(kinds[trajectory.group]) < 2}
 
 
-def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
+def variance_metrics(
+    played_trajectories: Sequence[Trajectory], trained_trajectories: Sequence[Trajectory]
+) -> dict[str, float]:
     """Return the share of played groups without variance, and the share of groups that were dropped and redrawn."""
-    groups = {trajectory.group for trajectory in played}
-    dropped = groups - {trajectory.group for trajectory in trained}
+    groups = {trajectory.group for trajectory in played_trajectories}
+    dropped = groups - {trajectory.group for trajectory in trained_trajectories}
     return {
-        "groups/zero_variance": len(without_variance(played)) / max(len(groups), 1),
+        "groups/zero_variance": len(without_variance(played_trajectories)) / max(len(groups), 1),
         "groups/dropped": len(dropped) / max(len(groups), 1),
     }
 
@@ -414,7 +421,7 @@ def compute_advantages(
         if trajectory.failure is None:
             groups[trajectory.group].append(index)
     weights: Weights = [[0.0] * len(trajectory.steps) for trajectory in trajectories]
-    kept = [index for held in groups.values() for index in held]
+    valid_indices = [index for group_indices in groups.values() for index in group_indices]
 
     def fill(indices: Sequence[int], members: Weights) -> None:
         for index, member in zip(indices, members, strict=True):
@@ -427,18 +434,21 @@ def compute_advantages(
                 "advantage='exact' needs the critic of the game: compute_advantages(..., critic=ExactCritic.of(env))."
             )
         # All groups at once: the critic estimates the learner's own frequencies from the whole rollout.
-        fill(kept, exact([trajectories[index] for index in kept], config, critic))
+        fill(valid_indices, exact([trajectories[index] for index in valid_indices], config, critic))
     else:
         parts = list(groups.values())
         if config.statistics == "pooled":
-            parts = [kept] if kept else []
-        for held in parts:
-            fill(held, compute([trajectories[index] for index in held], config))
+            parts = [valid_indices] if valid_indices else []
+        for group_indices in parts:
+            fill(group_indices, compute([trajectories[index] for index in group_indices], config))
     if config.advantage in ("member_mean", "exact") and config.advantage_norm == "mean_std":
-        fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
+        fill(
+            valid_indices,
+            _divide_by_opponent([trajectories[i] for i in valid_indices], [weights[i] for i in valid_indices], config),
+        )
     # A difference or a quotient of finite returns can overflow. Zeros remove that trajectory from the gradient, and
     # the metric shows it.
-    bad = [index for index in kept if not all(map(isfinite, weights[index]))]
+    bad = [index for index in valid_indices if not all(map(isfinite, weights[index]))]
     fill(bad, [[0.0] * len(weights[index]) for index in bad])
     dull = without_variance(trajectories) & groups.keys()
     metrics = {"groups/count": float(len(groups)), "groups/zero_variance": len(dull) / max(len(groups), 1)}

@@ -15,7 +15,7 @@ from mage_envs.text.generation import StreamingGenerator
 from mage_envs.trainer.backends.cached import CopiedGenerator
 from mage_envs.trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
 from mage_envs.trainer.rollout.async_rollout import AsyncRollout
-from mage_envs.trainer.rollout.tasks import redrawn, rollout_specs
+from mage_envs.trainer.rollout.tasks import redraw_groups, rollout_specs
 from mage_envs.trainer.runs.preemption import Preempted, Preemption
 from mage_envs.trainer.runs.run_log import RunLog
 from mage_envs.trainer.trl import trl_compat
@@ -125,7 +125,7 @@ class RolloutPlayer:
             dull = without_variance(trained)
             if not dull:
                 break
-            specs = redrawn(specs, dull, self._trainer.args.seed, index)
+            specs = redraw_groups(specs, dull, self._trainer.args.seed, index)
             # Every n-th spec, because the number of redrawn groups need not divide among the ranks.
             again, more = self.play(specs[self._accelerator.process_index :: self._accelerator.num_processes])
             played, trained = [*played, *again], [*again, *(one for one in trained if one.group not in dull)]

@@ -96,11 +96,11 @@ def draw(
         cumulative = logprobs.double().exp().cumsum(1)
         targets = torch.from_numpy(uniforms).to(cumulative.device)[:, None] * cumulative[:, -1:]
         ids = torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp(max=logprobs.shape[1] - 1)
-    chosen = logprobs.gather(1, ids[:, None])[:, 0]
-    return ids.cpu().numpy(), chosen.float().cpu().numpy()
+    id_logprobs = logprobs.gather(1, ids[:, None])[:, 0]
+    return ids.cpu().numpy(), id_logprobs.float().cpu().numpy()
 
 
-def allowed_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
+def mask_legal_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
     """Return a mask (B, V): the legal ids of constrained rows, all ids of others; None if no row is constrained."""
     if not any(legal):
         return None
@@ -144,25 +144,25 @@ def reply(
     ids: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     live = list(range(len(prompts)))
-    answered: set[int] = set()
+    answered_rows: set[int] = set()
     logits = cache.append(new)
     for step in range(sampling.max_new_tokens):
         # Only the first token is constrained, because a constrained reply is a single token.
-        allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
+        allowed = mask_legal_ids(legal, logits) if sampling.constrained and step == 0 else None
         # The number of step t depends on the row's key and t only, so finished rows do not shift other streams.
         numbers = None if keys is None else uniforms(keys, step)
         chances = distribution(logits, sampling, allowed)
         if allowed is not None and on_constrained is not None:
             on_constrained(legal, chances)
-        drawn, known = draw(chances, numbers)
+        drawn_ids, drawn_logprobs = draw(chances, numbers)
         for row in live:
-            ids[row].append(int(drawn[row]))
-            logprobs[row].append(float(known[row]))
+            ids[row].append(int(drawn_ids[row]))
+            logprobs[row].append(float(drawn_logprobs[row]))
         stopped = tokens.end_ids
         live = [row for row in live if ids[row][-1] not in stopped and not (sampling.constrained and legal[row])]
         if sampling.stops_at_answer:
-            answered |= {row for row in live if has_answer(tokens, ids[row], prompts[row])}
-            live = [row for row in live if row not in answered]
+            answered_rows |= {row for row in live if has_answer(tokens, ids[row], prompts[row])}
+            live = [row for row in live if row not in answered_rows]
         if not live or step + 1 == sampling.max_new_tokens:
             break
         # Finished rows stay in the batch without new ids, so that the rows of the cache keep their order.
@@ -176,7 +176,7 @@ def reply(
             tuple(ids[row]),
             tuple(logprobs[row]),
             # A reply that stopped at its answer was not cut, even if the answer ends at the limit.
-            sampling.max_new_tokens + (row in answered),
+            sampling.max_new_tokens + (row in answered_rows),
             legal[row],
         )
         for row, prompt in enumerate(prompts)
@@ -219,35 +219,35 @@ class HFGenerator:
 
         The end token is included, unless the reply limit is one token.
         """
-        pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
-        known: list[float] = []
+        pairs = [(prompt, reply) for prompt, texts in zip(prompts, replies, strict=True) for reply in texts]
+        flat_scores: list[float] = []
         with evaluating(self.model):
             size = self.batch_size if self.batching.padded else 1
             for start in range(0, len(pairs), size):
-                known += self._score(pairs[start : start + size])
-        scores = iter(known)
-        return [[next(scores) for _ in some] for some in replies]
+                flat_scores += self._score(pairs[start : start + size])
+        scores = iter(flat_scores)
+        return [[next(scores) for _ in texts] for texts in replies]
 
     def _score(self, pairs: Sequence[tuple[Prompt, str]]) -> list[float]:
         """Return the log-probability of one batch of replies, (B,)."""
-        whole = self.sampling.max_new_tokens == 1
+        single_token = self.sampling.max_new_tokens == 1
         ends = [self.tokens.encode_reply(reply) for _, reply in pairs]
-        ends = [ids[:1] if whole else ids for ids in ends]
+        ends = [ids[:1] if single_token else ids for ids in ends]
         rows = [(*self.tokens.encode(prompt), *ids) for (prompt, _), ids in zip(pairs, ends, strict=True)]
-        width, most = max(map(len, rows)), max(map(len, ends))
+        width, longest_end = max(map(len, rows)), max(map(len, ends))
         ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.model.device)
         mask = torch.zeros_like(ids)
-        for row, held in enumerate(rows):
-            ids[row, width - len(held) :] = torch.tensor(held)
-            mask[row, width - len(held) :] = 1
+        for row, row_ids in enumerate(rows):
+            ids[row, width - len(row_ids) :] = torch.tensor(row_ids)
+            mask[row, width - len(row_ids) :] = 1
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         # Only the positions that predict reply tokens: logits over the whole prompt would need far more memory.
-        columns = torch.arange(width - most - 1, width - 1, device=self.model.device)
+        columns = torch.arange(width - longest_end - 1, width - 1, device=self.model.device)
         logits = self.model(
             input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=columns, use_cache=False
         ).logits
-        logps = logits.float().log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
-        return [float(logps[row, most - len(end) :].sum()) for row, end in enumerate(ends)]
+        logps = logits.float().log_softmax(2).gather(2, ids[:, width - longest_end :, None])[:, :, 0]
+        return [float(logps[row, longest_end - len(end) :].sum()) for row, end in enumerate(ends)]
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
@@ -260,8 +260,8 @@ class HFGenerator:
         with evaluating(self.model):
             for batch in self._batches(rows, encoded):
                 ids = [encoded[row] for row in batch]
-                whole = self.batching.way == "whole"
-                cache = WholeRow(self.model) if whole else RaggedCache(self.model, len(batch))
+                without_cache = self.batching.way == "whole"
+                cache = WholeRow(self.model) if without_cache else RaggedCache(self.model, len(batch))
                 answers = reply(cache, ids, [prompts[row] for row in batch], ids, self.tokens, self.sampling)
                 for row, answer in zip(batch, answers, strict=True):
                     results[row] = answer

@@ -186,11 +186,11 @@ class ChatTokenizer:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _encode_chat(self, messages: tuple[Message, ...]) -> Ids:
-        written, cut = self._controls.cut(messages)
+        written, cut = self._controls.insert_cuts(messages)
         return self._encode_pieces(self._template.render(written), cut)
 
     def _encode_content(self, text: str) -> Ids:
-        [message], cut = self._controls.cut([Message("assistant", text)])
+        [message], cut = self._controls.insert_cuts([Message("assistant", text)])
         return self._encode_pieces(message.content, cut)
 
     def _encode_pieces(self, text: str, cut: str) -> Ids:
@@ -211,7 +211,9 @@ class ChatTokenizer:
         mark = "@@"
         while mark in content:
             mark += "@"
-        chat, cut = self._controls.cut((Message("user", "."), Message("assistant", mark), Message("user", content)))
+        chat, cut = self._controls.insert_cuts(
+            (Message("user", "."), Message("assistant", mark), Message("user", content))
+        )
         # The template may strip whitespace, but never touches the mark; the last one belongs to the assistant.
         return self._encode_pieces(self._template.render(chat).rpartition(mark)[2], cut)
 
@@ -236,7 +238,7 @@ def make_completion(
         max_new_tokens: Limit of a reply in tokens.
         legal: Ids of the legal answers. None looks them up if replies are limited to one token.
     """
-    length = next((number for number, one in enumerate(ids, start=1) if one in tokens.end_ids), len(ids))
+    length = next((number for number, token_id in enumerate(ids, start=1) if token_id in tokens.end_ids), len(ids))
     ids, logprobs = ids[:length], None if logprobs is None else logprobs[:length]
     if legal is None:
         legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()

@@ -110,9 +110,11 @@ class StreamingServerGenerator:
 
     def _check(self, reply: _Reply) -> None:
         """Raise CallFailed if the server returned unknown ids, or more ids than requested."""
-        known, most = len(self.tokens.tokenizer), self.sampling.max_new_tokens
-        if len(reply.ids) > most or any(not 0 <= one < known for one in reply.ids):
-            raise CallFailed(GARBAGE, f"{len(reply.ids)} token ids, expected at most {most} from 0 to {known - 1}")
+        vocabulary_size, limit = len(self.tokens.tokenizer), self.sampling.max_new_tokens
+        if len(reply.ids) > limit or any(not 0 <= token_id < vocabulary_size for token_id in reply.ids):
+            raise CallFailed(
+                GARBAGE, f"{len(reply.ids)} token ids, expected at most {limit} from 0 to {vocabulary_size - 1}"
+            )
 
 
 def _read(content: bytes, sent: int) -> _Reply:

@@ -16,7 +16,7 @@ from trl.trainer.model_config import ModelConfig
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
-from mage_envs.trainer.backends.packaged import packaged_folder
+from mage_envs.trainer.backends.packaged import get_packaged_folder
 from mage_envs.trainer.config.file_fields import check_file_fields
 from mage_envs.trainer.config.hardware import Hardware, hardware
 from mage_envs.trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
@@ -99,7 +99,7 @@ class ParsedArguments:
         # The file may name further modules. They must register their games before the settings refer to them.
         config.imports = list(dict.fromkeys((*config.imports, *self.modules)))
         imports.load_modules(config.imports)
-        if (folder := packaged_folder(str(model.model_name_or_path), build=not script.dry_run)) is not None:
+        if (folder := get_packaged_folder(str(model.model_name_or_path), build=not script.dry_run)) is not None:
             model.model_name_or_path = str(folder)
         if not model.model_name_or_path:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")

@@ -11,7 +11,7 @@ from trl.chat_template_utils import get_training_chat_template
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator, StreamingGenerator
-from mage_envs.trainer.backends.cached import CachedGenerator, CopiedGenerator, copied_model
+from mage_envs.trainer.backends.cached import CachedGenerator, CopiedGenerator, copy_model
 from mage_envs.trainer.backends.generation import LockStepGenerator
 from mage_envs.trainer.backends.local_model import Sampling
 from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
@@ -121,7 +121,7 @@ def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
     tokens = chat_tokenizer(trainer)
     # A rollout played ahead samples while the optimiser changes the weights, so it needs a copy of them.
     if args.rollout_ahead:
-        return CopiedGenerator(copied_model(model), tokens, sampling, args.max_prompt_length)
+        return CopiedGenerator(copy_model(model), tokens, sampling, args.max_prompt_length)
     return CachedGenerator(model, tokens, sampling, args.max_prompt_length)
 
 

@@ -20,7 +20,7 @@ from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.runs.run_folder import checkpoints
 from mage_envs.trainer.trl import trl_compat
-from mage_envs.trainer.trl.backend_registry import cached_generator, trl_generator
+from mage_envs.trainer.trl.backend_registry import make_cached_generator, trl_generator
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import forked, run_ranks
 from tests.trainer.runs.test_interruptions import as_rank, weights_of
@@ -39,7 +39,7 @@ def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **se
     evaluating, ahead = settings.pop("evaluating", False), settings.get("rollout_ahead", 0)
 
     def generator(trainer: MAGETrainer) -> Any:
-        backend = cached(trainer) if ranks else cached_generator(trainer) if ahead else trl_generator(trainer)
+        backend = cached(trainer) if ranks else make_cached_generator(trainer) if ahead else trl_generator(trainer)
         generate = backend.generate
 
         def counted(prompts: Any) -> Any:

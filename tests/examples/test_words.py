@@ -64,7 +64,7 @@ def test_a_lesson_has_the_settings_of_the_command(tmp_path: Path):
     """All that are no checkpoints' and no logs'."""
     lesson = LESSONS[1]
     ours = config_of(lesson, tmp_path)
-    _, typed, _ = parse_args([*lesson.flags, "--output_dir", str(tmp_path)]).parsed(MAGEConfig)
+    _, typed, _ = parse_args([*lesson.flags, "--output_dir", str(tmp_path)]).parse(MAGEConfig)
     assert prefer_exact(typed)
     differ = {name for name, value in vars(typed).items() if str(vars(ours)[name]) != str(value)}
     assert differ <= {"save_strategy", "save_steps", "save_total_limit", "logging_strategy", "disable_tqdm"}

@@ -289,9 +289,7 @@ def exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: Exac
     """
     # Q(I, a) - V(I) per step, [M][T_m]: the luck of the deal and of the opponent's draws is integrated out.
     decision_values = critic.judge(trajectories)
-    gains = [
-        [0.0 if decision is None else decision.q - decision.v for decision in member] for member in decision_values
-    ]
+    gains = [[0.0 if value is None else value.q - value.v for value in member] for member in decision_values]
     if config.horizon == "meta":
         gains = _with_rest(trajectories, gains, config)
     return [
@@ -318,12 +316,10 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
             [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
             for t, member in zip(group, shares, strict=True)
         ]
-        for index, member, centred_remainders in zip(
-            indices, shares, _less_mean_at_hand(group, remainders), strict=True
-        ):
+        for index, member, surpluses in zip(indices, shares, _less_mean_at_hand(group, remainders), strict=True):
             total_gains[index] = [
-                share * gain + remainder
-                for (share, _), gain, remainder in zip(member, gains[index], centred_remainders, strict=True)
+                share * gain + surplus
+                for (share, _), gain, surplus in zip(member, gains[index], surpluses, strict=True)
             ]
     return total_gains
 
@@ -381,14 +377,12 @@ def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
     return {trajectory.group for trajectory in trajectories if len(kinds[trajectory.group]) < 2}
 
 
-def variance_metrics(
-    played_trajectories: Sequence[Trajectory], trained_trajectories: Sequence[Trajectory]
-) -> dict[str, float]:
+def variance_metrics(trajectories: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
     """Return the share of played groups without variance, and the share of groups that were dropped and redrawn."""
-    groups = {trajectory.group for trajectory in played_trajectories}
-    dropped = groups - {trajectory.group for trajectory in trained_trajectories}
+    groups = {trajectory.group for trajectory in trajectories}
+    dropped = groups - {trajectory.group for trajectory in trained}
     return {
-        "groups/zero_variance": len(without_variance(played_trajectories)) / max(len(groups), 1),
+        "groups/zero_variance": len(without_variance(trajectories)) / max(len(groups), 1),
         "groups/dropped": len(dropped) / max(len(groups), 1),
     }
 
@@ -421,10 +415,10 @@ def compute_advantages(
         if trajectory.failure is None:
             groups[trajectory.group].append(index)
     weights: Weights = [[0.0] * len(trajectory.steps) for trajectory in trajectories]
-    valid_indices = [index for group_indices in groups.values() for index in group_indices]
+    indices = [index for group_indices in groups.values() for index in group_indices]
 
-    def fill(indices: Sequence[int], members: Weights) -> None:
-        for index, member in zip(indices, members, strict=True):
+    def fill(positions: Sequence[int], members: Weights) -> None:
+        for index, member in zip(positions, members, strict=True):
             weights[index] = member
 
     compute = ADVANTAGES.find(config.advantage)
@@ -434,21 +428,18 @@ def compute_advantages(
                 "advantage='exact' needs the critic of the game: compute_advantages(..., critic=ExactCritic.of(env))."
             )
         # All groups at once: the critic estimates the learner's own frequencies from the whole rollout.
-        fill(valid_indices, exact([trajectories[index] for index in valid_indices], config, critic))
+        fill(indices, exact([trajectories[index] for index in indices], config, critic))
     else:
         parts = list(groups.values())
         if config.statistics == "pooled":
-            parts = [valid_indices] if valid_indices else []
+            parts = [indices] if indices else []
         for group_indices in parts:
             fill(group_indices, compute([trajectories[index] for index in group_indices], config))
     if config.advantage in ("member_mean", "exact") and config.advantage_norm == "mean_std":
-        fill(
-            valid_indices,
-            _divide_by_opponent([trajectories[i] for i in valid_indices], [weights[i] for i in valid_indices], config),
-        )
+        fill(indices, _divide_by_opponent([trajectories[i] for i in indices], [weights[i] for i in indices], config))
     # A difference or a quotient of finite returns can overflow. Zeros remove that trajectory from the gradient, and
     # the metric shows it.
-    bad = [index for index in valid_indices if not all(map(isfinite, weights[index]))]
+    bad = [index for index in indices if not all(map(isfinite, weights[index]))]
     fill(bad, [[0.0] * len(weights[index]) for index in bad])
     dull = without_variance(trajectories) & groups.keys()
     metrics = {"groups/count": float(len(groups)), "groups/zero_variance": len(dull) / max(len(groups), 1)}

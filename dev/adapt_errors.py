@@ -89,7 +89,7 @@ def regret_moments(meeting: Meeting, optimum: BayesSolution, choices: Choices) -
             ends, tells = plan.ends[on], plan.tells[on]
             weight, regret = plan.weight[on, None] * met[ends], lost[ends]
             # After the last hand there is one state, in which nothing is lost.
-            after = stage.after[tells][:, states] if len(stage.after) else np.zeros(regret.shape, np.intp)
+            after = stage.successors[tells][:, states] if len(stage.successors) else np.zeros(regret.shape, np.intp)
             for i, (mean, square) in enumerate(zip(*found, strict=True)):
                 chance, later = weight * plan.evidence[tells, i, None], mean[after]
                 made[0, i, states] = (chance * (regret + later)).sum(axis=0)
@@ -107,7 +107,7 @@ def _walk(plan: HandPlan, worth: Floats, beliefs: Floats, choices: Sequence[Plac
         beliefs: Probability of each opponent, (N, S).
         choices: Actions of the player.
     """
-    lost, met, reached = np.zeros_like(worth), np.zeros_like(worth), plan.reached()
+    lost, met, reached = np.zeros_like(worth), np.zeros_like(worth), plan.branch_probabilities()
     # The root is the last branch.
     met[-1] = 1
     # A group of decisions precedes the groups that lead to it.

@@ -43,19 +43,19 @@ class Uniform:
         return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
 
 
-class Placed:
-    """A policy that plays the legal action at index `place`."""
+class FixedIndex:
+    """A policy that plays the legal action at index `index`."""
 
     follows_information_state = True
 
-    def __init__(self, place: int) -> None:
-        self._place = place
+    def __init__(self, index: int) -> None:
+        self._index = index
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand; the policy has no state."""
 
     def act(self, turn: Turn) -> str:
-        return turn.legal_actions[self._place]
+        return turn.legal_actions[self._index]
 
     def distribution(self, turn: Turn) -> dict[str, float]:
         """Return probability 1 for the one action."""
@@ -65,9 +65,9 @@ class Placed:
 _POSITIONAL = ("TicTacToe", "LeducPoker", "ConnectFour", "LiarsDice", "Negotiation", "Breakthrough", "OpenSpiel")
 """Games of `first` and `last`. Kuhn Poker has `kuhn/passive` (the first action) and `kuhn/maniac` (the last)."""
 
-first, last = partial(Placed, 0), partial(Placed, -1)
-register_opponent("first", games=_POSITIONAL)(first)
-register_opponent("last", games=_POSITIONAL)(last)
+first_action, last_action = partial(FixedIndex, 0), partial(FixedIndex, -1)
+register_opponent("first", games=_POSITIONAL)(first_action)
+register_opponent("last", games=_POSITIONAL)(last_action)
 
 # Entry points are strings: importing `opponents` loads neither solvers nor torch, and nothing of `trainer`, the layer
 # above.
@@ -95,10 +95,10 @@ register_opponent(
 )
 register_opponent("blind", entry_point="mage_envs.opponents.adaptive.bayes:blind", needs_game=True, form="blind:pool")
 register_opponent(
-    "known", entry_point="mage_envs.opponents.adaptive.informed:known", needs_game=True, form="known:pool"
+    "known", entry_point="mage_envs.opponents.adaptive.informed:build_known", needs_game=True, form="known:pool"
 )
 register_opponent(
-    "wrong", entry_point="mage_envs.opponents.adaptive.informed:wrong", needs_game=True, form="wrong:pool"
+    "wrong", entry_point="mage_envs.opponents.adaptive.informed:build_wrong", needs_game=True, form="wrong:pool"
 )
 register_opponent(
     "best-response-to",

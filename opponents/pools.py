@@ -56,10 +56,10 @@ class OpponentPool:
 
     def index(self, draw: float) -> int:
         """Return the index of the entry for a uniform number in [0, 1)."""
-        for place, weight in enumerate(self.weights):
+        for index, weight in enumerate(self.weights):
             draw -= weight
             if draw < 0:
-                return place
+                return index
         # Rounding may leave a sum of weights slightly below 1; the last entry gets the remainder.
         return len(self.weights) - 1
 
@@ -89,12 +89,12 @@ _POOLS: dict[str, OpponentPool] = {}
 
 def register_pool(name: str, pool: OpponentPool | Mapping[str, float]) -> None:
     """Register a pool as `"pool:<name>"`; raise `ValueError` if the name belongs to a different pool."""
-    made = pool if isinstance(pool, OpponentPool) else OpponentPool(pool)
+    new_pool = pool if isinstance(pool, OpponentPool) else OpponentPool(pool)
     # A name of a game's own pools must be found taken, even if their module was not needed before.
     load_opponents(name)
-    if _POOLS.get(name, made) != made:
+    if _POOLS.get(name, new_pool) != new_pool:
         raise ValueError(f"Pool {name!r} is already registered with other opponents; choose another name.")
-    _POOLS[name] = made
+    _POOLS[name] = new_pool
 
 
 def list_pools() -> tuple[str, ...]:
@@ -111,13 +111,13 @@ def as_pool(spec: PoolSpec) -> OpponentPool:
     if isinstance(spec, OpponentPool):
         return spec
     if isinstance(spec, str) and spec.startswith("pool:"):
-        return _named(spec.removeprefix("pool:"))
+        return _find_pool(spec.removeprefix("pool:"))
     if isinstance(spec, Mapping):
         return OpponentPool(spec)
     return OpponentPool([(spec, 1.0)])
 
 
-def _named(name: str) -> OpponentPool:
+def _find_pool(name: str) -> OpponentPool:
     if name not in _POOLS:
         load_opponents(name)
     if name not in _POOLS:

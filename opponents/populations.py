@@ -59,7 +59,7 @@ class FixedPool:
     """A population with constant weights."""
 
     def __init__(self, pool: Mapping[str, float]) -> None:
-        self._pool = _checked(pool)
+        self._pool = _check_pool(pool)
 
     def weights(self) -> Mapping[str, float]:
         return self._pool
@@ -120,39 +120,39 @@ class PrioritisedPool(FixedPool):
 
     def prioritise(self, pool: Mapping[str, float]) -> dict[str, float]:
         """Return the pool's weights times the priorities, normalised to sum to 1 and bounded by the floor."""
-        wanted = {name: weight * max(self._curve(self.score(name)), 0.0) for name, weight in pool.items()}
-        whole = sum(pool.values())
-        floors = {name: self._floor * weight / whole for name, weight in pool.items()}
+        priorities = {name: weight * max(self._curve(self.score(name)), 0.0) for name, weight in pool.items()}
+        total_weight = sum(pool.values())
+        floors = {name: self._floor * weight / total_weight for name, weight in pool.items()}
         shares: dict[str, float] = {}
         """Shares of the opponents that are held at their floor."""
         # Raising one opponent to its floor leaves less for the others, so more may fall below theirs: repeat until
         # none does. Each pass fixes at least one opponent, so this terminates.
         while True:
             others = [name for name in pool if name not in shares]
-            left, total = 1.0 - sum(shares.values()), sum(wanted[name] for name in others)
+            free_share, total = 1.0 - sum(shares.values()), sum(priorities[name] for name in others)
             # If every other priority is 0, the others share in proportion to their weights in the pool.
-            weights = wanted if total else pool
+            weights = priorities if total else pool
             total = total or sum(pool[name] for name in others)
-            divided = {name: left * weights[name] / total for name in others}
+            divided = {name: free_share * weights[name] / total for name in others}
             low = {name: floors[name] for name, share in divided.items() if share < floors[name]}
             if not low or len(low) == len(others):
                 return {name: (shares | divided)[name] for name in pool}
             shares |= low
 
     def record(self, results: Sequence[Result]) -> None:
-        for held in self._seen.values():
-            held[0] *= self._decay
-            held[1] *= self._decay
+        for totals in self._seen.values():
+            totals[0] *= self._decay
+            totals[1] *= self._decay
         for name, score in results:
-            held = self._seen.setdefault(name, [0.0, 0.0])
-            held[0] += score
-            held[1] += 1.0
+            totals = self._seen.setdefault(name, [0.0, 0.0])
+            totals[0] += score
+            totals[1] += 1.0
 
     def state(self) -> dict[str, Any]:
-        return {"seen": {name: list(held) for name, held in self._seen.items()}}
+        return {"seen": {name: list(totals) for name, totals in self._seen.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._seen = {name: [float(value) for value in held] for name, held in state["seen"].items()}
+        self._seen = {name: [float(value) for value in totals] for name, totals in state["seen"].items()}
 
 
 class League(PrioritisedPool):
@@ -229,7 +229,7 @@ class League(PrioritisedPool):
 
     def add(self, name: str, updates: int) -> None:
         # A name that is added again moves to the end instead of counting twice.
-        self._selves = [*(held for held in self._selves if held != name), name][-self._most :]
+        self._selves = [*(version for version in self._selves if version != name), name][-self._most :]
         self._last = updates
         self._rows.append({})
 
@@ -244,7 +244,7 @@ class League(PrioritisedPool):
         self._rows = [{name: [float(v) for v in cell] for name, cell in row.items()} for row in state["payoffs"]]
 
 
-def _checked(pool: Mapping[str, float]) -> dict[str, float]:
+def _check_pool(pool: Mapping[str, float]) -> dict[str, float]:
     if not pool:
         raise ValueError("A population requires at least one opponent with its weight.")
     for name, weight in pool.items():

@@ -107,8 +107,8 @@ def register_opponent(
     if isinstance(games, str):
         raise TypeError(f"Opponent {name!r}: games={games!r} must be a collection of names: games=[{games!r}].")
     if alias_of is not None:
-        known = opponent_info(alias_of)
-        _add(replace(known, name=name, alias_of=alias_of, games=known.games if games is None else games))
+        original = opponent_info(alias_of)
+        _add(replace(original, name=name, alias_of=alias_of, games=original.games if games is None else games))
         return None
     if entry_point is not None:
         _add(OpponentInfo(name, entry_point, games, needs_game, form=form))
@@ -183,11 +183,11 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
         TypeError: If the result is not a policy.
     """
     if not isinstance(spec, str):
-        return _checked(spec, type(spec).__name__)
+        return _check_policy(spec, type(spec).__name__)
     if spec.startswith("pool:"):
         raise ValueError(f"{spec!r} is a pool, not one opponent. Draw one with as_pool({spec!r}).draw(rng).")
     parsed = parse(spec, lambda name: _find(name) is not None)
-    info = _find(parsed.name) or _imported(parsed.name)
+    info = _find(parsed.name) or _import_opponent(parsed.name)
     if info is None:
         raise _unknown(parsed.name, game.spec.name)
     if not info.plays(game.spec.name):
@@ -195,8 +195,8 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
             f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.spec.name}. "
             f'list_opponents("{game.spec.name}") returns the names that fit.'
         )
-    first = (game,) if info.needs_game else ()
-    return _checked(call(f"Opponent {spec!r}", parsed, _load(info), *first), spec)
+    game_arguments = (game,) if info.needs_game else ()
+    return _check_policy(call(f"Opponent {spec!r}", parsed, _load(info), *game_arguments), spec)
 
 
 def portable_spec(spec: str) -> str:
@@ -215,12 +215,14 @@ def portable_spec(spec: str) -> str:
 
 def without_servers(specs: Sequence[str]) -> tuple[str, ...]:
     """Return the `portable_spec` of each opponent. `make_opponent` finds its server, in worker processes too."""
-    named = {spec: portable_spec(spec) for spec in specs}
-    if moved := {name.partition(":")[2]: spec.partition(":")[2] for spec, name in named.items() if spec != name}:
+    portable_specs = {spec: portable_spec(spec) for spec in specs}
+    if moved := {
+        name.partition(":")[2]: spec.partition(":")[2] for spec, name in portable_specs.items() if spec != name
+    }:
         from mage_envs.opponents.llm.names import remember_servers
 
         remember_servers(moved)
-    return tuple(named[spec] for spec in specs)
+    return tuple(portable_specs[spec] for spec in specs)
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -235,8 +237,8 @@ def split_names(text: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         name = parse(part).name
-        own = "/" in name or ":" in part or _find(name) is not None
-        if names and part and (_lacks_arguments(names[-1]) or (":" in names[-1] and not own)):
+        is_name = "/" in name or ":" in part or _find(name) is not None
+        if names and part and (_lacks_arguments(names[-1]) or (":" in names[-1] and not is_name)):
             names[-1] += f",{part}"
         elif part:
             names.append(part)
@@ -265,12 +267,12 @@ def _unknown(name: str, game_name: str | None) -> UnknownOpponent:
     name, module, _ = name.partition(":")
     # Prefer names that play this game; a hint from another game still helps against a typing error.
     hint = nearest_name(name, list_opponents(game_name)) or nearest_name(name, _REGISTRY)
-    shown = f'"{game_name}"' if game_name is not None else ""
+    argument = f'"{game_name}"' if game_name is not None else ""
     missing = f" There is no module {name!r} either. Searched: {searched()}." if module else ""
-    return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({shown}) returns all names.{missing}")
+    return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({argument}) returns all names.{missing}")
 
 
-def _imported(name: str) -> OpponentInfo | None:
+def _import_opponent(name: str) -> OpponentInfo | None:
     """Return the opponent class that `"module:Class"` refers to, or None if the text is not of that form.
 
     If the class is registered, its registration is returned, so that `games` and `needs_game` apply.
@@ -294,8 +296,8 @@ def _imported(name: str) -> OpponentInfo | None:
         raise UnknownOpponent(
             f"Unknown opponent {name!r}: the module has no {name.partition(':')[2]!r}; name a class in it."
         ) from error
-    known = [info for info in _REGISTRY.values() if import_path(info.builder) == import_path(builder)]
-    return replace(known[0], name=name, builder=builder) if known else OpponentInfo(name, builder)
+    registrations = [info for info in _REGISTRY.values() if import_path(info.builder) == import_path(builder)]
+    return replace(registrations[0], name=name, builder=builder) if registrations else OpponentInfo(name, builder)
 
 
 def _add(info: OpponentInfo) -> None:
@@ -324,7 +326,7 @@ def _load(info: OpponentInfo) -> Builder:
     return builder
 
 
-def _checked(policy: object, label: str) -> Policy:
+def _check_policy(policy: object, label: str) -> Policy:
     if isinstance(policy, type):
         raise TypeError(f"Opponent {policy.__name__} is a class. Pass an instance of it: {policy.__name__}().")
     if not isinstance(policy, Policy):

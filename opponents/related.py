@@ -36,7 +36,7 @@ class TaskSeries:
 _SERIES: dict[str, TaskSeries] = {}
 
 
-def stated(fact: str, turn: Turn) -> Mapping[str, float]:
+def state_fact(fact: str, turn: Turn) -> Mapping[str, float]:
     """Return the move of a fact: it states itself. In the learner's seat it plays at random, until a hand ends."""
     if turn.player == 1:
         return {fact: 1.0}
@@ -49,7 +49,7 @@ def fact_policy(game: Game, fact: str) -> RulePolicy:
     if isinstance(game, Related):
         # `describe` raises for an unknown fact, so a misspelt one fails before anything is played.
         game.describe(fact)
-    return RulePolicy(partial(stated, fact))
+    return RulePolicy(partial(state_fact, fact))
 
 
 def register_facts(
@@ -79,19 +79,22 @@ def register_facts(
     Raises:
         ValueError: If a fact that is held out is not among the facts, or if a name is taken.
     """
-    kept = dict(held_out or {})
-    if unknown := sorted(kept.keys() - facts.keys()):
+    evaluation_facts = dict(held_out or {})
+    if unknown := sorted(evaluation_facts.keys() - facts.keys()):
         raise ValueError(f"{game}: held_out={unknown} are not among the facts.")
     register_opponent(prefix, games=[game], needs_game=True, form=f"{prefix}:fact")(policy)
     pools = {ALL: facts}
-    if kept:
-        pools |= {TRAIN: {fact: weight for fact, weight in facts.items() if fact not in kept}, EVALUATION: kept}
-    for part, chosen in pools.items():
-        register_pool(f"{prefix}/{part}", {f"{prefix}:{fact}": weight for fact, weight in chosen.items()})
+    if evaluation_facts:
+        pools |= {
+            TRAIN: {fact: weight for fact, weight in facts.items() if fact not in evaluation_facts},
+            EVALUATION: evaluation_facts,
+        }
+    for part, pool_facts in pools.items():
+        register_pool(f"{prefix}/{part}", {f"{prefix}:{fact}": weight for fact, weight in pool_facts.items()})
     _SERIES[prefix] = TaskSeries(
         game=game,
         about=about or f"related tasks of {game}, with one hidden fact",
-        pool=f"{prefix}/{EVALUATION if kept else ALL}",
+        pool=f"{prefix}/{EVALUATION if evaluation_facts else ALL}",
         options=options or {},
     )
 
@@ -132,8 +135,8 @@ def register_related(
                 f"{name}: the spec of related tasks needs series=True, players=2 and perfect_information=False. "
                 "Otherwise info['history'] would show the fact."
             )
-    own = replace(settings, opponent=f"pool:{prefix}/{ALL}", seat="first", references=references or {})
-    register_game(name, entry_point, settings=own)
+    game_settings = replace(settings, opponent=f"pool:{prefix}/{ALL}", seat="first", references=references or {})
+    register_game(name, entry_point, settings=game_settings)
     register_facts(name, prefix, facts, held_out=held_out, about=about, options=options)
 
 

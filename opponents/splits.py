@@ -39,11 +39,11 @@ def register_split(prefix: str, split: Split) -> None:
 
     `prefix` is the one of the opponents' names, `kuhn` of `kuhn/nash`.
     """
-    for other, known in _SPLITS.items():
+    for other_prefix, other_split in _SPLITS.items():
         # A split uses two seeds, so the next one needs a distance of 2.
-        taken = abs(known.seed - split.seed) < 2
-        if (other == prefix or taken) and (other, known) != (prefix, split):
-            raise ValueError(f"Split {other!r} already has this prefix or seed; choose others for {prefix!r}.")
+        overlaps = abs(other_split.seed - split.seed) < 2
+        if (other_prefix == prefix or overlaps) and (other_prefix, other_split) != (prefix, split):
+            raise ValueError(f"Split {other_prefix!r} already has this prefix or seed; choose others for {prefix!r}.")
     _SPLITS[prefix] = split
 
 

@@ -67,9 +67,10 @@ def look_up(table: Mapping[str, Mapping[str, float]], turn: Turn) -> Mapping[str
     try:
         return table[turn.information_state]
     except KeyError:
-        known = ", ".join(sorted(table)[:5])
+        states = ", ".join(sorted(table)[:5])
         raise ValueError(
-            f"The policy's table has no row for information state {turn.information_state!r}; its rows are {known}, ..."
+            f"The policy's table has no row for information state {turn.information_state!r}; its rows are "
+            f"{states}, ..."
         ) from None
 
 

@@ -58,7 +58,7 @@ class BeliefQuestion:
             heading: Heading of the memory, or an empty string.
             previous: The previous episode, if the chat continues and does not state its end yet.
         """
-        asked = BeliefView(
+        belief_view = BeliefView(
             frame=view.frame,
             episode=view.episode,
             names=self._shown,
@@ -68,7 +68,7 @@ class BeliefQuestion:
             previous=previous,
             one_name=self._kind == GUESS,
         )
-        return Request(self._kind, self._style.ask_belief(asked), self._style.belief_tag)
+        return Request(self._kind, self._style.ask_belief(belief_view), self._style.belief_tag)
 
     def read(self, answer: str) -> dict[str, Any]:
         """Return the event that records an answer; its value is None if the answer is invalid."""
@@ -78,8 +78,8 @@ class BeliefQuestion:
 
     def _name_of(self, text: str) -> str | None:
         """Return the opponent with this number or name, or None."""
-        for number, (name, shown) in enumerate(zip(self._names, self._shown, strict=True), start=1):
-            if text.lower() in (str(number), name.lower(), shown.lower(), f"{number}. {shown}".lower()):
+        for number, (name, label) in enumerate(zip(self._names, self._shown, strict=True), start=1):
+            if text.lower() in (str(number), name.lower(), label.lower(), f"{number}. {label}".lower()):
                 return name
         return None
 
@@ -96,19 +96,19 @@ class BeliefQuestion:
         # An array of arrays looks like the pairs of an object.
         if not isinstance(pairs, list) or not answer.lstrip().startswith("{"):
             return None
-        stated: dict[str, float] = {}
+        probabilities: dict[str, float] = {}
         for key, value in pairs:
             name = self._name_of(key.strip())
             # A bool is an int in Python. Huge integers have no float, so the range is checked first.
-            if name is None or name in stated or isinstance(value, bool) or not isinstance(value, int | float):
+            if name is None or name in probabilities or isinstance(value, bool) or not isinstance(value, int | float):
                 return None
             if not 0 <= value <= 1 + SUM_TOLERANCE:
                 return None
-            stated[name] = float(value)
-        total = sum(stated.values())
+            probabilities[name] = float(value)
+        total = sum(probabilities.values())
         if abs(total - 1) > SUM_TOLERANCE:
             return None
-        return {name: stated.get(name, 0.0) / total for name in self._names}
+        return {name: probabilities.get(name, 0.0) / total for name in self._names}
 
 
 def _refuse_constant(text: str) -> float:

@@ -36,16 +36,16 @@ class Frozen(Control):
     def begin(self, seed: int, task: str, seat: Any = None) -> None:
         self._chat: list[Message] = []
 
-    def allows(self, after: bool, episode: int) -> bool:
+    def allows(self, after_hook: bool, episode: int) -> bool:
         # A reflection on episode 0 may be requested before episode 1.
-        return episode == 0 if after else episode <= 1
+        return episode == 0 if after_hook else episode <= 1
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
         return render(view._replace(records=view.records[:1]))
 
     def settle(self, chat: Chat, episode: int) -> None:
         if episode == 1:
-            self._chat = chat.kept()
+            self._chat = chat.copy_messages()
         elif episode > 1:
             chat.restore(self._chat)
 
@@ -56,7 +56,7 @@ class Frozen(Control):
 class Empty(Control):
     """Control that shows no memory. A policy, which reads no text, is replaced by a new one before each episode."""
 
-    def allows(self, after: bool, episode: int) -> bool:
+    def allows(self, after_hook: bool, episode: int) -> bool:
         return False
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
@@ -76,7 +76,7 @@ class Shuffled(Control):
         # One stream per episode, so that the order of the same items does not change between the episode's prompts.
         blocks = render(view).split(BLOCK)
         order = self._streams.at(ORDER, view.episode).generator().permutation(len(blocks))
-        return BLOCK.join(blocks[place] for place in order)
+        return BLOCK.join(blocks[index] for index in order)
 
     def settle(self, chat: Chat, episode: int) -> None:
         if chat and episode > 0:
@@ -91,8 +91,8 @@ class Other(Control):
         self._source, self._entries = source, _read_source(source)
 
     def begin(self, seed: int, task: str, seat: Any = None) -> None:
-        found = self._fitting(seed, task, seat)
-        self._entry = found[int(Streams(seed).number(SOURCE) * len(found))]
+        entries = self._fitting(seed, task, seat)
+        self._entry = entries[int(Streams(seed).number(SOURCE) * len(entries))]
         self._chosen = self._entry["episodes"]
 
     def to_info(self) -> dict[str, Any]:
@@ -100,12 +100,12 @@ class Other(Control):
 
     def _fitting(self, seed: int, task: str, seat: Any) -> Sequence[Mapping[str, Any]]:
         """Return the entries to choose from. Raises ValueError if there are none."""
-        others = [one for one in self._entries if one["task"] != task]
+        others = [entry for entry in self._entries if entry["task"] != task]
         if not others:
             raise ValueError(f"Control 'other': the run in --from contains only {task}. Use one with more opponents.")
         return others
 
-    def allows(self, after: bool, episode: int) -> bool:
+    def allows(self, after_hook: bool, episode: int) -> bool:
         return False
 
     def _at(self, episode: int) -> Mapping[str, Any]:
@@ -134,19 +134,19 @@ class Same(Other):
     """
 
     def _fitting(self, seed: int, task: str, seat: Any) -> Sequence[Mapping[str, Any]]:
-        found = [one for one in self._entries if one["task"] == task and one["seed"] != seed]
-        if not found:
+        entries = [entry for entry in self._entries if entry["task"] == task and entry["seed"] != seed]
+        if not entries:
             raise ValueError(
                 f"Control 'same': the run in --from has no other deals with {task}. Use one with more rows."
             )
         # In another seat the learner saw other things, so such a memory is the second choice.
-        return [one for one in found if one["seat"] == seat] or found
+        return [entry for entry in entries if entry["seat"] == seat] or entries
 
 
 class Given(Control):
     """Control that states the hidden fact before the memory, which measures what knowing it is worth to a model."""
 
-    def meet(self, env: gym.Env[Any, Any]) -> None:
+    def read_env(self, env: gym.Env[Any, Any]) -> None:
         if not env.has_wrapper_attr("describe_opponent"):
             raise ValueError(f"Control 'given' requires a game of related tasks; {env} describes no opponents.")
         self._fact: str = env.get_wrapper_attr("describe_opponent")()
@@ -168,14 +168,14 @@ SOURCED = ("other", "same")
 """Controls that copy memories from a source."""
 
 
-def split_control(memory: Any) -> tuple[Control, Any]:
+def parse_control(memory: Any) -> tuple[Control, Any]:
     """Return the control of a memory's specification, and the specification without it.
 
     Raises ValueError if the control is unknown, or if its source is missing or malformed.
     """
     if not isinstance(memory, str):
         return Control(), memory
-    head, slash, rest = memory.partition("/")
+    head, slash, strategy = memory.partition("/")
     name, at, source = head.partition("@")
     # A slash after a colon belongs to an option, such as the path of a bank.
     if not slash or ":" in head:
@@ -189,7 +189,7 @@ def split_control(memory: Any) -> tuple[Control, Any]:
         raise ValueError(
             f"memory={memory!r}: only the controls {' and '.join(SOURCED)} name a source: other@DIGEST/NAME."
         )
-    return CONTROLS[name](*([source] if at else [])), rest
+    return CONTROLS[name](*([source] if at else [])), strategy
 
 
 # -- sources of `other` ----------------------------------------------------------------------------------------
@@ -264,13 +264,13 @@ def _hand_json(hand: HandResult) -> dict[str, Any]:
 
 
 def _turn_json(record: TurnRecord) -> dict[str, Any]:
-    ended = None if record.ended is None else _hand_json(record.ended)
+    hand_result = None if record.ended is None else _hand_json(record.ended)
     turn = record.turn._asdict()
     # The stored key is that of `info`. The digest of a stored source depends on it.
     turn["task"] = turn.pop("task_id")
     # A revealed opponent is no part of what the learner saw.
     del turn["opponent"]
-    stored = record._asdict() | {"turn": turn, "ended": ended}
+    stored = record._asdict() | {"turn": turn, "ended": hand_result}
     return {key: value for key, value in stored.items() if key != "reason" or value}
 
 
@@ -287,5 +287,5 @@ def _turn_of(stored: Mapping[str, Any]) -> TurnRecord:
         key: tuple(value) if isinstance(value, list) else value for key, value in stored["turn"].items()
     }
     turn["task_id"] = turn.pop("task")
-    ended = None if stored["ended"] is None else HandResult.from_info(stored["ended"])
-    return TurnRecord(**{**stored, "turn": Turn(**turn), "ended": ended})
+    hand_result = None if stored["ended"] is None else HandResult.from_info(stored["ended"])
+    return TurnRecord(**{**stored, "turn": Turn(**turn), "ended": hand_result})

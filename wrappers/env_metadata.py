@@ -100,14 +100,16 @@ def read_env_metadata(
         spec: GameSpec = env.get_wrapper_attr("game_spec")
         limit: int = env.get_wrapper_attr("max_turns")
         hands: int = env.get_wrapper_attr("hands_per_episode")
-        chosen: GameSettings = settings or env.get_wrapper_attr("settings")
+        env_settings: GameSettings = settings or env.get_wrapper_attr("settings")
         if spec.series:
             # The first turns of an episode show most about the hidden fact, and a window would drop them first.
-            whole = limit * hands
-            chosen = replace(chosen, history_window=whole, full_turns=whole, reflect_window=whole)
+            episode_turns = limit * hands
+            env_settings = replace(
+                env_settings, history_window=episode_turns, full_turns=episode_turns, reflect_window=episode_turns
+            )
         return EnvMetadata(
             spec=spec if rules is None else replace(spec, rules=rules),
-            settings=chosen,
+            settings=env_settings,
             hands=hands,
             max_turns=limit,
             reset_options=env.get_wrapper_attr("reset_options"),

@@ -32,7 +32,7 @@ class EpisodeBuffer:
         self._dropped = 0
         """Number of turns that `drop_oldest` removed from the window of prompts."""
 
-    def earn(self, reward: float, ended: Sequence[HandResult]) -> list[HandResult]:
+    def earn(self, reward: float, ended_hands: Sequence[HandResult]) -> list[HandResult]:
         """Add the reward of a step, and return the hands that the step ended, with the values that were paid.
 
         The rewards have priority over the reported values of the hands, because a wrapper may have changed the
@@ -40,15 +40,15 @@ class EpisodeBuffer:
         """
         self.value += reward
         self._unpaid += reward
-        results = list(ended)
-        own = 0.0
+        results = list(ended_hands)
+        reported_sum = 0.0
         # Add in the environment's order, so that both sums are equal to the bit if no wrapper changed a reward. The
         # built-in sum() compensates rounding errors since Python 3.12.
         for result in results:
-            own += result.value
+            reported_sum += result.value
         if results:
-            if own != self._unpaid:
-                results[0] = results[0]._replace(value=results[0].value + (self._unpaid - own))
+            if reported_sum != self._unpaid:
+                results[0] = results[0]._replace(value=results[0].value + (self._unpaid - reported_sum))
             self._unpaid = 0.0
         return results
 
@@ -72,25 +72,25 @@ class EpisodeBuffer:
         self.answers_in_hand = 0
         self.hands += results
         # The reward of an episode need not be a sum over hands (e.g. +10, 0 or -10), so each share is a difference.
-        before, self._paid = self._paid, float(reward(self.hands, planned))
-        return self._paid - before
+        paid_before, self._paid = self._paid, float(reward(self.hands, planned))
+        return self._paid - paid_before
 
-    def shown(self, window: int) -> list[TurnRecord]:
+    def newest_turns(self, window: int) -> list[TurnRecord]:
         """Return the newest turns, as many as a prompt shows."""
-        most = max(window - self._dropped, 0)
+        limit = max(window - self._dropped, 0)
         # A slice of [-0:] would return every turn.
-        return self.turns[-most:] if most else []
+        return self.turns[-limit:] if limit else []
 
     def drop_oldest(self, window: int) -> bool:
         """Omit the oldest shown turn from later prompts. Return False if no turn is shown."""
-        shown = len(self.shown(window))
-        if shown:
+        num_shown = len(self.newest_turns(window))
+        if num_shown:
             # Not `+= 1`: if fewer turns were played than the window holds, one more drop would still show all of them.
-            self._dropped = window - shown + 1
-        return shown > 0
+            self._dropped = window - num_shown + 1
+        return num_shown > 0
 
     def record(
-        self, outcome: str, info: Mapping[str, Any], *, unit: str, shows_score: bool, alone: bool
+        self, outcome: str, info: Mapping[str, Any], *, unit: str, shows_score: bool, single_player: bool
     ) -> EpisodeRecord:
         """Return the record of the episode after its end.
 
@@ -99,7 +99,7 @@ class EpisodeBuffer:
             info: Last `info` of the environment. Its optional key `success` overrides the success of the hands.
             unit: Unit of the return.
             shows_score: True if the learner sees the return.
-            alone: True if the game has one player.
+            single_player: True if the game has one player.
 
         Returns:
             The record.
@@ -116,11 +116,11 @@ class EpisodeBuffer:
             timeout=BY_TIMEOUT in [hand.ended_by for hand in self.hands],
             unit=unit,
             hands=tuple(self.hands),
-            ended_as=self._outcome(success, alone),
+            ended_as=self._outcome(success, single_player),
             shows_score=shows_score,
         )
 
-    def _outcome(self, success: bool | None, alone: bool) -> str:
+    def _outcome(self, success: bool | None, single_player: bool) -> str:
         """Return the outcome. `info["success"]` decides if it is true; a task for one player has no draws."""
         ended_as = SUCCESS if success else episode_outcome(self.hands)
-        return FAILURE if alone and ended_as == DRAW else ended_as
+        return FAILURE if single_player and ended_as == DRAW else ended_as

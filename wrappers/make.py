@@ -45,12 +45,12 @@ def make_env(
         The environment.
     """
     game = make_game(game_name, **game_options)
-    chosen = settings or settings_of(game_name, game.spec)
-    return _assembled(
+    game_settings = settings or settings_of(game_name, game.spec)
+    return _build_env(
         game,
-        chosen,
+        game_settings,
         opponent,
-        seat=seat or chosen.seat or "alternate",
+        seat=seat or game_settings.seat or "alternate",
         hands_per_episode=hands_per_episode,
         max_turns=max_turns,
         on_invalid=on_invalid,
@@ -59,7 +59,7 @@ def make_env(
     )
 
 
-def _assembled(game: Game, settings: GameSettings, opponent: PoolSpec | None, **options: Any) -> TextGameEnv:
+def _build_env(game: Game, settings: GameSettings, opponent: PoolSpec | None, **options: Any) -> TextGameEnv:
     # A game for one player has no seat for the default opponent.
     if opponent is None and game.spec.players > 1:
         opponent = settings.opponent
@@ -122,18 +122,18 @@ def make_meta_env(
     # The other options are the game's, so that make_game can refuse an unknown one by name.
     meta_options = {name: options.pop(name) for name in META_OPTIONS if name in options}
     game = make_game(game_name, **options)
-    chosen = settings or settings_of(game_name, game.spec)
+    game_settings = settings or settings_of(game_name, game.spec)
     if length_penalty is not None:
-        chosen = replace(chosen, length_penalty=length_penalty)
+        game_settings = replace(game_settings, length_penalty=length_penalty)
     if invalid_penalty is not None:
-        chosen = replace(chosen, invalid_penalty=invalid_penalty)
-    env = _assembled(
+        game_settings = replace(game_settings, invalid_penalty=invalid_penalty)
+    env = _build_env(
         game,
-        chosen,
+        game_settings,
         opponent,
-        seat=seat or chosen.seat or terms.seat,
+        seat=seat or game_settings.seat or terms.seat,
         hands_per_episode=hands_per_episode,
-        max_turns=max_turns or chosen.turn_limits.get(terms.turn_limit),
+        max_turns=max_turns or game_settings.turn_limits.get(terms.turn_limit),
         on_invalid=on_invalid,
         timeout_value=terms.timeout_value,
         reveal_opponent=reveal_opponent,

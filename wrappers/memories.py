@@ -78,15 +78,15 @@ def as_memory(memory: MemorySpec) -> Memory:
     """
     label = f"memory={memory!r}"
     if isinstance(memory, str):
-        made: object = call(label, *_parsed(memory, label))
+        strategy: object = call(label, *_parse_spec(memory, label))
     elif is_memory(memory):
-        made = memory
+        strategy = memory
     else:
-        made = memory() if callable(memory) else memory
+        strategy = memory() if callable(memory) else memory
         label = f"memory={memory.__name__}" if isinstance(memory, type) else label
-    if not is_memory(made):
-        raise TypeError(f"{label}: expected a mage_envs.Memory, got {type(made).__name__}.")
-    return complete(made)
+    if not is_memory(strategy):
+        raise TypeError(f"{label}: expected a mage_envs.Memory, got {type(strategy).__name__}.")
+    return complete(strategy)
 
 
 def memory_settings(spec: str) -> dict[str, Any]:
@@ -96,15 +96,15 @@ def memory_settings(spec: str) -> dict[str, Any]:
     OSError if a bank cannot be read.
     """
     label = f"memory={spec!r}"
-    parsed, builder = _parsed(spec, label)
+    parsed, builder = _parse_spec(spec, label)
     bound = bind(label, parsed, builder)
     bound.apply_defaults()
-    found = {"memory": parsed.name, **bound.arguments}
+    settings = {"memory": parsed.name, **bound.arguments}
     # The path of a bank says nothing about its content: files move and change.
-    if found.get("bank"):
-        check_path(found["bank"], "memory bank")
-        found["bank"] = sha256(read_named(Path(str(found["bank"])))).hexdigest()
-    return found
+    if settings.get("bank"):
+        check_path(settings["bank"], "memory bank")
+        settings["bank"] = sha256(read_named(Path(str(settings["bank"])))).hexdigest()
+    return settings
 
 
 def refuse_instance(memory: MemorySpec) -> None:
@@ -117,15 +117,15 @@ def refuse_instance(memory: MemorySpec) -> None:
         )
 
 
-def _parsed(text: str, label: str) -> tuple[Spec, Builder]:
+def _parse_spec(text: str, label: str) -> tuple[Spec, Builder]:
     """Return the parsed specification, and the builder of its strategy."""
     # Installed plug-ins are imported only if the name is unknown, so that built-in memories start fast.
     if parse(text).name not in _REGISTRY:
         load_announced("memories")
     spec = parse(text, _REGISTRY.__contains__)
     if spec.name in _REGISTRY:
-        found = _REGISTRY[spec.name]
-        return spec, load_entry(found) if isinstance(found, str) else found
+        builder = _REGISTRY[spec.name]
+        return spec, load_entry(builder) if isinstance(builder, str) else builder
     if ":" not in spec.name:
         hint = nearest_name(spec.name, list_memories())
         raise ValueError(f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or pass a Memory.")

@@ -113,7 +113,7 @@ class MemoryView(NamedTuple):
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
 
-Asked = Request | str | None
+HookResult = Request | str | None
 """Return value of a hook: `None`, a `Request`, or a string (shorthand for `Request("reflect", text)`)."""
 
 
@@ -137,23 +137,23 @@ class Memory:
     def begin(self) -> None:
         """Clear the memory at the start of a meta-episode."""
 
-    def before_episode(self, episode: int, view: MemoryView) -> Asked:
+    def before_episode(self, episode: int, view: MemoryView) -> HookResult:
         """Return a request or None. Called after the deal of each episode, including episode 0."""
         return None
 
-    def before_turn(self, view: MemoryView) -> Asked:
+    def before_turn(self, view: MemoryView) -> HookResult:
         """Return a request or None. Called before each play prompt of a new turn."""
         return None
 
-    def after_turn(self, view: MemoryView) -> Asked:
+    def after_turn(self, view: MemoryView) -> HookResult:
         """Return a request or None. Called after each turn, `view.turns[-1]`."""
         return None
 
-    def after_episode(self, view: MemoryView, last: bool) -> Asked:
+    def after_episode(self, view: MemoryView, last: bool) -> HookResult:
         """Return a request or None. Called after each episode; `last` is True if no other episode follows."""
         return None
 
-    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Asked:
+    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> HookResult:
         """Store an answer, even if it is invalid, cut or empty. By default, `on_reflection` receives valid ones.
 
         Args:

@@ -19,7 +19,7 @@ from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_rep
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import DEFAULT_STYLE, as_style
 from mage_envs.wrappers.belief_question import ElicitForm, question_of
-from mage_envs.wrappers.controls import split_control
+from mage_envs.wrappers.controls import parse_control
 from mage_envs.wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
 from mage_envs.wrappers.episode_buffer import EpisodeBuffer
 from mage_envs.wrappers.memories import MemorySpec, as_memory
@@ -117,11 +117,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Metadata of the environment, read before the first reset."""
         if self.env_metadata.spec.series:
             self.protocol, replays = series_protocol(self.protocol, deal), False
-        alone = self.env_metadata.spec.players == 1
-        if alone and deal == "fresh":
+        single_player = self.env_metadata.spec.players == 1
+        if single_player and deal == "fresh":
             raise ValueError("deal='fresh' needs several players; a game of one player repeats its task. Remove deal.")
-        self._shows_score = not alone if show_score is None else show_score
-        control, strategy = split_control(memory)
+        self._shows_score = not single_player if show_score is None else show_score
+        control, strategy = parse_control(memory)
         self.style: PromptStyle = as_style(style, self.env_metadata.spec)
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation", self.style)
         question = None if elicit is None else question_of(elicit, self.style, env, elicit_form)
@@ -129,7 +129,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.episode_reward = as_reward(
             reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
         )
-        self._frame = self.env_metadata.frame(num_episodes, self.protocol.early_stop, replays or alone)
+        self._frame = self.env_metadata.frame(num_episodes, self.protocol.early_stop, replays or single_player)
         self._reveals = reveal_opponent
         self.observation_space = FreeText()
         self.action_space = FreeText()
@@ -158,11 +158,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._calls.begin(self._seed, self._options)
         self.records = []
         self._chat.clear()
-        self._chat.told = 0
+        self._chat.known_episodes = 0
         self._start_episode(0)
         # The options may replace the rule for the seat, which prompts state. The style keeps its text for a frame.
-        known = self._frame.seats_change
-        if known is not None and (changes := self.env.get_wrapper_attr("seats_change")) != known:
+        seats_change = self._frame.seats_change
+        if seats_change is not None and (changes := self.env.get_wrapper_attr("seats_change")) != seats_change:
             self._frame = self._frame._replace(seats_change=changes)
         # A task may have a limit of its own, below that of its game.
         if self.env_metadata.ends_by_itself and self.env_metadata.hands == 1:
@@ -208,7 +208,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             self._ask_play()
             return outcome(penalty=penalty_of(reply, None, self.env_metadata.settings)) | {"thought": True}
         text = self._chat.renaming.read(parsed.answer) if reason is None and parsed.answer is not None else None
-        turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
+        turn, hand, last_observation, episode = self._turn, self._hand, self._shown, self._episode
         # The environment receives an overflow unchanged, because it ends the episode as a timeout.
         observation, reward, terminated, truncated, info = checked_step(
             self.env.step(reply if reason == OVERFLOW else text or ""), chat=False
@@ -225,7 +225,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 results = [hand_of(observation, info, value=episode.value, timeout=truncated)]
         action = text if reason is not None or text is None else info.get("action") or text
         record = TurnRecord(
-            observation=shown,
+            observation=last_observation,
             action=action,
             turn=turn,
             legal=reason is None,
@@ -240,8 +240,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._update_observation(observation, info)
         self._ended = over
         if over:
-            unit, shows, alone = self.env_metadata.spec.unit, self._shows_score, self._frame.single_player
-            self.records.append(episode.record(observation, info, unit=unit, shows_score=shows, alone=alone))
+            unit, shows, single_player = self.env_metadata.spec.unit, self._shows_score, self._frame.single_player
+            self.records.append(
+                episode.record(observation, info, unit=unit, shows_score=shows, single_player=single_player)
+            )
         self._run_hooks(AFTER_TURN)
         entries = outcome(
             invalid_reason=reason,
@@ -273,7 +275,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         deal = 0 if self._frame.replays else (episode + self._rotation) % self.num_episodes
         result = self.env_metadata.reset(self.env, self._seed, self._options, episode, deal)
         observation, info = checked_reset(result, chat=False)
-        self._calls.control.meet(self.env)
+        self._calls.control.read_env(self.env)
         self._episode = EpisodeBuffer(episode, observation)
         self._ended = False
         self._update_observation(observation, info)
@@ -354,27 +356,27 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _ask_play(self) -> None:
         episode = self._episode
-        last = episode.turns[-1] if episode.turns else None
+        last_turn = episode.turns[-1] if episode.turns else None
         if not self._chat:
-            self._send_prompt(self.style.play(self._play_view(last)))
+            self._send_prompt(self.style.play(self._play_view(last_turn)))
             return
         view = ContinueView(
             frame=self._frame,
             episode=episode.index,
             turn=self._turn,
             observation=self._shown,
-            last=last,
+            last=last_turn,
             hand=self._hand,
             answer=episode.answers_in_hand + 1,
-            previous=self._unseen_end() if last is None else None,
+            previous=self._unseen_end() if last_turn is None else None,
             thinking=episode.thinking,
             instruction=self._calls.memory.instruction,
         )
         self._send_prompt(self.style.continue_play(view))
 
-    def _play_view(self, last: TurnRecord | None) -> PlayView:
+    def _play_view(self, last_turn: TurnRecord | None) -> PlayView:
         settings, episode = self.env_metadata.settings, self._episode
-        turns = episode.shown(settings.history_window)
+        turns = episode.newest_turns(settings.history_window)
         return PlayView(
             frame=self._frame,
             episode=episode.index,
@@ -385,7 +387,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             full_turns=settings.full_turns,
             omitted=len(episode.turns) - len(turns),
             memory=self._calls.render(self.memory_view()),
-            last=last,
+            last=last_turn,
             hand=self._hand,
             answer=episode.answers_in_hand + 1,
             heading=self._calls.memory.heading,
@@ -397,11 +399,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _unseen_end(self) -> EpisodeRecord | None:
         """Return the previous episode if no message of the chat has stated its end yet, otherwise None."""
         # A reflection prompt already states how the episode ended; the play prompt must not repeat it.
-        untold = self.records and self._chat.told != len(self.records)
+        untold = self.records and self._chat.known_episodes != len(self.records)
         return self._calls.control.previous(self.records) if untold else None
 
     def _send_prompt(self, text: str) -> None:
-        self._chat.told = len(self.records)
+        self._chat.known_episodes = len(self.records)
         self._chat.add_user_message(text)
 
     def _shorten(self) -> bool:
@@ -418,9 +420,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # -- info -----------------------------------------------------------------------------------------------
 
-    def _make_info(self, became: dict[str, Any]) -> dict[str, Any]:
-        """Return the `info` of a step: facts about the next answer, and the entries of the last one (`became`)."""
-        request, running, shown, turn = self._calls.pending, self._calls.running, self._info, self._turn
+    def _make_info(self, entries: dict[str, Any]) -> dict[str, Any]:
+        """Return the `info` of a step: facts about the next answer, and the entries of the last one (`entries`)."""
+        request, running, env_info, turn = self._calls.pending, self._calls.running, self._info, self._turn
         playing = running and request is None
         info: dict[str, Any] = {
             "messages": self._chat.messages(),
@@ -431,14 +433,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "num_episodes": self.num_episodes,
             "hand": self._hand if playing else 0,
             "seat": turn.player,
-            "legal_actions": shown.get("legal_actions", ()) if playing else (),
+            "legal_actions": env_info.get("legal_actions", ()) if playing else (),
             "anchor": turn.observation if playing else "reflection",
             "answer_tag": self.style.action_tag if request is None else self._calls.tag(self.style.remark_tag),
-            **became,
+            **entries,
         }
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
-        private, hidden = info.setdefault("private", {}), private_info(shown)
+        private, hidden = info.setdefault("private", {}), private_info(env_info)
         if hidden:
             pass_on(private, hidden, playing=playing, running=running)
         if self._reveals or not running:

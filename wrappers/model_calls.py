@@ -13,7 +13,7 @@ import gymnasium as gym
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, Renames, Renaming, TurnRecord
-from mage_envs.wrappers.memory import BELIEF, GUESS, REMARK, Answer, Asked, Memory, MemoryView, Request, overrides
+from mage_envs.wrappers.memory import BELIEF, GUESS, REMARK, Answer, HookResult, Memory, MemoryView, Request, overrides
 
 if TYPE_CHECKING:
     from mage_envs.wrappers.belief_question import BeliefQuestion
@@ -33,7 +33,7 @@ class Chat:
         """Newest message to the model."""
         self.fresh = True
         """True if that message does not extend the messages of the previous call."""
-        self.told = 0
+        self.known_episodes = 0
         """Number of finished episodes when the newest message was sent."""
         self._messages: list[Message] = []
         self._restored = False
@@ -65,7 +65,7 @@ class Chat:
         """Return all messages that the next answer replies to."""
         return list(self._messages) if self._messages else [{"role": "user", "content": self.text}]
 
-    def kept(self) -> list[Message]:
+    def copy_messages(self) -> list[Message]:
         """Return a copy of the messages so far, for `restore`."""
         return [dict(message) for message in self._messages]
 
@@ -76,12 +76,12 @@ class Chat:
 
     def open_aside(self) -> None:
         """Begin a question that later messages must not show."""
-        self._aside = self.kept(), self.told
+        self._aside = self.copy_messages(), self.known_episodes
 
     def close_aside(self) -> None:
         """Remove all messages since `open_aside`, if it was called."""
         if self._aside is not None:
-            messages, self.told = self._aside
+            messages, self.known_episodes = self._aside
             if messages != self._messages:
                 self.restore(messages)
             self._aside = None
@@ -180,11 +180,11 @@ class Control:
     def begin(self, seed: int, task: str, seat: Any = None) -> None:
         """Start a meta-episode in a seat. `task` is the opponent's name, otherwise the task, otherwise the seed."""
 
-    def meet(self, env: gym.Env[Any, Any]) -> None:
+    def read_env(self, env: gym.Env[Any, Any]) -> None:
         """Read from the environment what the control needs. Called after the reset of each episode."""
 
-    def allows(self, after: bool, episode: int) -> bool:
-        """Return True if a hook of the strategy may run. `after` is True for hooks after a turn or an episode."""
+    def allows(self, after_hook: bool, episode: int) -> bool:
+        """Return True if a hook of the strategy may run. `after_hook` is True for hooks after a turn or an episode."""
         return True
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
@@ -271,8 +271,8 @@ class MemoryCalls:
         Raises RuntimeError if another environment runs a meta-episode with the same memory.
         """
         # An id may be reused after its object was deleted, so the entry counts only for the same object.
-        other = _SERVED.get(id(self.memory))
-        if other is not None and other is not self and other.running and other.memory is self.memory:
+        owner = _SERVED.get(id(self.memory))
+        if owner is not None and owner is not self and owner.running and owner.memory is self.memory:
             name = type(self.memory).__name__
             raise RuntimeError(
                 f"One {name} is used by two meta-episodes at once. Pass memory= a name, or a function that creates one "
@@ -295,29 +295,29 @@ class MemoryCalls:
         """Reset the number of requests, because a play prompt follows."""
         self._made = 0
 
-    def call(self, hook: str, view: Callable[[], MemoryView], last: bool) -> Request | None:
+    def call(self, hook: str, view: Callable[[], MemoryView], is_last: bool) -> Request | None:
         """Call a hook of the strategy.
 
         Args:
             hook: Name of the hook.
             view: Function that creates the hook's input, called only if the input is needed.
-            last: True if the episode is the last one of the meta-episode.
+            is_last: True if the episode is the last one of the meta-episode.
 
         Returns:
             The hook's request, or None.
         """
         memory = self.memory
-        asked: Asked = None
+        hook_result: HookResult = None
         if self._controlled and not self.control.allows(hook in (AFTER_TURN, AFTER_EPISODE), view().episode):
             return None
         if hook == BEFORE_EPISODE:
-            seen = view()
-            asked = memory.before_episode(seen.episode, seen)
+            current_view = view()
+            hook_result = memory.before_episode(current_view.episode, current_view)
         elif hook == AFTER_EPISODE:
-            asked = memory.after_episode(view(), last=last)
+            hook_result = memory.after_episode(view(), last=is_last)
         elif self._watches_turns:
-            asked = memory.before_turn(view()) if hook == BEFORE_TURN else memory.after_turn(view())
-        return self._ask(asked)
+            hook_result = memory.before_turn(view()) if hook == BEFORE_TURN else memory.after_turn(view())
+        return self._ask(hook_result)
 
     def ask_belief(self, view: MemoryView, previous: EpisodeRecord | None) -> Request | None:
         """Return the question before an episode, or None before the first one.
@@ -362,9 +362,9 @@ class MemoryCalls:
         self._ask(self.memory.on_answer(request, answer, view))
         return answer
 
-    def may_think(self, thought: str, before: Sequence[str]) -> bool:
-        """Return True if a reply without an action counts as one more thought, after those in `before`."""
-        return bool(thought) and len(before) < self.memory.max_thoughts
+    def may_think(self, thought: str, earlier_thoughts: Sequence[str]) -> bool:
+        """Return True if a reply without an action counts as one more thought, after `earlier_thoughts`."""
+        return bool(thought) and len(earlier_thoughts) < self.memory.max_thoughts
 
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
         """Return the shown part of each turn's thought, for a play prompt."""
@@ -390,8 +390,8 @@ class MemoryCalls:
             events.append({"event": "rendered", "characters": self._rendered})
         return {"memory_events": events} if events else {}
 
-    def _ask(self, asked: Asked) -> Request | None:
-        self.pending = Request("reflect", asked) if isinstance(asked, str) else asked
+    def _ask(self, hook_result: HookResult) -> Request | None:
+        self.pending = Request("reflect", hook_result) if isinstance(hook_result, str) else hook_result
         if self.pending is not None:
             self._made += 1
             name = type(self.memory).__name__

@@ -75,8 +75,10 @@ class HashEncoder:
 
     def similarities(self, query: str, texts: Sequence[str]) -> list[float]:
         bank, rarity = _bank(tuple(text[:LONGEST] for text in texts))
-        asked = _dense(query[:LONGEST]) * rarity
-        return [float(score) for score in (bank @ asked) / max(float(np.sqrt(asked @ asked)), 1e-12)]
+        query_vector = _dense(query[:LONGEST]) * rarity
+        return [
+            float(score) for score in (bank @ query_vector) / max(float(np.sqrt(query_vector @ query_vector)), 1e-12)
+        ]
 
 
 # A bank is queried more often than it changes, so its matrix is cached.
@@ -95,13 +97,13 @@ def _bank(texts: tuple[str, ...]) -> tuple[Floats, Floats | float]:
 def _dense(text: str) -> Floats:
     """Return the signed counts of a text's features, of shape (DIMENSIONS,)."""
     vector = np.zeros(DIMENSIONS)
-    places, counts = _hashed(text)
-    vector[places] = counts
+    dimensions, counts = _hash_features(text)
+    vector[dimensions] = counts
     return vector
 
 
 @lru_cache(maxsize=8192)
-def _hashed(text: str) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
+def _hash_features(text: str) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
     """Return the dimensions of a text's features, without duplicates, and their signed counts."""
     lines = text.split("\n")
     slots = [slot for line in lines for slot in _words_of(line)]
@@ -117,7 +119,10 @@ def _hashed(text: str) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
 @lru_cache(maxsize=4096)
 def _words_of(line: str) -> tuple[int, ...]:
     words = _WORD.findall(line.lower())
-    return tuple(_slot(feature) for feature in (*words, *(f"{one} {two}" for one, two in pairwise(words))))
+    return tuple(
+        _slot(feature)
+        for feature in (*words, *(f"{first_word} {second_word}" for first_word, second_word in pairwise(words)))
+    )
 
 
 def _slot(feature: str) -> int:
@@ -131,13 +136,13 @@ def _cells_of(lines: Sequence[str]) -> list[str]:
     row = 0
     rows = [line.split() for line in lines]
     for number, tokens in enumerate(rows):
-        cells = _spaced_cells(tokens) or _packed_cells(rows, number)
+        cells = _find_spaced_cells(tokens) or _find_packed_cells(rows, number)
         row = row + 1 if cells else 0
         features += [f"{row}:{column}:{cell}" for column, cell in enumerate(cells)]
     return features
 
 
-def _spaced_cells(tokens: Sequence[str]) -> list[str]:
+def _find_spaced_cells(tokens: Sequence[str]) -> list[str]:
     """Return the longest run of one-character tokens, if it has at least three."""
     best: list[str] = []
     run: list[str] = []
@@ -147,11 +152,11 @@ def _spaced_cells(tokens: Sequence[str]) -> list[str]:
     return best if len(best) >= 3 else []
 
 
-def _packed_cells(rows: Sequence[Sequence[str]], number: int) -> list[str]:
+def _find_packed_cells(rows: Sequence[Sequence[str]], number: int) -> list[str]:
     """Return the characters of a line if it is one short word and a neighbouring line is one of the same length."""
     size = len(rows[number][0]) if len(rows[number]) == 1 else 0
-    beside = [rows[at] for at in (number - 1, number + 1) if 0 <= at < len(rows)]
-    if not 3 <= size <= 40 or not any(len(row) == 1 and len(row[0]) == size for row in beside):
+    neighbours = [rows[at] for at in (number - 1, number + 1) if 0 <= at < len(rows)]
+    if not 3 <= size <= 40 or not any(len(row) == 1 and len(row[0]) == size for row in neighbours):
         return []
     return list(rows[number][0])
 
@@ -162,12 +167,12 @@ class BM25Encoder:
     name = "bm25"
 
     def similarities(self, query: str, texts: Sequence[str]) -> list[float]:
-        counts = [_counted(text[:LONGEST]) for text in texts]
+        counts = [_count_words(text[:LONGEST]) for text in texts]
         lengths = [sum(count.values()) for count in counts]
         mean = sum(lengths) / len(lengths) or 1.0
         scores = [0.0] * len(texts)
         # Sorted, so that the sums of floats have the same order in every process.
-        for word in sorted(_counted(query[:LONGEST])):
+        for word in sorted(_count_words(query[:LONGEST])):
             holding = sum(word in count for count in counts)
             rarity = log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
             for index, count in enumerate(counts):
@@ -177,7 +182,7 @@ class BM25Encoder:
 
 
 @lru_cache(maxsize=1024)
-def _counted(text: str) -> Counter[str]:
+def _count_words(text: str) -> Counter[str]:
     return Counter(_WORD.findall(text.lower()))
 
 
@@ -207,5 +212,5 @@ def make_encoder(spec: str | Encoder) -> Encoder:
         builder = load_class(parsed.name, "an encoder", ("similarities",))
     elif isinstance(builder, str):
         builder = load_entry(builder)
-    made: Encoder = call(f"encoder={spec!r}", parsed, builder)
-    return made
+    encoder: Encoder = call(f"encoder={spec!r}", parsed, builder)
+    return encoder

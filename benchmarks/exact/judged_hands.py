@@ -97,7 +97,7 @@ def played_hands(trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> list[Pla
                 ending=ending if by_rules else None,
                 by_rules=by_rules,
                 episode=key[0],
-                place=place,
+                position=place,
                 skipped=skipped,
             )
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent
 from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn, hand_results
 from mage_envs.text.generation import Completion, Generator, Prompt
-from mage_envs.wrappers.rollout.exploitability import ScoresReplies, scored_shares
+from mage_envs.wrappers.rollout.exploitability import ScoresReplies, score_shares
 
 
 class SeenPrompt(NamedTuple):
@@ -77,7 +77,7 @@ class WatchedGenerator:
         if self._scores is None or not asked:
             return rows
         tags = [prompts[i].info.get("answer_tag") for i in asked]
-        found = scored_shares(self._scores, [prompts[i] for i in asked], tags)
+        found = score_shares(self._scores, [prompts[i] for i in asked], tags)
         for i, shares in zip(asked, found, strict=True):
             rows[i] = dict(zip(prompts[i].legal_actions, shares, strict=True))
         return rows

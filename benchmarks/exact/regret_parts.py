@@ -49,7 +49,7 @@ class DecomposedMetaEpisode(NamedTuple):
             whole: Values of decisions by the rest of the meta-episode.
         """
         answers = answers_of(trajectory, pool)
-        not_asked = OwnBelief(asked=False)
+        not_asked = OwnBelief(was_asked=False)
         return cls(
             hands=trajectory.episodes[0].hands,
             episode_of=[hand.episode for hand in played],

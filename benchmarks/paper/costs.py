@@ -74,7 +74,7 @@ def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> 
     from mage_envs.trainer.cli.preflight import check
 
     typed = parse_args(["--preset", stage.preset, "--hardware", machine.name])
-    _, config, model = typed.parsed(RunSettings)
+    _, config, model = typed.parse(RunSettings)
     needs, shape = check(config, model, machine), shape_of(str(model.model_name_or_path))
     if needs is None or shape is None:
         raise ValueError(f"The shape of {model.model_name_or_path} is not known, so its training cannot be estimated.")

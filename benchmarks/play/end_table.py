@@ -102,7 +102,7 @@ class ExactSetting:
                 hands=len(seats) // episodes,
                 alternate=len(set(seats)) > 1,
                 limit=STATES,
-                lived=self._hands[seats[0]].lived,
+                learner_hands=self._hands[seats[0]].learner_hands,
             )
         except TooManyStates:
             return np.full(episodes, np.nan)

@@ -18,7 +18,7 @@ from mage_envs.benchmarks.records.replay import executed
 from mage_envs.info import private_info
 from mage_envs.loading.arguments import parse
 from mage_envs.text.generation import Completion, Generator, Prompt
-from mage_envs.wrappers.controls import SOURCED, keep_source, record_json, split_control
+from mage_envs.wrappers.controls import SOURCED, keep_source, parse_control, record_json
 from mage_envs.wrappers.model_calls import Control
 
 BATCH = 256
@@ -59,7 +59,7 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
     if control == "none" and not by_policy:
         return setting.changed(memory="none")
     memory = setting.resolved["memory"]
-    if type(split_control(memory)[0]) is not Control:
+    if type(parse_control(memory)[0]) is not Control:
         raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
     if control in SOURCED:
         if source is None:

@@ -22,7 +22,7 @@ from mage_envs.benchmarks.records.identity import differences, known_part
 from mage_envs.benchmarks.records.lines import chats, encoded
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.core import Task
-from mage_envs.opponents.llm.opponent import NOT_RECORDED, answered_by
+from mage_envs.opponents.llm.opponent import NOT_RECORDED, replay_calls
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import NO_TEXT, OVERFLOW
@@ -154,7 +154,7 @@ def executed(
     envs = envs or make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
     specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
     # Opponents that are language models also get recorded replies. A failure is not retried: it must occur again.
-    with answered_by(call for line in lines for call in line.get("opponent_calls", ())):
+    with replay_calls(call for line in lines for call in line.get("opponent_calls", ())):
         played = collect(envs, recorded if watch is None else watch(recorded), specs, retries=0)
     for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
         if place in recorded.differences:

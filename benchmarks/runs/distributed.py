@@ -13,7 +13,7 @@ from mage_envs.benchmarks.evaluation.run.evaluate import PanelPlayer
 from mage_envs.benchmarks.executors import Conditions, Executor, unwrap
 from mage_envs.benchmarks.records.about import agent_of, setting_of
 from mage_envs.benchmarks.records.record_store import SHARD
-from mage_envs.opponents.llm.names import known_servers, remember_servers
+from mage_envs.opponents.llm.names import read_servers, remember_servers
 from mage_envs.processes import WorkerLost
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
@@ -100,7 +100,7 @@ def play_spread(
         about={name: about[name] for name in _SENT},
         batch=batch,
         env_timeout=env_timeout,
-        servers=known_servers(),
+        servers=read_servers(),
     )
     lost = []
     conditions = Conditions(tell=partial(_tell_slow, jobs))

@@ -92,7 +92,7 @@ ANSWER = (
         MemoryCalls.call,
         "The hooks of the memory are called in order. A hook returns None or a request to the model. The default "
         "memory requests a reflection before each episode except the first.",
-        ("hook", "last"),
+        ("hook", "is_last"),
         ("returned and returned.kind",),
         calls=3,
     ),
@@ -113,7 +113,7 @@ ANSWER = (
     Hop(
         MetaEpisode._make_info,
         "Last, `info` is made from facts about the next prompt and results of this answer.",
-        ("became['hand_reward']", "became['episode_end']"),
+        ("entries['hand_reward']", "entries['episode_end']"),
         (
             "returned['phase']",
             "returned['episode_index']",

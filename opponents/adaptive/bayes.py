@@ -73,31 +73,31 @@ class BayesPolicy:
         self._seat0: int | None = None
         """Seat of the first hand, or None before its first turn."""
         self._solution: BayesSolution | None = None
-        self._said: list[tuple[str, str]] = []
+        self._own_choices: list[tuple[str, str]] = []
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand; the policy draws no random numbers."""
-        self._said = []
+        self._own_choices = []
 
     def act(self, turn: Turn) -> str:
-        solution = self._solved(turn)
+        solution = self._ensure_solution(turn)
         action = solution.choose(self._hand, self._state, self._branch(solution), turn.information_state)
-        self._said.append((turn.information_state, action))
+        self._own_choices.append((turn.information_state, action))
         return action
 
     def on_hand_end(self, turn: Turn) -> None:
         """Update the belief by the policy's view of the whole hand."""
-        solution = self._solved(turn)
+        solution = self._ensure_solution(turn)
         outcome = self._branch(solution).outcomes.get(turn.observation)
-        last = self._hand + 1 == len(solution.meeting.hands)
+        is_last = self._hand + 1 == len(solution.meeting.hands)
         state = None
-        if not last and outcome is not None:
+        if not is_last and outcome is not None:
             evidence = int(solution.meeting.hands[self._hand].tells[outcome])
             state = solution.meeting.learn(self._hand, self._state, evidence)
         if state is None:
             self.on_meta_episode_start()
             return
-        self._hand, self._state, self._said = self._hand + 1, state, []
+        self._hand, self._state, self._own_choices = self._hand + 1, state, []
 
     def report_belief(self) -> dict[str, float]:
         """Return the posterior probability of each opponent given the hands so far."""
@@ -108,7 +108,7 @@ class BayesPolicy:
         # In a series of tasks, each opponent has several entries: one for each order of the tasks.
         return dict(zip(map(str, pool.entries), belief.reshape(len(pool), -1).sum(axis=1).tolist(), strict=True))
 
-    def _solved(self, turn: Turn) -> BayesSolution:
+    def _ensure_solution(self, turn: Turn) -> BayesSolution:
         if self._seat0 is None:
             self._seat0 = turn.player
         if self._solution is None:
@@ -117,12 +117,12 @@ class BayesPolicy:
         # In an unexpected seat the plan is void. After the reset, the seat of this turn is that of the first hand.
         if self._solution.meeting.seats[self._hand] != turn.player:
             self.on_meta_episode_start()
-            return self._solved(turn)
+            return self._ensure_solution(turn)
         return self._solution
 
     def _branch(self, solution: BayesSolution) -> Branch:
         branch = solution.meeting.hands[self._hand].root
-        for state, action in self._said:
+        for state, action in self._own_choices:
             branch = branch.decisions[state][action]
         return branch
 

@@ -19,18 +19,18 @@ from mage_envs.tree import Node, roots_of
 
 Counts = Mapping[str, Mapping[str, float]]
 """Map from information state to action to number of observations, fractional if the path is uncertain."""
-Place = tuple[int, tuple[str, ...]]
+Position = tuple[int, tuple[str, ...]]
 """Position of the tree: (index of its root, moves from the root)."""
-Way = tuple[float, Place, tuple[tuple[str, str], ...]]
+Way = tuple[float, Position, tuple[tuple[str, str], ...]]
 """Path: (probability, position, the others' (information state, action) since the policy's own last turn)."""
 
 
 def estimate(counts: Counts, prior: float, turn: Turn) -> dict[str, float]:
     """Return the estimated probabilities: observed frequencies plus `prior` uniform observations."""
-    seen = counts.get(turn.information_state, {})
-    total = prior + sum(seen.values())
+    action_counts = counts.get(turn.information_state, {})
+    total = prior + sum(action_counts.values())
     even = prior / len(turn.legal_actions)
-    return {action: (even + seen.get(action, 0.0)) / total for action in turn.legal_actions}
+    return {action: (even + action_counts.get(action, 0.0)) / total for action in turn.legal_actions}
 
 
 class Counting:
@@ -64,8 +64,8 @@ class Counting:
 
     def act(self, turn: Turn) -> str:
         seat = turn.player
-        reached, _ = self._follow(seat)
-        consistent = [way for way in reached if self._node(way[1]).turn().information_state == turn.information_state]
+        turn_ways, _ = self._follow(seat)
+        consistent = [way for way in turn_ways if self._node(way[1]).turn().information_state == turn.information_state]
         self._count(consistent)
         if seat not in self._responses:
             self._responses[seat] = best_response(self._game, self._model, seat).policy
@@ -75,11 +75,11 @@ class Counting:
 
     def on_hand_end(self, turn: Turn) -> None:
         """Count the others' moves since the policy's own last move, given its view of the end of the hand."""
-        _, ended = self._follow(turn.player)
-        self._count([way for way in ended if self._node(way[1]).view(turn.player) == turn.observation])
+        _, end_ways = self._follow(turn.player)
+        self._count([way for way in end_ways if self._node(way[1]).view(turn.player) == turn.observation])
 
-    def _node(self, place: Place) -> Node:
-        root, moves = place
+    def _node(self, position: Position) -> Node:
+        root, moves = position
         node = roots_of(self._game)[root][1]
         for action in moves:
             node = node.children[action]
@@ -87,34 +87,34 @@ class Counting:
 
     def _follow(self, seat: int) -> tuple[list[Way], list[Way]]:
         """Return all paths from the policy's own last move to its next turn, and those to the end of the hand."""
-        reached: list[Way] = []
-        ended: list[Way] = []
+        turn_ways: list[Way] = []
+        end_ways: list[Way] = []
         # The stack consumes the list. `act` later stores the paths that continue after its own move.
         stack, self._ways = self._ways, []
         while stack:
-            weight, place, trail = stack.pop()
-            node = self._node(place)
+            weight, position, trail = stack.pop()
+            node = self._node(position)
             if node.player is None:
-                ended.append((weight, place, trail))
+                end_ways.append((weight, position, trail))
             elif node.player == seat:
-                reached.append((weight, place, trail))
+                turn_ways.append((weight, position, trail))
             else:
-                root, moves = place
-                there = node.turn()
-                row = self._model.distribution(there)
+                root, moves = position
+                turn = node.turn()
+                row = self._model.distribution(turn)
                 stack.extend(
-                    (weight * row[action], (root, (*moves, action)), (*trail, (there.information_state, action)))
+                    (weight * row[action], (root, (*moves, action)), (*trail, (turn.information_state, action)))
                     for action in node.children
                 )
-        return reached, ended
+        return turn_ways, end_ways
 
     def _count(self, ways: list[Way]) -> None:
         """Count the others' moves on these paths, each weighted by its path's share of the total probability."""
         total = sum(weight for weight, _, _ in ways)
         for weight, _, trail in ways:
             for state, action in trail:
-                seen = self._counts.setdefault(state, {})
-                seen[action] = seen.get(action, 0.0) + weight / total
+                action_counts = self._counts.setdefault(state, {})
+                action_counts[action] = action_counts.get(action, 0.0) + weight / total
 
 
 def counting(game: Game, prior: float = 1.0) -> Counting:

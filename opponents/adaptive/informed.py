@@ -19,7 +19,7 @@ class KnownPolicy:
         self._game = game
         self._names = [str(entry) for entry in pool.entries]
         self._prior = dict(zip(self._names, pool.weights, strict=True))
-        self._met: str | None = None
+        self._assumed: str | None = None
         """Opponent that the policy expected in its last turn."""
         self._responses: dict[tuple[str, int], ExactPolicy] = {}
         """Best responses by the opponent's name and the own seat."""
@@ -35,14 +35,14 @@ class KnownPolicy:
                 f"This policy reads the opponent from Turn.opponent, got {turn.opponent!r}. Use reveal_opponent=True "
                 f"and one of: {', '.join(self._names)}."
             )
-        self._met = self._expected(turn.opponent)
-        return self._response(self._met, turn.player).act(turn)
+        self._assumed = self._assume(turn.opponent)
+        return self._response(self._assumed, turn.player).act(turn)
 
     def report_belief(self) -> dict[str, float]:
         """Return certainty of the opponent that the policy expects, before its first turn the prior."""
-        return self._prior if self._met is None else {name: float(name == self._met) for name in self._names}
+        return self._prior if self._assumed is None else {name: float(name == self._assumed) for name in self._names}
 
-    def _expected(self, name: str) -> str:
+    def _assume(self, name: str) -> str:
         """Return the opponent that the policy expects if it plays against `name`."""
         return name
 
@@ -77,15 +77,15 @@ class WrongPolicy(KnownPolicy):
         if self._step is None:
             self._step = int(rng.integers(1, len(self._names)))
 
-    def _expected(self, name: str) -> str:
+    def _assume(self, name: str) -> str:
         return self._names[(self._names.index(name) + (self._step or 1)) % len(self._names)]
 
 
-def known(game: Game, pool: str) -> KnownPolicy:
+def build_known(game: Game, pool: str) -> KnownPolicy:
     """Return the best response to the revealed opponent of a registered pool: `known:kuhn/demo`."""
     return KnownPolicy(game, as_pool(f"pool:{pool}"))
 
 
-def wrong(game: Game, pool: str) -> WrongPolicy:
+def build_wrong(game: Game, pool: str) -> WrongPolicy:
     """Return the best response to another opponent of a registered pool: `wrong:kuhn/demo`."""
     return WrongPolicy(game, as_pool(f"pool:{pool}"))

@@ -27,8 +27,8 @@ from mage_envs.core import Game
 from mage_envs.env import SEATINGS
 from mage_envs.games.table_game import TableSeries
 from mage_envs.opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
-from mage_envs.opponents.exact.learner_hands import Branch, Floats, LivedHand, Places
-from mage_envs.opponents.exact.plans import CELLS, Best, HandPlan, LivedHands
+from mage_envs.opponents.exact.learner_hands import Branch, Floats, LearnerHand, Places
+from mage_envs.opponents.exact.plans import CELLS, Best, HandPlan, LearnerHands
 from mage_envs.opponents.exact.series import without_repetition
 from mage_envs.opponents.exact.tree import Objective, check_seat, exact_policy
 from mage_envs.opponents.pools import PoolSpec, as_pool
@@ -73,7 +73,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
     """
     if not 0 <= gt <= 1:
         raise ValueError(f"gt must be between 0 and 1, got {gt}.")
-    now, later = np.eye(episodes), np.triu(np.ones((episodes, episodes)))
+    present_episode, remaining_episodes = np.eye(episodes), np.triu(np.ones((episodes, episodes)))
     if not isinstance(credit, str):
         weights = np.array(credit, float)
         if weights.shape not in ((episodes,), (episodes, episodes)) or not np.isfinite(weights).all():
@@ -83,7 +83,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
         if (sums != 1).any():
             raise ValueError(f"The weights must sum to 1, got {tuple(credit)}, which sum to {sums}.")
     elif credit == "myopic":
-        return np.stack([now, now, later])
+        return np.stack([present_episode, present_episode, remaining_episodes])
     elif credit == "sum":
         weights = np.ones(episodes)
     elif credit == "mage":
@@ -92,7 +92,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
         weights = np.eye(episodes)[-1]
     else:
         raise ValueError(f"credit={credit!r} is unknown; choose {', '.join(get_args(CreditName))}, or pass weights.")
-    return np.stack([np.broadcast_to(weights, (episodes, episodes)), now, later])
+    return np.stack([np.broadcast_to(weights, (episodes, episodes)), present_episode, remaining_episodes])
 
 
 def check_lengths(episodes: int, hands: int) -> None:
@@ -135,7 +135,7 @@ class Meeting:
         alternate: bool = True,
         limit: int = STATES,
         progress: TellsStates | None = None,
-        lived: LivedHands | None = None,
+        learner_hands: LearnerHands | None = None,
         start: int = 0,
         prior: Sequence[float] | None = None,
     ) -> None:
@@ -151,7 +151,7 @@ class Meeting:
             alternate: True if the seat changes from hand to hand.
             limit: Maximum number of states.
             progress: Callback during the forward pass.
-            lived: Hands of the same game and pool, if they exist already.
+            learner_hands: Hands of the same game and pool, if they exist already.
             start: Number of hands that are over; the meeting consists of the remaining ones.
             prior: Belief before hand `start` (default: the pool's weights).
 
@@ -160,56 +160,58 @@ class Meeting:
             NotEnumerable: If the tree of the game cannot be enumerated.
             TooManyStates: If there are more than `limit` states.
         """
-        started = time.process_time()
+        start_time = time.process_time()
         check_seat(game, seat0)
         check_lengths(episodes, hands)
         mixture = as_pool(pool)
-        # A task of a series depends on those before. So its opponents also draw it, and `lived` has other hands.
+        # A task of a series depends on those before. So its opponents also draw it, and the hands differ.
         if isinstance(game, TableSeries):
             game, mixture = without_repetition(game, mixture, episodes, hands)
-            lived = None
-        lived = lived or lived_hands(game, mixture, objective)
+            learner_hands = None
+        learner_hands = learner_hands or build_hands(game, mixture, objective)
         self.episodes = episodes
-        left = range(start, episodes * hands)
-        self.seats = [(seat0 + j) % game.spec.players if alternate else seat0 for j in left]
-        self.episode_of = [j // hands for j in left]
-        met = [lived.seated(seat, episode) for seat, episode in zip(self.seats, self.episode_of, strict=True)]
-        self.hands: list[LivedHand] = [hand for hand, _ in met]
-        self.plans: list[HandPlan] = [plan for _, plan in met]
+        hand_numbers = range(start, episodes * hands)
+        self.seats = [(seat0 + j) % game.spec.players if alternate else seat0 for j in hand_numbers]
+        self.episode_of = [j // hands for j in hand_numbers]
+        hands_and_plans = [
+            learner_hands.get(seat, episode) for seat, episode in zip(self.seats, self.episode_of, strict=True)
+        ]
+        self.hands: list[LearnerHand] = [hand for hand, _ in hands_and_plans]
+        self.plans: list[HandPlan] = [plan for _, plan in hands_and_plans]
         self.stages: list[BeliefStage] = stages_of(prior or mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
-        self.seconds = time.process_time() - started
+        self.seconds = time.process_time() - start_time
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
         """Return the state after a piece of evidence in a hand, or None if no opponent of the pool can produce it."""
         stage = self.stages[hand]
-        # `after` holds 0 for impossible evidence, which is also a valid state; so check the probability first.
+        # `successors` holds 0 for impossible evidence, which is also a valid state; so check the probability first.
         possible = float(self.hands[hand].evidence[evidence] @ stage.beliefs[:, state]) > 0
-        return int(stage.after[evidence, state]) if possible else None
+        return int(stage.successors[evidence, state]) if possible else None
 
-    def earned(self, hand: int, states: slice, following: Floats | None) -> Floats:
+    def branch_payoffs(self, hand: int, states: slice, next_values: Floats | None) -> Floats:
         """Return what each branch of a hand of episode k earns in each episode from k on, without its decisions.
 
-        The payoffs are multiplied by the branches' probabilities, (K - k, B, S). `following` is the value of each state
-        before the next hand, in episode k', (K - k', S'), or None after the last hand.
+        The payoffs are multiplied by the branches' probabilities, (K - k, B, S). `next_values` is the value of each
+        state before the next hand, in episode k', (K - k', S'), or None after the last hand.
         """
         plan, stage = self.plans[hand], self.stages[hand]
         beliefs = stage.beliefs[:, states]
-        earned = np.zeros((self.episodes - self.episode_of[hand], len(plan.tree.payoff), beliefs.shape[1]))
-        earned[0] = plan.tree.payoff @ beliefs
-        if following is not None:
-            chance, after = plan.evidence @ beliefs, stage.after[:, states]
+        payoffs = np.zeros((self.episodes - self.episode_of[hand], len(plan.tree.payoff), beliefs.shape[1]))
+        payoffs[0] = plan.tree.payoff @ beliefs
+        if next_values is not None:
+            chance, successors = plan.evidence @ beliefs, stage.successors[:, states]
             # Both arrays end with the last episode, so they are aligned from the end. If the next hand belongs to the
-            # next episode, `following` has one row less: this episode earns nothing after its last hand.
-            for mine, values in zip(earned[::-1], following[::-1], strict=False):
-                plan.teach(mine, chance * values[after])
-        return earned
+            # next episode, `next_values` has one row less: this episode earns nothing after its last hand.
+            for episode_payoffs, values in zip(payoffs[::-1], next_values[::-1], strict=False):
+                plan.add_later_hands(episode_payoffs, chance * values[successors])
+        return payoffs
 
     def parts(self, hand: int) -> list[slice]:
         """Return slices of the states before a hand, small enough to bound the memory of one step."""
         size = self.stages[hand].beliefs.shape[1]
-        each = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
-        return [slice(at, min(at + each, size)) for at in range(0, size, each)]
+        part_size = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
+        return [slice(at, min(at + part_size, size)) for at in range(0, size, part_size)]
 
 
 class BayesSolution:
@@ -223,19 +225,19 @@ class BayesSolution:
             credit: Objective of the learner.
             gt: Discount across episodes of the credit `mage`.
         """
-        started = time.process_time()
+        start_time = time.process_time()
         self.meeting = meeting
         self._weights = credit_weights(credit, meeting.episodes, gt)
         self._values: list[Floats] = [np.zeros((0, 0))] * len(meeting.hands)
         """For each hand of episode k: the expected payoff of each state in each episode from k on, (K - k, S)."""
-        self._asked: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
+        self._cache: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
         """Last (hand, state) of `choose` or `worth`, with the payoffs of its branches."""
         # Backward induction: a hand's decisions need the values of the states before the next hand.
         for hand in reversed(range(len(meeting.hands))):
             # The last branch is the root, so its row is the value of the whole hand.
             parts = [self.follow(hand, states)[:, -1] for states in meeting.parts(hand)]
             self._values[hand] = np.concatenate(parts, axis=1)
-        self.seconds = time.process_time() - started
+        self.seconds = time.process_time() - start_time
 
     @property
     def value(self) -> BayesValue:
@@ -246,10 +248,10 @@ class BayesSolution:
     def worth(self, hand: int, state: int) -> Floats:
         """Return the value of each branch of a hand by the objective, times the branch's probability, (B,)."""
         # All decisions of a hand need the payoffs of the same state, so the last ones are cached.
-        if self._asked[0] != (hand, state):
-            self._asked = (hand, state), self.follow(hand, slice(state, state + 1))
+        if self._cache[0] != (hand, state):
+            self._cache = (hand, state), self.follow(hand, slice(state, state + 1))
         episode = self.meeting.episode_of[hand]
-        worth: Floats = np.tensordot(self._weights[0, episode, episode:], self._asked[1][:, :, 0], 1)
+        worth: Floats = np.tensordot(self._weights[0, episode, episode:], self._cache[1][:, :, 0], 1)
         return worth
 
     def choose(self, hand: int, state: int, branch: Branch, information_state: str) -> str:
@@ -263,31 +265,31 @@ class BayesSolution:
         """
         numbers = self.meeting.plans[hand].number
         options = branch.decisions[information_state]
-        if self._asked[0] != (hand, state):
-            self._asked = (hand, state), self.follow(hand, slice(state, state + 1))
-        worth = self._asked[1]
+        if self._cache[0] != (hand, state):
+            self._cache = (hand, state), self.follow(hand, slice(state, state + 1))
+        worth = self._cache[1]
         # `_best` expects (K - k, D, A, S); here there is one decision and one state.
-        each = worth[:, None, [numbers[id(after)] for after in options.values()]]
-        return list(options)[int(self._best(self.meeting.episode_of[hand])(each)[0, 0])]
+        option_payoffs = worth[:, None, [numbers[id(option)] for option in options.values()]]
+        return list(options)[int(self._best(self.meeting.episode_of[hand])(option_payoffs)[0, 0])]
 
     def follow(self, hand: int, states: slice) -> Floats:
         """Return what each branch of a hand earns in each episode from k on, with optimal decisions, (K - k, B, S)."""
-        following = self._values[hand + 1] if hand + 1 < len(self._values) else None
-        earned = self.meeting.earned(hand, states, following)
-        self.meeting.plans[hand].tree.decide(earned, self._best(self.meeting.episode_of[hand]))
-        return earned
+        next_values = self._values[hand + 1] if hand + 1 < len(self._values) else None
+        payoffs = self.meeting.branch_payoffs(hand, states, next_values)
+        self.meeting.plans[hand].tree.decide(payoffs, self._best(self.meeting.episode_of[hand]))
+        return payoffs
 
     def choices(self, hand: int, states: slice) -> list[Places]:
         """Return the best action of each decision in these states, (D, S) per group of `DecisionTree.decisions`."""
-        best, found = self._best(self.meeting.episode_of[hand]), list[Places]()
+        best, actions = self._best(self.meeting.episode_of[hand]), list[Places]()
 
-        def noted(each: Floats) -> Places:
-            found.append(best(each))
-            return found[-1]
+        def record_actions(option_payoffs: Floats) -> Places:
+            actions.append(best(option_payoffs))
+            return actions[-1]
 
-        following = self._values[hand + 1] if hand + 1 < len(self._values) else None
-        self.meeting.plans[hand].tree.decide(self.meeting.earned(hand, states, following), noted)
-        return found
+        next_values = self._values[hand + 1] if hand + 1 < len(self._values) else None
+        self.meeting.plans[hand].tree.decide(self.meeting.branch_payoffs(hand, states, next_values), record_actions)
+        return actions
 
     def _best(self, episode: int) -> Best:
         """Return the function that chooses the best actions in an episode.
@@ -296,17 +298,17 @@ class BayesSolution:
         """
         tiers = self._weights[:, episode, episode:]
 
-        def best_of(each: Floats) -> Places:
-            worth = np.tensordot(tiers[0], each, 1)
+        def best_of(payoffs: Floats) -> Places:
+            worth = np.tensordot(tiers[0], payoffs, 1)
             best: Places = worth.argmax(axis=1)
             equal = _as_good(worth, 1)
             tied = np.nonzero(equal.sum(axis=1) > 1)
             # Ties are rare, so the tie-breakers look at tied decisions only. Two index arrays with a slice between them
-            # move to the front in numpy: `each` becomes (T, K - k, A) for T tied decisions.
+            # move to the front in numpy: `payoffs` becomes (T, K - k, A) for T tied decisions.
             if len(tied[0]):
-                each, equal = each[:, tied[0], :, tied[1]], equal[tied[0], :, tied[1]]
+                payoffs, equal = payoffs[:, tied[0], :, tied[1]], equal[tied[0], :, tied[1]]
                 for weights in tiers[1:]:
-                    equal = _as_good(np.where(equal, each.transpose(0, 2, 1) @ weights, -np.inf), 1)
+                    equal = _as_good(np.where(equal, payoffs.transpose(0, 2, 1) @ weights, -np.inf), 1)
                 best[tied] = equal.argmax(axis=1)
             return best
 
@@ -330,7 +332,7 @@ def meetings(
     objective: Objective = "returns",
     limit: int = STATES,
     progress: TellsStates | None = None,
-    lived: LivedHands | None = None,
+    learner_hands: LearnerHands | None = None,
 ) -> Iterator[Meeting]:
     """Yield one meeting for each first seat of a seat rule; the first seats are equally likely.
 
@@ -343,11 +345,11 @@ def meetings(
         objective: Payoff that is maximised, `returns` or `success`.
         limit: Maximum number of states of one meeting.
         progress: Callback during the forward pass.
-        lived: Hands of the same game and pool, if they exist already; all meetings share them.
+        learner_hands: Hands of the same game and pool, if they exist already; all meetings share them.
 
     Raises the errors of `Meeting`, and ValueError if the seat rule is unknown.
     """
-    lived = lived or lived_hands(game, pool, objective)
+    learner_hands = learner_hands or build_hands(game, pool, objective)
     for seat0 in first_seats(game, seat):
         yield Meeting(
             game,
@@ -359,11 +361,11 @@ def meetings(
             alternate=seat == "alternate",
             limit=limit,
             progress=progress,
-            lived=lived,
+            learner_hands=learner_hands,
         )
 
 
-def lived_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") -> LivedHands:
+def build_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") -> LearnerHands:
     """Return the hands of a game against the opponents of a pool.
 
     Args:
@@ -373,15 +375,15 @@ def lived_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") ->
 
     Raises NotExact if an opponent has no `distribution`, NotEnumerable if the game has no enumerable tree.
     """
-    return LivedHands(game, [exact_policy(entry, game) for entry in as_pool(pool).entries], objective)
+    return LearnerHands(game, [exact_policy(entry, game) for entry in as_pool(pool).entries], objective)
 
 
 def first_seats(game: Game, seat: str) -> range:
     """Return the learner's possible seats in its first hand: one for `first` or `second`, else all."""
     if seat not in SEATINGS:
         raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
-    one = {"first": 0, "second": 1}.get(seat)
-    return range(game.spec.players) if one is None else range(one, one + 1)
+    only_seat = {"first": 0, "second": 1}.get(seat)
+    return range(game.spec.players) if only_seat is None else range(only_seat, only_seat + 1)
 
 
 def bayes_value(
@@ -404,14 +406,16 @@ def bayes_value(
         credit: Objective of the learner.
         gt: Discount across episodes of the credit `mage`.
     """
-    met = meetings(game, pool, episodes=episodes, hands=hands, seat=seat, objective=objective, limit=limit)
-    return mean_value([BayesSolution(meeting, credit, gt).value for meeting in met])
+    seat_meetings = meetings(game, pool, episodes=episodes, hands=hands, seat=seat, objective=objective, limit=limit)
+    return mean_value([BayesSolution(meeting, credit, gt).value for meeting in seat_meetings])
 
 
-def mean_value(solved: Sequence[BayesValue]) -> BayesValue:
+def mean_value(values: Sequence[BayesValue]) -> BayesValue:
     """Return the mean value over the first seats, with the sums of states and seconds."""
     return BayesValue(
-        per_episode=tuple(sum(parts) / len(solved) for parts in zip(*(one.per_episode for one in solved), strict=True)),
-        states=sum(one.states for one in solved),
-        seconds=sum(one.seconds for one in solved),
+        per_episode=tuple(
+            sum(parts) / len(values) for parts in zip(*(value.per_episode for value in values), strict=True)
+        ),
+        states=sum(value.states for value in values),
+        seconds=sum(value.seconds for value in values),
     )

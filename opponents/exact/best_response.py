@@ -192,9 +192,9 @@ class _Search:
         return self._choices[state]
 
 
-def _sum(one: Vector, other: Vector) -> Vector:
-    return [a + b for a, b in zip(one, other, strict=True)]
+def _sum(total: Vector, addend: Vector) -> Vector:
+    return [a + b for a, b in zip(total, addend, strict=True)]
 
 
-def _plus_product(one: Vector, left: Vector, right: Vector) -> Vector:
-    return [a + b * c for a, b, c in zip(one, left, right, strict=True)]
+def _plus_product(total: Vector, weights: Vector, values: Vector) -> Vector:
+    return [a + b * c for a, b, c in zip(total, weights, values, strict=True)]

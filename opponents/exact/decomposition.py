@@ -46,7 +46,7 @@ class OwnBelief(NamedTuple):
     """Probability of each opponent of the pool, or None if the answer states none."""
     is_name: bool = False
     """True if the answer is the name of one opponent."""
-    asked: bool = True
+    was_asked: bool = True
     """False if the player has not been asked: then the posterior counts as its belief."""
 
 
@@ -80,44 +80,46 @@ class _ActionParts(NamedTuple):
 
 
 def decompose(
-    hand: DecisionValues, meta: DecisionValues, played: Sequence[PlayedHand], answers: Sequence[OwnBelief]
+    hand: DecisionValues, meta: DecisionValues, hands: Sequence[PlayedHand], answers: Sequence[OwnBelief]
 ) -> list[HandParts]:
     """Return the parts of each decision of a finished meta-episode, one entry per hand.
 
     Args:
         hand: Values of decisions by the rest of the hand, of the game and the pool of `meta`.
         meta: Values of decisions by the rest of the meta-episode, with the credit `sum`.
-        played: Hands in the order of play.
+        hands: Hands in the order of play.
         answers: The player's answer before the episode of each hand.
 
     Raises ValueError and TooManyStates as `DecisionValues.judge`.
     """
     rows, beliefs, episode = list[HandParts](), _EpisodeBeliefs(meta), -1
-    for turn, near, far, answer in zip(played, hand.judge(played), meta.judge(played), answers, strict=True):
-        before = np.array(near.before)
-        if turn.episode != episode:
-            episode = turn.episode
-            beliefs.begin(before, answer)
-        own = _own_values(hand, meta, turn, beliefs.own)
-        likely = _own_values(hand, meta, turn, beliefs.likely)
+    for played_hand, near, far, answer in zip(hands, hand.judge(hands), meta.judge(hands), answers, strict=True):
+        prior = np.array(near.prior)
+        if played_hand.episode != episode:
+            episode = played_hand.episode
+            beliefs.begin(prior, answer)
+        own_values = _own_values(hand, meta, played_hand, beliefs.own)
+        likely_values = _own_values(hand, meta, played_hand, beliefs.likely)
         exact = [_OwnValues(*values) for values in zip(near.values, far.values, strict=True)]
-        unknown = answer.asked and answer.probabilities is None
+        unknown = answer.was_asked and answer.probabilities is None
         decisions = list[DecisionParts]()
         for index, regret in enumerate(far.regrets):
-            if index == len(turn.choices):
+            if index == len(played_hand.choices):
                 # An ending outside of the rules has no choice, so it is neither an error of inference nor one of
                 # exploration.
                 parts = _ActionParts(0.0, 0.0, regret, 0.0)
             else:
-                choice = turn.choices[index]
+                choice = played_hand.choices[index]
                 parts = _mean_parts(
-                    choice.probabilities or {choice.action: 1.0}, far.values[index], own[index] or exact[index]
+                    choice.probabilities or {choice.action: 1.0}, far.values[index], own_values[index] or exact[index]
                 )
                 if beliefs.likely is not None:
-                    least = _mean_parts(
-                        choice.probabilities or {choice.action: 1.0}, far.values[index], likely[index] or exact[index]
+                    least_loss = _mean_parts(
+                        choice.probabilities or {choice.action: 1.0},
+                        far.values[index],
+                        likely_values[index] or exact[index],
                     ).inference
-                    parts = parts._replace(inference=parts.inference - least, decision=parts.decision + least)
+                    parts = parts._replace(inference=parts.inference - least_loss, decision=parts.decision + least_loss)
             decisions.append(
                 DecisionParts(
                     regret=regret,
@@ -128,7 +130,7 @@ def decompose(
                     gap=None if unknown else parts.gap,
                 )
             )
-        rows.append(HandParts(tuple(beliefs.marginal(before).tolist()), decisions))
+        rows.append(HandParts(tuple(beliefs.marginal(prior).tolist()), decisions))
         beliefs.update(np.array(near.evidence))
     return rows
 
@@ -146,7 +148,7 @@ class _EpisodeBeliefs:
     def begin(self, posterior: Floats, answer: OwnBelief) -> None:
         """Start an episode with the player's answer."""
         self.own = self.likely = None
-        if not answer.asked or answer.probabilities is None:
+        if not answer.was_asked or answer.probabilities is None:
             return
         stated, marginal = np.array(answer.probabilities, float), self.marginal(posterior)
         if not answer.is_name:
@@ -188,54 +190,58 @@ class _OwnValues(NamedTuple):
 
 
 def _own_values(
-    hand: DecisionValues, meta: DecisionValues, played: PlayedHand, belief: Floats | None
+    hand: DecisionValues, meta: DecisionValues, played_hand: PlayedHand, belief: Floats | None
 ) -> list[_OwnValues | None]:
     """Return the values at each decision of a hand under a belief; None for a decision that the belief excludes.
 
     Args:
         hand: Values by the rest of the hand.
         meta: Values by the rest of the meta-episode.
-        played: The hand.
+        played_hand: The hand.
         belief: Belief before the hand. If it is None, no decision has values of its own.
     """
     if belief is None:
-        return [None] * len(played.choices)
-    pairs = zip(hand.action_values(played, belief), meta.action_values(played, belief), strict=True)
+        return [None] * len(played_hand.choices)
+    pairs = zip(hand.action_values(played_hand, belief), meta.action_values(played_hand, belief), strict=True)
     return [None if near is None or far is None else _OwnValues(near, far) for near, far in pairs]
 
 
-def _mean_parts(row: Mapping[str, float], price: ActionValues, own: _OwnValues) -> _ActionParts:
+def _mean_parts(row: Mapping[str, float], price: ActionValues, own_values: _OwnValues) -> _ActionParts:
     """Return the mean parts of the actions of a row of probabilities."""
     losses = np.zeros(len(_ActionParts._fields))
     for action, chance in row.items():
-        losses += chance * np.array(_action_parts(action, price, own))
+        losses += chance * np.array(_action_parts(action, price, own_values))
     return _ActionParts(*losses.tolist())
 
 
-def _action_parts(action: str, price: ActionValues, own: _OwnValues) -> _ActionParts:
+def _action_parts(action: str, price: ActionValues, own_values: _OwnValues) -> _ActionParts:
     """Return the parts of one action.
 
     Args:
         action: The played action.
         price: Value of each action by the rest of the meta-episode under the posterior.
-        own: Values under the player's own belief.
+        own_values: Values under the player's own belief.
     """
-    planned = prudent = _best(own.meta, action, price)
+    planned = prudent = _best(own_values.meta, action, price)
     if planned != action:
-        later = {other: value - own.hand[other] for other, value in own.meta.items()}
-        enough = later[action] - _TIE * max(1.0, abs(later[action]))
-        prudent = _best({other: own.hand[other] for other in later if later[other] >= enough}, action, price)
+        later_values = {option: value - own_values.hand[option] for option, value in own_values.meta.items()}
+        enough = later_values[action] - _TIE * max(1.0, abs(later_values[action]))
+        prudent = _best(
+            {option: own_values.hand[option] for option in later_values if later_values[option] >= enough},
+            action,
+            price,
+        )
     return _ActionParts(
         inference=max(price.values()) - price[planned],
         exploration=price[planned] - price[prudent],
         decision=price[prudent] - price[action],
-        gap=own.meta[planned] - own.meta[action],
+        gap=own_values.meta[planned] - own_values.meta[action],
     )
 
 
 def _best(values: ActionValues, action: str, price: ActionValues) -> str:
     """Return the best action by `values`: among equally good ones `action` itself, else that of the highest price."""
     best = max(values.values())
-    equal = [other for other, value in values.items() if value >= best - _TIE * max(1.0, abs(best))]
+    equal = [option for option, value in values.items() if value >= best - _TIE * max(1.0, abs(best))]
     # If several actions are equally good under a belief, the player's own choice among them is no error of it.
     return action if action in equal else max(equal, key=price.__getitem__)

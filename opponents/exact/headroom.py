@@ -151,24 +151,24 @@ def _own_solution(
     gt: float,
 ) -> Headroom:
     """Return the values from the game's own solver."""
-    started = time.process_time()
+    start_time = time.process_time()
     if hands > 1:
         raise ValueError(f"{game.spec.name} is solved for one hand per episode, got {hands}.")
-    found: ExactSolution = load_entry(game.solver)(game, as_pool(pool), episodes, objective)
+    solution: ExactSolution = load_entry(game.solver)(game, as_pool(pool), episodes, objective)
     per_episode = {
-        name: tuple(found.per_episode(credit_weights(credit, episodes, gt), credit == "myopic"))
+        name: tuple(solution.per_episode(credit_weights(credit, episodes, gt), credit == "myopic"))
         for name, credit in credits.items()
     }
     return Headroom(
-        blind_per_episode=(found.blind,) * episodes,
+        blind_per_episode=(solution.blind,) * episodes,
         # These games have one hand per episode, so an episode has no earlier hands.
-        no_memory_per_episode=(found.blind,) * episodes,
-        known_per_episode=(found.known,) * episodes,
+        no_memory_per_episode=(solution.blind,) * episodes,
+        known_per_episode=(solution.known,) * episodes,
         per_episode=per_episode,
         gt=gt,
-        states=found.states,
-        seconds=time.process_time() - started,
-        note=found.note,
+        states=solution.states,
+        seconds=time.process_time() - start_time,
+        note=solution.note,
     )
 
 
@@ -185,11 +185,11 @@ def _single_episodes(
         seat: Seat rule.
         limit: Maximum number of states for one first seat.
     """
-    found: dict[int, float] = {}
+    optima: dict[int, float] = {}
     for episode in range(episodes):
         # Opponents that do not change between episodes play all episodes alike.
-        first = episode if single.changes else 0
-        if first in found:
+        solved_episode = episode if single.changes else 0
+        if solved_episode in optima:
             continue
         try:
             values = [
@@ -199,12 +199,12 @@ def _single_episodes(
                         game,
                         single.pool,
                         seat0,
-                        episodes=first + 1,
+                        episodes=solved_episode + 1,
                         hands=hands,
                         alternate=seat == "alternate",
                         limit=limit,
-                        lived=single.lived,
-                        start=first * hands,
+                        learner_hands=single.learner_hands,
+                        start=solved_episode * hands,
                     ),
                     "last",
                 ).value.total
@@ -212,8 +212,8 @@ def _single_episodes(
             ]
         except TooManyStates:
             return ()
-        found[first] = sum(values) / len(values) / hands
-    return tuple(found[episode if single.changes else 0] for episode in range(episodes))
+        optima[solved_episode] = sum(values) / len(values) / hands
+    return tuple(optima[episode if single.changes else 0] for episode in range(episodes))
 
 
 def headroom(
@@ -255,7 +255,7 @@ def headroom(
     # Imported here, because `mage_envs.opponents.exact` loads this module, and only this function samples moves.
     from mage_envs.opponents.exact.single_hands import SingleHands
 
-    started = time.process_time()
+    start_time = time.process_time()
     credits: dict[str, Credit] = {**{name: name for name in CREDITS}, **({} if weights is None else {"own": weights})}
     check_lengths(episodes, hands)
     # Check all credits now, because solving may take minutes.
@@ -279,7 +279,7 @@ def headroom(
             objective=objective,
             limit=limit,
             progress=progress,
-            lived=single.lived,
+            learner_hands=single.learner_hands,
         ):
             states += meeting.states
             for name, credit in credits.items():
@@ -290,15 +290,15 @@ def headroom(
     per_episode = {
         name: tuple(value / hands for value in mean_value(values).per_episode) for name, values in solved.items()
     }
-    blind = tuple(one.blind for one in hand_values)
+    blind = tuple(hand_value.blind for hand_value in hand_values)
     return Headroom(
         blind_per_episode=blind,
         no_memory_per_episode=blind if hands == 1 else _single_episodes(single, game, episodes, hands, seat, limit),
-        known_per_episode=tuple(one.known for one in hand_values),
+        known_per_episode=tuple(hand_value.known for hand_value in hand_values),
         per_episode=per_episode,
         gt=gt,
         states=states,
-        seconds=time.process_time() - started,
-        bounds={name: tuple(one.bounds[name] for one in hand_values) for name in hand_values[0].bounds},
+        seconds=time.process_time() - start_time,
+        bounds={name: tuple(hand_value.bounds[name] for hand_value in hand_values) for name in hand_values[0].bounds},
         unsolved=unsolved,
     )

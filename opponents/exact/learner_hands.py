@@ -39,7 +39,7 @@ class Branch(NamedTuple):
     """Map from an information state to actions to their branches."""
 
 
-class LivedHand(NamedTuple):
+class LearnerHand(NamedTuple):
     """A whole hand in one seat, with M endings that the learner can distinguish and E pieces of evidence."""
 
     root: Branch
@@ -59,7 +59,7 @@ def hand_of(
     opponents: Sequence[ExactPolicy],
     seat: int,
     payoff: Payoff,
-) -> LivedHand:
+) -> LearnerHand:
     """Return the hand of a learner against one of several opponents, which plays all other seats.
 
     Args:
@@ -73,13 +73,16 @@ def hand_of(
     """
     # A cheap bound, counted on the shared positions, refuses large games before the walk over all histories starts.
     order = positions([node for _, node in roots])
-    if share_positions(order) and max(_count_decisions(roots, order, one, seat) for one in opponents) > DECISIONS:
+    if (
+        share_positions(order)
+        and max(_count_decisions(roots, order, opponent, seat) for opponent in opponents) > DECISIONS
+    ):
         raise TooManyStates(_TOO_MANY)
     builder = _Builder(opponents, seat, payoff)
-    first = [(node, builder.after(-1, builder.row([chance] * len(opponents)))) for chance, node in roots]
-    root = builder.branch(first)
+    histories = [(node, builder.extend(-1, builder.row([chance] * len(opponents)))) for chance, node in roots]
+    root = builder.branch(histories)
     evidence, tells, weight, payoff_of = builder.endings()
-    return LivedHand(root=root, evidence=evidence, tells=tells, weight=weight, payoff=payoff_of)
+    return LearnerHand(root=root, evidence=evidence, tells=tells, weight=weight, payoff=payoff_of)
 
 
 def _count_decisions(
@@ -118,11 +121,11 @@ class _Builder:
         """Map from a move's probabilities by opponent to (index, set of the opponents that may play it)."""
         self._replies: dict[object, list[tuple[int, int]]] = {}
         """Map from the mover's knowledge to the row of each action."""
-        self._before: list[int] = []
+        self._parents: list[int] = []
         """Parent of each way; -1 at the roots."""
         self._row: list[int] = []
         """Row of probabilities of each way's last move."""
-        self._for: list[int] = []
+        self._possible: list[int] = []
         """Set of the opponents that can have played each way."""
         self._ends: list[list[tuple[Node, int]]] = []
         """Positions of each ending, with the ways to them."""
@@ -135,41 +138,41 @@ class _Builder:
             row = self._rows[key] = len(self._rows), sum(1 << i for i, chance in enumerate(key) if chance > 0)
         return row
 
-    def after(self, way: int, row: tuple[int, int]) -> int:
+    def extend(self, way: int, row: tuple[int, int]) -> int:
         """Return the index of the way that extends `way` by a move, or -1 if no opponent can play it."""
         number, able = row
-        left = able if way < 0 else able & self._for[way]
-        if not left:
+        possible_opponents = able if way < 0 else able & self._possible[way]
+        if not possible_opponents:
             return -1
-        self._before.append(way)
+        self._parents.append(way)
         self._row.append(number)
-        self._for.append(left)
-        return len(self._for) - 1
+        self._possible.append(possible_opponents)
+        return len(self._possible) - 1
 
     def branch(self, histories: list[tuple[Node, int]]) -> Branch:
         """Return the branch after histories, (position, way), that the learner cannot distinguish.
 
         Raises TooManyStates if the hand has more than `DECISIONS` decisions.
         """
-        ended: dict[str, list[tuple[Node, int]]] = {}
+        endings: dict[str, list[tuple[Node, int]]] = {}
         waiting: dict[str, list[tuple[Node, int]]] = {}
         while histories:
             node, way = history = histories.pop()
             if node.player is None:
-                ended.setdefault(node.view(self.seat), []).append(history)
+                endings.setdefault(node.view(self.seat), []).append(history)
             elif node.player == self.seat:
                 waiting.setdefault(node.information_state, []).append(history)
             else:
                 for child, row in zip(node.children.values(), self._moves(node), strict=True):
-                    on = self.after(way, row)
-                    if on >= 0:
-                        histories.append((child, on))
+                    next_way = self.extend(way, row)
+                    if next_way >= 0:
+                        histories.append((child, next_way))
         self._decisions += len(waiting)
         if self._decisions > DECISIONS:
             raise TooManyStates(_TOO_MANY)
         # Sorted, so that the numbering does not depend on the order of the walk.
-        outcomes = {view: len(self._ends) + place for place, view in enumerate(sorted(ended))}
-        self._ends += [ended[view] for view in outcomes]
+        outcomes = {view: len(self._ends) + index for index, view in enumerate(sorted(endings))}
+        self._ends += [endings[view] for view in outcomes]
         return Branch(
             outcomes,
             {
@@ -192,32 +195,32 @@ class _Builder:
         return replies
 
     def endings(self) -> tuple[Floats, Places, Floats, Floats]:
-        """Return evidence, tells, weight and payoff of all endings, as in `LivedHand`."""
+        """Return evidence, tells, weight and payoff of all endings, as in `LearnerHand`."""
         reach = self._reach()
         ways = [way for end in self._ends for _, way in end]
-        paid = [self.payoff(node, self.seat) for end in self._ends for node, _ in end]
+        end_payoffs = [self.payoff(node, self.seat) for end in self._ends for node, _ in end]
         starts = np.cumsum([0, *map(len, self._ends)])[:-1]
         total = np.add.reduceat(reach[ways], starts)
-        payoff = np.add.reduceat(reach[ways] * np.array(paid)[:, None], starts)
+        payoff = np.add.reduceat(reach[ways] * np.array(end_payoffs)[:, None], starts)
         # Dividing by the maximum makes proportional likelihoods equal; rounding removes differences of the last bits.
         weight = total.max(axis=1)
         rows = total / weight[:, None]
-        _, first, tells = np.unique(np.round(rows, 12), axis=0, return_index=True, return_inverse=True)
+        _, first_rows, tells = np.unique(np.round(rows, 12), axis=0, return_index=True, return_inverse=True)
         # `np.unique` sorts by value; number the evidence in the order of the endings instead.
-        order = np.argsort(first)
-        return rows[first[order]], np.argsort(order)[tells.reshape(-1)], weight, payoff
+        order = np.argsort(first_rows)
+        return rows[first_rows[order]], np.argsort(order)[tells.reshape(-1)], weight, payoff
 
     def _reach(self) -> Floats:
         """Return the probability of each way by opponent, (ways, N)."""
         # Vectorised by depth: the probabilities of all ways with d moves follow from those with d - 1 moves.
         table = np.array(list(self._rows))
         depths: list[int] = []
-        for way in self._before:
+        for way in self._parents:
             depths.append(0 if way < 0 else depths[way] + 1)
-        reach, before = table[self._row], np.array(self._before)
+        reach, parents = table[self._row], np.array(self._parents)
         by_depth = np.argsort(depths, kind="stable")
         for depth, places in groupby(by_depth.tolist(), key=depths.__getitem__):
             if depth:
                 mine = list(places)
-                reach[mine] *= reach[before[mine]]
+                reach[mine] *= reach[parents[mine]]
         return reach

@@ -27,10 +27,10 @@ class HistoryPolicy:
     def reset(self, rng: np.random.Generator) -> None: ...
 
     def act(self, turn: Turn) -> str:
-        node = self.find(turn)
-        if node is None:
+        action = self.find(turn)
+        if action is None:
             raise ValueError(f"This best response never meets the history {turn.history} against its pool.")
-        return node
+        return action
 
     def find(self, turn: Turn) -> str | None:
         """Return the action, or None if the mixture cannot produce the history."""
@@ -59,9 +59,9 @@ class _Search:
             self._rows[node] = [(a, c, tuple(row.get(a, 0.0) for row in rows)) for a, c in node.children.items()]
         moves = []
         for action, child, chances in self._rows[node]:
-            after = tuple(r * c for r, c in zip(reach, chances, strict=True))
-            if any(after):
-                moves.append((action, child, after))
+            next_reach = tuple(r * c for r, c in zip(reach, chances, strict=True))
+            if any(next_reach):
+                moves.append((action, child, next_reach))
         return moves
 
     def value(self, node: Node, reach: Reach) -> float:
@@ -73,7 +73,9 @@ class _Search:
             if node.player == self.seat:
                 self._values[key] = max(self.value(child, reach) for child in node.children.values())
             else:
-                self._values[key] = sum(self.value(child, after) for _, child, after in self.replies(node, reach))
+                self._values[key] = sum(
+                    self.value(child, next_reach) for _, child, next_reach in self.replies(node, reach)
+                )
         return self._values[key]
 
     def write(
@@ -92,8 +94,8 @@ class _Search:
             # Only the chosen move continues, so the table holds only histories that the policy itself can produce.
             self.write(node.children[best], reach, (*history, best), moves)
             return
-        for action, child, after in self.replies(node, reach):
-            self.write(child, after, (*history, action), moves)
+        for action, child, next_reach in self.replies(node, reach):
+            self.write(child, next_reach, (*history, action), moves)
 
 
 def best_by_history(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
-from mage_envs.opponents.exact.learner_hands import Branch, Floats, LivedHand, Places, hand_of
+from mage_envs.opponents.exact.learner_hands import Branch, Floats, LearnerHand, Places, hand_of
 from mage_envs.opponents.exact.tree import Objective, in_episode, payoff_of
 from mage_envs.tree import positions, roots_of, uncollected
 
@@ -55,15 +55,15 @@ class DecisionTree:
         # lower groups only, and equal numbers of actions fit into one array.
         groups: dict[tuple[int, int], list[tuple[int, Sequence[int]]]] = defaultdict(list)
         heights: list[int] = []
-        for branch, mine in enumerate(options):
-            heights.append(1 + max((heights[after] for one in mine for after in one), default=-1))
-            for one in mine:
-                groups[heights[branch], len(one)].append((branch, one))
+        for branch, branch_decisions in enumerate(options):
+            heights.append(1 + max((heights[child] for decision in branch_decisions for child in decision), default=-1))
+            for decision in branch_decisions:
+                groups[heights[branch], len(decision)].append((branch, decision))
         decisions = []
         for _, group in sorted(groups.items()):
             # Branches were visited in increasing order, so the decisions of one branch are neighbours.
             branches, starts = np.unique([branch for branch, _ in group], return_index=True)
-            decisions.append(Decisions(np.array([one for _, one in group], np.intp), starts, branches))
+            decisions.append(Decisions(np.array([decision for _, decision in group], np.intp), starts, branches))
         return cls(payoff, decisions)
 
     def worth(self, beliefs: Floats) -> Floats:
@@ -73,25 +73,25 @@ class DecisionTree:
         """
         worth: Floats = self.payoff @ beliefs
         # `worth[None]` is a view, so `decide` changes `worth` in place.
-        self.decide(worth[None], lambda each: each[0].argmax(axis=1))
+        self.decide(worth[None], lambda payoffs: payoffs[0].argmax(axis=1))
         return worth
 
-    def decide(self, earned: Floats, best: Best) -> None:
+    def decide(self, payoffs: Floats, best: Best) -> None:
         """Add the payoffs of the decisions in place.
 
-        `earned` holds each branch's own payoff in each episode, (K, B, S); `best` chooses the actions.
+        `payoffs` holds each branch's own payoff in each episode, (K, B, S); `best` chooses the actions.
         """
         for options, starts, branches in self.decisions:
-            each = earned[:, options]
-            taken = np.take_along_axis(each, best(each)[None, :, None], axis=2)[:, :, 0]
+            option_payoffs = payoffs[:, options]
+            chosen_payoffs = np.take_along_axis(option_payoffs, best(option_payoffs)[None, :, None], axis=2)[:, :, 0]
             # `reduceat` sums over the decisions of each branch.
-            earned[:, branches] += np.add.reduceat(taken, starts, axis=1)
+            payoffs[:, branches] += np.add.reduceat(chosen_payoffs, starts, axis=1)
 
 
 class HandPlan:
     """A hand with its branches numbered in post-order; the root is the last branch."""
 
-    def __init__(self, hand: LivedHand) -> None:
+    def __init__(self, hand: LearnerHand) -> None:
         self.evidence = hand.evidence
         """Relative likelihoods of the evidence, (E, N)."""
         self.number: dict[int, int] = {}
@@ -100,8 +100,8 @@ class HandPlan:
         branch_of = np.zeros(len(hand.tells), np.intp)
 
         def visit(branch: Branch) -> int:
-            mine = [[visit(after) for after in actions.values()] for actions in branch.decisions.values()]
-            options.append(mine)
+            branch_decisions = [[visit(child) for child in actions.values()] for actions in branch.decisions.values()]
+            options.append(branch_decisions)
             number = self.number[id(branch)] = len(options) - 1
             branch_of[list(branch.outcomes.values())] = number
             return number
@@ -123,17 +123,17 @@ class HandPlan:
         """Number of values in the largest table for one belief and one episode."""
         return max(len(self.tree.payoff), len(self.evidence), len(self.ends))
 
-    def teach(self, earned: Floats, following: Floats) -> None:
-        """Add the value of the later hands after each ending to `earned`, (B, S), in place.
+    def add_later_hands(self, payoffs: Floats, next_values: Floats) -> None:
+        """Add the value of the later hands after each ending to `payoffs`, (B, S), in place.
 
-        `following` is the value after each piece of evidence, times its probability under the belief, (E, S).
+        `next_values` is the value after each piece of evidence, times its probability under the belief, (E, S).
         """
         branches, starts = np.unique(self.ends, return_index=True)
-        parts = following[self.tells]
+        parts = next_values[self.tells]
         parts *= self.weight[:, None]
-        earned[branches] += np.add.reduceat(parts, starts)
+        payoffs[branches] += np.add.reduceat(parts, starts)
 
-    def reached(self) -> Floats:
+    def branch_probabilities(self) -> Floats:
         """Return the counterfactual probability of each branch by opponent, (B, N)."""
         values = np.zeros_like(self.tree.payoff)
         np.add.at(values, self.ends, self.weight[:, None] * self.evidence[self.tells])
@@ -143,7 +143,7 @@ class HandPlan:
         return values
 
 
-class LivedHands:
+class LearnerHands:
     """The hands of a game against several opponents, by seat and episode; each is enumerated on first use."""
 
     def __init__(self, game: Game, opponents: Sequence[ExactPolicy], objective: Objective = "returns") -> None:
@@ -158,22 +158,22 @@ class LivedHands:
             NotEnumerable: If the tree of the game cannot be enumerated.
         """
         self._roots, self._payoff, self._opponents = roots_of(game), payoff_of(objective), opponents
-        self._made: dict[tuple[int, int], tuple[LivedHand, HandPlan]] = {}
+        self._hands: dict[tuple[int, int], tuple[LearnerHand, HandPlan]] = {}
         """Hands by seat and by the first episode with the same play of all opponents."""
         self._changing = [opponent for opponent in opponents if not is_state_policy(opponent)]
         """Opponents that may change between episodes."""
         self._play: dict[int, list[Mapping[str, float]]] = {}
         """Distributions of the changing opponents at every position, by episode."""
 
-    def seated(self, seat: int, episode: int = 0) -> tuple[LivedHand, HandPlan]:
+    def get(self, seat: int, episode: int = 0) -> tuple[LearnerHand, HandPlan]:
         """Return the hand of a seat in an episode; raise `TooManyStates` if it has too many decisions."""
         key = seat, self._first_like(episode)
-        if key not in self._made:
+        if key not in self._hands:
             with uncollected():
                 opponents = [in_episode(opponent, episode) for opponent in self._opponents]
                 hand = hand_of(self._roots, opponents, seat, self._payoff)
-                self._made[key] = hand, HandPlan(hand)
-        return self._made[key]
+                self._hands[key] = hand, HandPlan(hand)
+        return self._hands[key]
 
     def _first_like(self, episode: int) -> int:
         """Return the first known episode in which all opponents play as in this one.
@@ -187,4 +187,4 @@ class LivedHands:
             order = positions([node for _, node in self._roots])
             turns = [node.turn()._replace(episode=episode) for node in order if node.player is not None]
             self._play[episode] = [opponent.distribution(turn) for opponent in self._changing for turn in turns]
-        return next(known for known, play in self._play.items() if play == self._play[episode])
+        return next(known_episode for known_episode, play in self._play.items() if play == self._play[episode])

@@ -27,9 +27,9 @@ from mage_envs.opponents.exact.bayes import (
     BayesSolution,
     CreditName,
     Meeting,
+    build_hands,
     check_lengths,
     credit_weights,
-    lived_hands,
 )
 from mage_envs.opponents.exact.beliefs import STATES
 from mage_envs.opponents.exact.learner_hands import Branch, Floats
@@ -70,7 +70,7 @@ class PlayedHand(NamedTuple):
     """True if the rules ended the hand; False after a time limit or an illegal answer."""
     episode: int = 0
     """Index of the hand's episode, because opponents may change between episodes."""
-    place: int = 0
+    position: int = 0
     """Index of the hand among all planned hands of the meta-episode."""
     skipped: int = 0
     """Number of planned hands after it that were not played because its episode ended early; `value` includes them."""
@@ -91,10 +91,10 @@ class HandRegret(NamedTuple):
     """Best action at each choice, the first if several are equally good."""
     values: tuple[Mapping[str, float], ...] = ()
     """Value of each action at each choice, with optimal play of the rest."""
-    before: tuple[float, ...] = ()
+    prior: tuple[float, ...] = ()
     """Posterior probability of each opponent before the hand. A series has one entry for each order of its tasks."""
     evidence: tuple[float, ...] = ()
-    """Likelihood of the hand under each opponent, with the same entries as `before`."""
+    """Likelihood of the hand under each opponent, with the same entries as `prior`."""
 
     @property
     def adjusted(self) -> float:
@@ -161,46 +161,46 @@ class Rest:
         """Number of orders of the tasks that the posterior distinguishes; 1 if the game is not a series."""
         self._credit, self._gt = credit, gt
         self._episodes, self._hands, self._alternate, self._limit = episodes, hands, alternate, limit
-        self.lived = lived_hands(self.game, self.pool)
-        self._solved: dict[int, list[tuple[int, BayesSolution]]] = {}
+        self.learner_hands = build_hands(self.game, self.pool)
+        self._solutions: dict[int, list[tuple[int, BayesSolution]]] = {}
         """Map from the seat of the first hand to solutions, each with the index of its first hand."""
 
-    def branches(self, seat: int, place: int, belief: Floats) -> Floats:
+    def branches(self, seat: int, position: int, belief: Floats) -> Floats:
         """Return the value of each branch of a hand and all later hands, times the branch's probability, (B,).
 
         Args:
             seat: Player's seat in the hand.
-            place: Index of the hand among all planned hands.
+            position: Index of the hand among all planned hands.
             belief: Probability of each opponent before the hand, (N,).
         """
-        solution, hand, state = self._found(seat, place, belief)
+        solution, hand, state = self._find_solution(seat, position, belief)
         return solution.worth(hand, state)
 
-    def weight(self, place: int) -> float:
+    def weight(self, position: int) -> float:
         """Return the weight of a hand's return."""
-        return float(self.weights[place // self._hands])
+        return float(self.weights[position // self._hands])
 
-    def after(self, played: PlayedHand, belief: Floats) -> float:
+    def value_after(self, hand: PlayedHand, belief: Floats) -> float:
         """Return the value of the hands that are played after a hand, given the belief after it."""
-        on = 1 + played.skipped
-        if played.place + on >= self._episodes * self._hands:
+        on = 1 + hand.skipped
+        if hand.position + on >= self._episodes * self._hands:
             return 0.0
-        seat = (played.seat + on) % self.game.spec.players if self._alternate else played.seat
+        seat = (hand.seat + on) % self.game.spec.players if self._alternate else hand.seat
         # The last branch is the root: the value of the whole next hand and everything after it.
-        return float(self.branches(seat, played.place + on, belief)[-1])
+        return float(self.branches(seat, hand.position + on, belief)[-1])
 
-    def _found(self, seat: int, place: int, belief: Floats) -> tuple[BayesSolution, int, int]:
+    def _find_solution(self, seat: int, position: int, belief: Floats) -> tuple[BayesSolution, int, int]:
         """Return a solution with the hand's index and the state's index in it."""
         # Solutions are kept by the seat of hand 0, which follows from the seat of this hand if seats alternate.
-        seat0 = (seat - place) % self.game.spec.players if self._alternate else seat
-        solved = self._solved.setdefault(seat0, [])
-        for start, solution in solved:
-            if start <= place:
-                beliefs = solution.meeting.stages[place - start].beliefs
+        seat0 = (seat - position) % self.game.spec.players if self._alternate else seat
+        solutions = self._solutions.setdefault(seat0, [])
+        for start, solution in solutions:
+            if start <= position:
+                beliefs = solution.meeting.stages[position - start].beliefs
                 distance = np.abs(beliefs - belief[:, None]).max(axis=0)
                 state = int(distance.argmin())
                 if distance[state] < _SAME:
-                    return solution, place - start, state
+                    return solution, position - start, state
         # This is the first call for the seat, or the belief is new: only complete hands lead to the states of a
         # solution, and the evidence of a hand without an ending is partial. Solve the rest from this belief.
         meeting = Meeting(
@@ -211,15 +211,15 @@ class Rest:
             hands=self._hands,
             alternate=self._alternate,
             limit=self._limit,
-            lived=self.lived,
-            start=place,
+            learner_hands=self.learner_hands,
+            start=position,
             prior=belief.tolist(),
         )
-        solved.append((place, BayesSolution(meeting, self._credit, self._gt)))
+        solutions.append((position, BayesSolution(meeting, self._credit, self._gt)))
         # Each belief that a player states is a problem of its own. The first solution, from the prior, is used most.
-        if len(solved) > _SOLUTIONS:
-            del solved[1]
-        return solved[-1][1], 0, 0
+        if len(solutions) > _SOLUTIONS:
+            del solutions[1]
+        return solutions[-1][1], 0, 0
 
 
 def _check_regret(cost: float, where: str) -> None:
@@ -250,10 +250,10 @@ class DecisionValues:
             NotEnumerable: If the tree of the game cannot be enumerated.
         """
         self._rest = rest
-        self._lived = lived_hands(game, pool) if rest is None else rest.lived
+        self._learner_hands = build_hands(game, pool) if rest is None else rest.learner_hands
         self._orders = 1 if rest is None else rest.orders
-        self._reached: dict[int, Floats] = {}
-        """Results of `HandPlan.reached` by the plan's id; the hands keep their plans alive, so ids stay valid."""
+        self._branch_probabilities: dict[int, Floats] = {}
+        """Results of `HandPlan.branch_probabilities` by the id of the plan, which its hand keeps alive."""
         self.prior = np.array((as_pool(pool) if rest is None else rest.pool).weights)
         self.opponents = len(self.prior) // self._orders
         """Number of opponents."""
@@ -273,11 +273,11 @@ class DecisionValues:
             TooManyStates: If a problem is too large.
         """
         belief = self.prior if opponent is None else self._certain(opponent)
-        judged = []
+        regrets = []
         for hand in hands:
-            regret, belief = self._hand(hand, belief)
-            judged.append(regret)
-        return judged
+            regret, belief = self._judge_hand(hand, belief)
+            regrets.append(regret)
+        return regrets
 
     def _certain(self, opponent: str) -> Floats:
         """Return the prior of a judge that knows the opponent; the order of a series' tasks stays unknown."""
@@ -289,95 +289,93 @@ class DecisionValues:
         belief: Floats = self.prior * mask / (self.prior @ mask)
         return belief
 
-    def action_values(self, played: PlayedHand, belief: Floats) -> list[Mapping[str, float] | None]:
+    def action_values(self, hand: PlayedHand, belief: Floats) -> list[Mapping[str, float] | None]:
         """Return the value of each action at each choice of a hand, if `belief` is true before the hand.
 
         A choice that cannot be reached under the belief has None.
         """
-        worth = self._worth(played, belief)
-        found: list[Mapping[str, float] | None] = []
-        for _, _, numbers, likelihood in self._choices(played):
+        worth = self._worth(hand, belief)
+        values_by_choice: list[Mapping[str, float] | None] = []
+        for _, _, numbers, likelihood in self._choices(hand):
             mass = float(likelihood @ belief)
             values = {action: float(worth[number]) / mass for action, number in numbers.items()} if mass > 0 else None
-            found.append(values)
-        return found
+            values_by_choice.append(values)
+        return values_by_choice
 
-    def _worth(self, played: PlayedHand, belief: Floats) -> Floats:
+    def _worth(self, hand: PlayedHand, belief: Floats) -> Floats:
         """Return the value of each branch of a hand, times its probability, (B,)."""
         if self._rest is None:
-            _, plan = self._lived.seated(played.seat, played.episode)
+            _, plan = self._learner_hands.get(hand.seat, hand.episode)
             return plan.tree.worth(belief[:, None])[:, 0]
-        return self._rest.branches(played.seat, played.place, belief)
+        return self._rest.branches(hand.seat, hand.position, belief)
 
-    def _choices(
-        self, played: PlayedHand
-    ) -> Iterator[tuple[OwnChoice, Mapping[str, Branch], Mapping[str, int], Floats]]:
+    def _choices(self, hand: PlayedHand) -> Iterator[tuple[OwnChoice, Mapping[str, Branch], Mapping[str, int], Floats]]:
         """Yield each choice of a hand, the branch of each action, its number, and the opponents' likelihoods."""
-        lived, plan = self._lived.seated(played.seat, played.episode)
-        reached = self._reached.get(id(plan))
-        if reached is None:
-            reached = self._reached[id(plan)] = plan.reached()
-        branch = lived.root
-        for choice in played.choices:
-            options = self._options(branch, choice, played.seat)
-            numbers = {action: plan.number[id(after)] for action, after in options.items()}
+        learner_hand, plan = self._learner_hands.get(hand.seat, hand.episode)
+        probabilities = self._branch_probabilities.get(id(plan))
+        if probabilities is None:
+            probabilities = self._branch_probabilities[id(plan)] = plan.branch_probabilities()
+        branch = learner_hand.root
+        for choice in hand.choices:
+            options = self._options(branch, choice, hand.seat)
+            numbers = {action: plan.number[id(child)] for action, child in options.items()}
             # The player's own action is no evidence: all branches of a decision have the same counterfactual
             # probability, so any of them gives the likelihood of the decision.
-            yield choice, options, numbers, reached[next(iter(numbers.values()))]
+            yield choice, options, numbers, probabilities[next(iter(numbers.values()))]
             branch = options[choice.action]
 
-    def _hand(self, played: PlayedHand, belief: Floats) -> tuple[HandRegret, Floats]:
-        lived, _ = self._lived.seated(played.seat, played.episode)
-        worth = self._worth(played, belief)
+    def _judge_hand(self, hand: PlayedHand, belief: Floats) -> tuple[HandRegret, Floats]:
+        learner_hand, _ = self._learner_hands.get(hand.seat, hand.episode)
+        worth = self._worth(hand, belief)
         available, regrets, beliefs = float(worth[-1]), list[float](), list[tuple[float, ...]]()
-        bests, each = list[str](), list[Mapping[str, float]]()
-        branch, likelihood = lived.root, np.ones(len(belief))
-        left = available
-        for choice, options, numbers, likelihood in self._choices(played):
+        bests, values_by_choice = list[str](), list[Mapping[str, float]]()
+        branch, likelihood = learner_hand.root, np.ones(len(belief))
+        remaining_value = available
+        for choice, options, numbers, likelihood in self._choices(hand):
             # Values are multiplied by the probability of the decision, so divide by it.
             mass = float(likelihood @ belief)
             if mass <= 0:
                 raise ValueError(f"{choice.information_state!r} cannot be reached against this pool.")
             values = {action: float(worth[number]) / mass for action, number in numbers.items()}
-            each.append(values)
+            values_by_choice.append(values)
             row = choice.probabilities or {choice.action: 1.0}
             # The orders of the tasks of one opponent are neighbours.
             beliefs.append(tuple((likelihood * belief / mass).reshape(-1, self._orders).sum(axis=1).tolist()))
             best = max(values.values())
             bests.append(max(values, key=values.__getitem__))
-            left = values[choice.action]
+            remaining_value = values[choice.action]
             regrets.append(best - sum(chance * values[action] for action, chance in row.items()))
             _check_regret(regrets[-1], choice.information_state)
             branch = options[choice.action]
-        if played.by_rules and played.ending is not None:
-            outcome = branch.outcomes.get(played.ending)
+        if hand.by_rules and hand.ending is not None:
+            outcome = branch.outcomes.get(hand.ending)
             if outcome is None:
-                raise ValueError(f"A hand that ends with {played.ending!r} cannot be played against this pool.")
-            likelihood = lived.evidence[lived.tells[outcome]]
+                raise ValueError(f"A hand that ends with {hand.ending!r} cannot be played against this pool.")
+            likelihood = learner_hand.evidence[learner_hand.tells[outcome]]
         # Bayes' rule.
-        after = belief * likelihood
-        if not after.any():
+        posterior = belief * likelihood
+        if not posterior.any():
             raise ValueError("No opponent of this pool can have played this hand. Name the pool of the played hands.")
-        after = after / after.sum()
-        if not played.by_rules:
+        posterior = posterior / posterior.sum()
+        if not hand.by_rules:
             # The rules do not explain this ending, so its regret is the value that was left minus the actual payoff.
-            paid = played.value
+            paid = hand.value
             if self._rest is not None:
-                paid *= self._rest.weight(played.place)
-                paid += self._rest.after(played, after)
-            regrets.append(left - paid)
+                paid *= self._rest.weight(hand.position)
+                paid += self._rest.value_after(hand, posterior)
+            regrets.append(remaining_value - paid)
             _check_regret(regrets[-1], "the end of the hand, which is outside of the rules")
         regret = HandRegret(
-            value=played.value,
+            value=hand.value,
             available=available,
             regrets=tuple(regrets),
             beliefs=tuple(beliefs),
             bests=tuple(bests),
-            values=tuple(each),
-            before=tuple(belief.tolist()),
+            values=tuple(values_by_choice),
+            prior=tuple(belief.tolist()),
             evidence=tuple(likelihood.tolist()),
         )
-        return regret, after
+        return regret, posterior
 
     def _options(self, branch: Branch, choice: OwnChoice, seat: int) -> Mapping[str, Branch]:
         try:

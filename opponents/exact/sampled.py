@@ -86,11 +86,11 @@ class SampledMoves:
             if len(turn.legal_actions) == 1:
                 self._counts[turn.information_state] = _by_group(list(turn.legal_actions) * samples)
                 continue
-            made = []
+            actions = []
             for _ in range(max(samples, LEVEL * samples // states[moves])):
                 policy.reset(rng)
-                made.append(policy.act(turn))
-            self._counts[turn.information_state] = _by_group(made)
+                actions.append(policy.act(turn))
+            self._counts[turn.information_state] = _by_group(actions)
 
     def table(self, half: int | None = None, without: int | None = None) -> TabularPolicy:
         """Return the frequencies of all samples, or of one half, without its group `without` if that is set."""
@@ -123,8 +123,8 @@ class _SampledSwitching:
         self._episode = policy.episode
 
     def table(self, half: int | None = None, without: int | None = None) -> ExactPolicy:
-        first, then = (part.table(half, without) for part in self._parts)
-        switched = switching(first, then, self._episode)
+        first_table, later_table = (part.table(half, without) for part in self._parts)
+        switched = switching(first_table, later_table, self._episode)
         if not is_exact(switched):
             raise TypeError("A switch between two tables must be exact.")
         return switched
@@ -149,13 +149,13 @@ def _turns(game: Game) -> list[tuple[int, Turn]]:
     In games of perfect information the turn contains the history, because search policies read it.
     """
     turns: dict[str, tuple[int, Turn]] = {}
-    seen: set[Node] = set()
+    visited_nodes: set[Node] = set()
     waiting: list[tuple[Node, int, tuple[str, ...]]] = [(node, 0, ()) for _, node in reversed(roots_of(game))]
     while waiting:
         node, moves, past = waiting.pop()
-        if node in seen or node.player is None:
+        if node in visited_nodes or node.player is None:
             continue
-        seen.add(node)
+        visited_nodes.add(node)
         turn = node.turn()
         history = (*past, *node.state.chance_events) if game.spec.perfect_information else ()
         turns.setdefault(turn.information_state, (moves, turn._replace(history=history)))

@@ -47,8 +47,8 @@ class DrawState(State):
 class DrawnSeries(Game):
     """A series whose tasks are drawn by a seat of its own."""
 
-    def __init__(self, spec: GameSpec, first: DrawState) -> None:
-        self.spec, self._first = spec, first
+    def __init__(self, spec: GameSpec, first_state: DrawState) -> None:
+        self.spec, self._first = spec, first_state
 
     def initial_state(self, rng: np.random.Generator) -> State:
         return self._first
@@ -86,7 +86,7 @@ class OrderedOpponent:
         return self._rows[turn.episode] if turn.information_state == _DRAW else self._policy.distribution(turn)
 
 
-def ordered(game: Game, pool: OpponentPool, orders: Sequence[Sequence[int]]) -> tuple[Game, OpponentPool]:
+def order_tasks(game: Game, pool: OpponentPool, orders: Sequence[Sequence[int]]) -> tuple[Game, OpponentPool]:
     """Return a series whose tasks come in one of some orders, which are equally likely.
 
     Args:
@@ -105,15 +105,15 @@ def ordered(game: Game, pool: OpponentPool, orders: Sequence[Sequence[int]]) -> 
     rows: list[Mapping[str, float]] = []
     firsts: list[State] = []
     for task in game.tasks:
-        rows.append({str(len(firsts) + place): chance for place, (chance, _) in enumerate(task)})
+        rows.append({str(len(firsts) + index): chance for index, (chance, _) in enumerate(task)})
         firsts += [state for _, state in task]
-    drawn = DrawnSeries(game.spec, _first_of(tuple(firsts)))
+    series = DrawnSeries(game.spec, _first_of(tuple(firsts)))
     opponents = [
         (OrderedOpponent(exact_policy(entry, game), [rows[task] for task in order]), weight)
         for entry, weight in zip(pool.entries, pool.weights, strict=True)
         for order in orders
     ]
-    return drawn, OpponentPool(opponents)
+    return series, OpponentPool(opponents)
 
 
 def without_repetition(game: Game, pool: OpponentPool, episodes: int, hands: int) -> tuple[Game, OpponentPool]:
@@ -135,4 +135,4 @@ def without_repetition(game: Game, pool: OpponentPool, episodes: int, hands: int
             f"{game.spec.name} has {count} tasks, and {episodes} episodes of {hands} hands without repetition have too "
             "many orders. Use fewer episodes, one hand each, or fewer tasks."
         )
-    return ordered(game, pool, list(permutations(range(count), episodes)))
+    return order_tasks(game, pool, list(permutations(range(count), episodes)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
-from mage_envs.opponents.exact.bayes import lived_hands
+from mage_envs.opponents.exact.bayes import build_hands
 from mage_envs.opponents.exact.best_response import BestResponse, respond
 from mage_envs.opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
 from mage_envs.opponents.exact.tree import NotExact, Objective, in_episode, is_exact, no_distribution, without_memory
@@ -58,18 +58,18 @@ class SingleHands:
         self._sampled: dict[int, Sampled] = {}
         """Sampled policies by their index in the pool."""
         policies: list[ExactPolicy] = []
-        for place, entry in enumerate(pool.entries):
+        for index, entry in enumerate(pool.entries):
             policy = without_memory(entry, game)
             if not is_exact(policy):
                 if samples == 0:
                     raise NotExact(f"{no_distribution(entry)} Sampled moves give an estimate: samples={SAMPLES}.")
                 # Each policy has a generator of its own, so its samples do not depend on the rest of the pool.
-                self._sampled[place] = sample(game, policy, samples, np.random.default_rng(seed))
-                policy = self._sampled[place].table()
+                self._sampled[index] = sample(game, policy, samples, np.random.default_rng(seed))
+                policy = self._sampled[index].table()
             policies.append(policy)
         self._policies = policies
         self.pool = OpponentPool(zip(policies, pool.weights, strict=True))
-        self.lived = lived_hands(game, self.pool, objective)
+        self.learner_hands = build_hands(game, self.pool, objective)
         self._values: dict[int, HandValues] = {}
         """Values by episode; only episode 0 if no opponent changes between episodes."""
         self.changes = not all(map(is_state_policy, policies))
@@ -80,27 +80,27 @@ class SingleHands:
         if not self.changes:
             episode = 0
         if episode not in self._values:
-            self._values[episode] = self._estimated(episode) if self._sampled else self._exact(episode)
+            self._values[episode] = self._estimate(episode) if self._sampled else self._exact(episode)
         return self._values[episode]
 
     def _exact(self, episode: int) -> HandValues:
         best = self._best([in_episode(policy, episode) for policy in self._policies])
-        return HandValues(best.blind(), best.known())
+        return HandValues(best.blind_value(), best.informed_value())
 
-    def _estimated(self, episode: int) -> HandValues:
+    def _estimate(self, episode: int) -> HandValues:
         """Return estimates with intervals, from the two halves of the samples."""
         # Each half evaluates the other half's responses (lower bound) and its own (upper bound).
-        whole = [self._best(self._opponents(episode, half)) for half in range(HALVES)]
+        best_by_half = [self._best(self._opponents(episode, half)) for half in range(HALVES)]
         lower: dict[str, list[tuple[float, list[float]]]] = {"blind": [], "known": [], "adaptation": []}
         upper: dict[str, list[tuple[float, list[float]]]] = {"blind": [], "known": [], "adaptation": []}
         for half in range(HALVES):
-            chosen = whole[1 - half]
-            each = [(whole[half], self._opponents(episode, half))]
+            other_best = best_by_half[1 - half]
+            evaluations = [(best_by_half[half], self._opponents(episode, half))]
             # The jackknife repeats this without each group of the evaluating half; the choosing half stays whole.
             for group in range(GROUPS):
                 opponents = self._opponents(episode, half, group)
-                each.append((self._best(opponents, whole[half]), opponents))
-            rows = [_bounded(chosen, best, opponents) for best, opponents in each]
+                evaluations.append((self._best(opponents, best_by_half[half]), opponents))
+            rows = [_bound_values(other_best, best, opponents) for best, opponents in evaluations]
             for name in lower:
                 lower[name].append((rows[0][name][0], [row[name][0] for row in rows[1:]]))
                 upper[name].append((rows[0][name][1], [row[name][1] for row in rows[1:]]))
@@ -115,8 +115,8 @@ class SingleHands:
 
     def _opponents(self, episode: int, half: int, without: int | None = None) -> list[ExactPolicy]:
         tables = [
-            self._sampled[place].table(half, without) if place in self._sampled else policy
-            for place, policy in enumerate(self._policies)
+            self._sampled[index].table(half, without) if index in self._sampled else policy
+            for index, policy in enumerate(self._policies)
         ]
         return [in_episode(policy, episode) for policy in tables]
 
@@ -130,10 +130,10 @@ class SingleHands:
             objective=objective,
             weights=self.pool.weights,
             responses=[
-                like.responses[place]
-                if like is not None and place not in self._sampled
+                like.responses[index]
+                if like is not None and index not in self._sampled
                 else [respond(game, [opponent], [1.0], seat, objective) for seat in seats]
-                for place, opponent in enumerate(opponents)
+                for index, opponent in enumerate(opponents)
             ],
             blinds=[respond(game, opponents, self.pool.weights, seat, objective) for seat in seats],
         )
@@ -152,38 +152,40 @@ class _Best:
     blinds: Sequence[BestResponse]
     """Best responses to the mixture, by seat."""
 
-    def blind(self) -> float:
+    def blind_value(self) -> float:
         """Return the value of the blind play against the opponents that it was chosen for."""
-        return sum(one.value for one in self.blinds) / len(self.seats)
+        return sum(response.value for response in self.blinds) / len(self.seats)
 
-    def known(self) -> float:
+    def informed_value(self) -> float:
         """Return the value of the responses against the opponents that they were chosen for."""
-        means = [sum(one.value for one in each) / len(self.seats) for each in self.responses]
+        means = [sum(response.value for response in responses) / len(self.seats) for responses in self.responses]
         return sum(weight * mean for weight, mean in zip(self.weights, means, strict=True))
 
-    def blind_against(self, opponents: Sequence[ExactPolicy]) -> float:
+    def blind_value_against(self, opponents: Sequence[ExactPolicy]) -> float:
         """Return the value of the blind play against other opponents."""
         return self._mean(self.blinds, opponents, self.weights)
 
-    def known_against(self, opponents: Sequence[ExactPolicy]) -> float:
+    def informed_value_against(self, opponents: Sequence[ExactPolicy]) -> float:
         """Return the value of the responses against other opponents."""
-        each = zip(self.weights, self.responses, opponents, strict=True)
-        return sum(weight * self._mean(mine, [opponent], [1.0]) for weight, mine, opponent in each)
+        rows = zip(self.weights, self.responses, opponents, strict=True)
+        return sum(weight * self._mean(responses, [opponent], [1.0]) for weight, responses, opponent in rows)
 
-    def _mean(self, mine: Sequence[BestResponse], opponents: Sequence[ExactPolicy], weights: Sequence[float]) -> float:
+    def _mean(
+        self, responses: Sequence[BestResponse], opponents: Sequence[ExactPolicy], weights: Sequence[float]
+    ) -> float:
         values = [
-            value_of_response(self.game, one.policy, opponents, weights, seat, self.objective)
-            for seat, one in zip(self.seats, mine, strict=True)
+            value_of_response(self.game, response.policy, opponents, weights, seat, self.objective)
+            for seat, response in zip(self.seats, responses, strict=True)
         ]
         return sum(values) / len(values)
 
 
-def _bounded(chosen: _Best, best: _Best, opponents: Sequence[ExactPolicy]) -> dict[str, Bounds]:
+def _bound_values(other_best: _Best, best: _Best, opponents: Sequence[ExactPolicy]) -> dict[str, Bounds]:
     """Return a lower and an upper estimate of each value against `opponents`.
 
-    `best` was chosen for these opponents, `chosen` for others.
+    `best` was chosen for these opponents, `other_best` for others.
     """
-    blind = chosen.blind_against(opponents), best.blind()
-    known = chosen.known_against(opponents), best.known()
+    blind = other_best.blind_value_against(opponents), best.blind_value()
+    informed = other_best.informed_value_against(opponents), best.informed_value()
     # The difference is smallest for the lower known and the upper blind value, and largest for the opposite.
-    return {"blind": blind, "known": known, "adaptation": (known[0] - blind[1], known[1] - blind[0])}
+    return {"blind": blind, "known": informed, "adaptation": (informed[0] - blind[1], informed[1] - blind[0])}

@@ -26,7 +26,7 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
         NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If the number of policies or the objective is wrong.
     """
-    table = _seated(game, policies)
+    table = _seat_policies(game, policies)
     payoff = payoff_of(objective)
     roots = roots_of(game)
     order = positions([node for _, node in roots])
@@ -75,16 +75,16 @@ def value_of_response(
             return float(reach.sum()) * payoff(node, seat)
         turn = node.turn()._replace(history=history)
         if node.player == seat:
-            known = response.find(turn) if isinstance(response, HistoryPolicy) else response.act(turn)
-            action = node.legal[0] if known is None else known
+            known_action = response.find(turn) if isinstance(response, HistoryPolicy) else response.act(turn)
+            action = node.legal[0] if known_action is None else known_action
             return value(node.children[action], (*history, action), reach)
         # The order of moves matters for a history policy, so this walks the histories and not the shared positions.
         rows = [opponent.distribution(turn) for opponent in opponents]
         total = 0.0
         for action, child in node.children.items():
-            after = reach * [row.get(action, 0.0) for row in rows]
-            if after.any():
-                total += value(child, (*history, action), after)
+            next_reach = reach * [row.get(action, 0.0) for row in rows]
+            if next_reach.any():
+                total += value(child, (*history, action), next_reach)
         return total
 
     return sum(value(root, (), chance * np.array(weights, float)) for chance, root in roots_of(game))
@@ -95,7 +95,7 @@ def nash_conv(game: Game, policies: Sequence[str | Policy]) -> float:
 
     It is 0 at an equilibrium. With two players, OpenSpiel's exploitability is half of it.
     """
-    table = _seated(game, policies)
+    table = _seat_policies(game, policies)
     values = policy_value(game, policies)
     return sum(respond(game, [table], [1.0], seat, "returns").value - value for seat, value in enumerate(values))
 
@@ -115,7 +115,7 @@ def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective 
         return None
 
 
-def _seated(game: Game, policies: Sequence[str | Policy]) -> BySeat:
+def _seat_policies(game: Game, policies: Sequence[str | Policy]) -> BySeat:
     if len(policies) != game.spec.players:
         raise ValueError(f"{game.title} has {game.spec.players} seats, got {len(policies)} policies.")
     return BySeat([exact_policy(policy, game) for policy in policies])

@@ -21,18 +21,18 @@ _OFFERS = {as_word(offer): items for offer, items in TAKEN.items()}
 """Map from an offer, as an information state spells it, to the items that its maker would get."""
 
 
-def aspiration(made: int, offers: int, high: float, low: float, beta: float) -> float:
+def aspiration(offers_made: int, offers: int, high: float, low: float, beta: float) -> float:
     """Return the points that a player aspires to.
 
     Args:
-        made: Offers so far, by both players.
+        offers_made: Offers so far, by both players.
         offers: Maximum number of offers in a hand.
         high: Aspiration before the first offer, in points.
         low: Aspiration after the last offer, in points.
         beta: Shape of the concession: above 1 early, below 1 late.
     """
     # The small constant keeps an offer that equals the aspiration acceptable in spite of rounding.
-    return float(high - (high - low) * (made / offers) ** (1 / beta) - 1e-9)
+    return float(high - (high - low) * (offers_made / offers) ** (1 / beta) - 1e-9)
 
 
 def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dict[str, float]:
@@ -43,34 +43,34 @@ def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dic
     """
     words = turn.information_state.split()
     values = dict(zip(ITEMS, map(int, words[: len(ITEMS)]), strict=True))
-    said = words[len(ITEMS) :]
-    wanted = aspiration(len(said), offers, high, low, beta)
-    if said:
-        taken = _OFFERS[said[-1].removeprefix("opp-")]
-        if sum(value for item, value in values.items() if item not in taken) >= wanted:
+    past_offers = words[len(ITEMS) :]
+    target = aspiration(len(past_offers), offers, high, low, beta)
+    if past_offers:
+        offered_items = _OFFERS[past_offers[-1].removeprefix("opp-")]
+        if sum(value for item, value in values.items() if item not in offered_items) >= target:
             return {ACCEPT: 1.0}
-        if len(said) == offers:
+        if len(past_offers) == offers:
             return {REFUSE: 1.0}
     worth = {offer: sum(values[item] for item in items) for offer, items in TAKEN.items()}
-    enough = [offer for offer, value in worth.items() if value >= wanted]
+    enough = [offer for offer, value in worth.items() if value >= target]
     return {min(enough, key=worth.__getitem__): 1.0}
 
 
-def _made(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
+def _build_policy(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
     if not isinstance(game, Bargaining):
         raise TypeError(f"Opponents of Bargaining expect Bargaining, got {game.spec.name}.")
     return RulePolicy(partial(aspire, game.offers, high, low, beta))
 
 
-fair = partial(_made, high=5, low=5)
+fair = partial(_build_policy, high=5, low=5)
 """Opponent that wants half of the points throughout."""
-greedy = partial(_made, high=10, low=7)
+greedy = partial(_build_policy, high=10, low=7)
 """Opponent that goes from all points down to 7, evenly."""
-conceder = partial(_made, high=10, low=2, beta=3)
+conceder = partial(_build_policy, high=10, low=2, beta=3)
 """Opponent that goes from all points down to 2, mostly at the start."""
-boulware = partial(_made, high=10, low=3, beta=0.25)
+boulware = partial(_build_policy, high=10, low=3, beta=0.25)
 """Opponent that goes from all points down to 3, mostly at the end."""
-firm = partial(_made, high=7, low=7)
+firm = partial(_build_policy, high=7, low=7)
 """Opponent that wants 7 points throughout."""
 
 # By entry point, because a partial has no name under which `module:name` would find its registration.

@@ -54,7 +54,7 @@ HABITS: Mapping[str, Mapping[str, str]] = {
 """Person to the opponent that it is in each kind of encounter."""
 
 
-def meet(players: Mapping[str, ExactPolicy], random: float, turn: Turn) -> Mapping[str, float]:
+def person_distribution(players: Mapping[str, ExactPolicy], random: float, turn: Turn) -> Mapping[str, float]:
     """Return the move of a person.
 
     Args:
@@ -62,15 +62,15 @@ def meet(players: Mapping[str, ExactPolicy], random: float, turn: Turn) -> Mappi
         random: Probability of a random move.
         turn: Turn of Encounters.
     """
-    kind, _, own = turn.information_state.partition(" ")
-    row = players[kind].distribution(turn._replace(information_state=own, player=seat_in(kind, turn.player)))
+    kind, _, game_state = turn.information_state.partition(" ")
+    row = players[kind].distribution(turn._replace(information_state=game_state, player=seat_in(kind, turn.player)))
     if not random:
         return row
     even = random / len(turn.legal_actions)
     return {action: (1 - random) * row.get(action, 0.0) + even for action in turn.legal_actions}
 
 
-def person(game: Game, name: str) -> RulePolicy:
+def make_person(game: Game, name: str) -> RulePolicy:
     """Return a person: `encounters:kind`, or `encounters:soft-kind`, which makes one move in ten at random."""
     habits = HABITS.get(name.removeprefix(SOFT))
     if habits is None:
@@ -79,14 +79,14 @@ def person(game: Game, name: str) -> RulePolicy:
         )
     players = {kind: make_opponent(habits[kind], game_of(kind)) for kind in ENCOUNTERS}
     exact = {kind: policy for kind, policy in players.items() if isinstance(policy, ExactPolicy)}
-    return RulePolicy(partial(meet, exact, RANDOM if name.startswith(SOFT) else 0.0))
+    return RulePolicy(partial(person_distribution, exact, RANDOM if name.startswith(SOFT) else 0.0))
 
 
 register_facts(
     "Encounters",
     "encounters",
     dict.fromkeys(CHARACTERS, 1.0),
-    policy=person,
+    policy=make_person,
     about="one person in three of five small games",
 )
 register_pool("encounters/soft", {f"encounters:{SOFT}{name}": 1.0 for name in CHARACTERS})

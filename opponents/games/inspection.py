@@ -24,10 +24,10 @@ def prefer_vault(probability: float, turn: Turn) -> Mapping[str, float]:
     return {**dict.fromkeys(PLACES, (1 - probability) / (len(PLACES) - 1)), PLACES[0]: probability}
 
 
-def repeat_first(first: tuple[str, ...], turn: Turn) -> Mapping[str, float]:
-    """Return an even draw from `first` in the first round, then that first choice again."""
+def repeat_first(openings: tuple[str, ...], turn: Turn) -> Mapping[str, float]:
+    """Return an even draw from `openings` in the first round, then that first choice again."""
     words = turn.information_state.split()
-    return {words[0]: 1.0} if words else _even(first)
+    return {words[0]: 1.0} if words else _even(openings)
 
 
 def avoid_inspected(turn: Turn) -> Mapping[str, float]:

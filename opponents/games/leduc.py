@@ -49,10 +49,10 @@ STYLES: Mapping[str, Style] = {
 def strength(information_state: str) -> int:
     """Return 0 for a weak hand, 1 for a middling one and 2 for a strong one."""
     # Ranks are 0 (jack), 1 (queen) and 2 (king); before the public card they are the strengths themselves.
-    own, public = int(field(information_state, "Private")), field(information_state, "Public")
+    private, public = int(field(information_state, "Private")), field(information_state, "Public")
     if not public:
-        return own
-    return 2 if int(public) == own else int(own == 2)
+        return private
+    return 2 if int(public) == private else int(private == 2)
 
 
 def play(style: Style, turn: Turn) -> dict[str, float]:

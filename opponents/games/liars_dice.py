@@ -13,37 +13,39 @@ from mage_envs.opponents.splits import Split, register_split
 from mage_envs.opponents.tabular import RulePolicy
 
 
-def likelihood(own: tuple[int, ...], bid: tuple[int, int], sides: int) -> float:
+def likelihood(dice: tuple[int, ...], bid: tuple[int, int], sides: int) -> float:
     """Return the probability that a bid is true, if the other player has as many dice. The last face is wild.
 
     Args:
-        own: The player's own dice.
+        dice: The player's own dice.
         bid: (count, face).
         sides: Number of faces of a die.
     """
     count, face = bid
     # The other hand must hold the missing dice; each of its dice counts with the same probability (binomial).
-    missing = count - sum(die in (face, sides) for die in own)
+    missing = count - sum(die in (face, sides) for die in dice)
     chance = (1 if face == sides else 2) / sides
-    dice = len(own)
-    return sum(comb(dice, k) * chance**k * (1 - chance) ** (dice - k) for k in range(max(missing, 0), dice + 1))
+    num_dice = len(dice)
+    return sum(
+        comb(num_dice, k) * chance**k * (1 - chance) ** (num_dice - k) for k in range(max(missing, 0), num_dice + 1)
+    )
 
 
-def doubt(dice: int, sides: int, least: float, strays: float, turn: Turn) -> dict[str, float]:
-    """Return probabilities that answer `liar` to a bid less likely than `least`, else the likeliest higher bid.
+def doubt(dice: int, sides: int, min_likelihood: float, strays: float, turn: Turn) -> dict[str, float]:
+    """Return probabilities that answer `liar` to a bid below `min_likelihood`, else the likeliest higher bid.
 
     Among equally likely bids it makes the lowest. With the probability `strays` it plays any legal action.
     """
-    hand, *said = turn.information_state.split()
-    own = tuple(int(die) for die in hand)
+    hand, *past_bids = turn.information_state.split()
+    own_dice = tuple(int(die) for die in hand)
     bids = [(count, face) for count in range(1, 2 * dice + 1) for face in range(1, sides + 1)]
-    last = _bid(said[-1]) if said else None
-    higher = bids[bids.index(last) + 1 :] if last else bids
+    last_bid = _bid(past_bids[-1]) if past_bids else None
+    higher = bids[bids.index(last_bid) + 1 :] if last_bid else bids
     legal = turn.legal_actions
-    if not higher or (last and likelihood(own, last, sides) < least):
+    if not higher or (last_bid and likelihood(own_dice, last_bid, sides) < min_likelihood):
         choice = "liar"
     else:
-        choice = legal[max(range(len(higher)), key=lambda index: likelihood(own, higher[index], sides))]
+        choice = legal[max(range(len(higher)), key=lambda index: likelihood(own_dice, higher[index], sides))]
     row = dict.fromkeys(legal, strays / len(legal)) if strays else {}
     return {**row, choice: row.get(choice, 0.0) + 1 - strays}
 
@@ -53,27 +55,27 @@ def _bid(text: str) -> tuple[int, int]:
     return int(count), int(face)
 
 
-def _made(game: Game, least: float, strays: float = 0.0) -> RulePolicy:
+def _build_policy(game: Game, least: float, strays: float = 0.0) -> RulePolicy:
     if not isinstance(game, LiarsDice):
         raise TypeError(f"Archetypes of Liar's Dice expect LiarsDice, got {game.spec.name}.")
     return RulePolicy(partial(doubt, game.dice, game.sides, least, strays))
 
 
-tight = partial(_made, least=0.5)
+tight = partial(_build_policy, least=0.5)
 """Opponent that believes bids with a probability of at least 0.5."""
-loose = partial(_made, least=0.2)
+loose = partial(_build_policy, least=0.2)
 """Opponent that believes bids with a probability of at least 0.2."""
-maniac = partial(_made, least=0.0)
+maniac = partial(_build_policy, least=0.0)
 """Opponent that believes every bid and bids higher."""
-caller = partial(_made, least=1.0)
+caller = partial(_build_policy, least=1.0)
 """Opponent that says `liar` to the first bid that its own dice do not prove."""
-soft_tight = partial(_made, least=0.5, strays=1 / 7)
+soft_tight = partial(_build_policy, least=0.5, strays=1 / 7)
 """`tight`, with any legal action in one of seven cases."""
-soft_loose = partial(_made, least=0.2, strays=1 / 7)
+soft_loose = partial(_build_policy, least=0.2, strays=1 / 7)
 """`loose`, with any legal action in one of seven cases."""
-soft_maniac = partial(_made, least=0.0, strays=1 / 7)
+soft_maniac = partial(_build_policy, least=0.0, strays=1 / 7)
 """`maniac`, with any legal action in one of seven cases."""
-soft_caller = partial(_made, least=1.0, strays=1 / 7)
+soft_caller = partial(_build_policy, least=1.0, strays=1 / 7)
 """`caller`, with any legal action in one of seven cases."""
 
 # By entry point, because a partial has no name under which `module:name` would find its registration.

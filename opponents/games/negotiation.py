@@ -26,34 +26,34 @@ def aspire(high: float, low: float, beta: float, turn: Turn) -> dict[str, float]
     The player agrees if the last offer meets its aspiration. Otherwise it makes the offer that meets the aspiration by
     the smallest margin. Among offers of equal worth it keeps the fewest items.
     """
-    pool, values, _, *said = turn.information_state.splitlines()
+    pool, values, _, *past_offers = turn.information_state.splitlines()
     worth = _numbers(values)
-    wanted = aspiration(len(said), OFFERS, high, low, beta)
-    if said:
-        rest = [count - kept for count, kept in zip(_numbers(pool), _numbers(said[-1]), strict=True)]
-        if sum(count * value for count, value in zip(rest, worth, strict=True)) >= wanted:
+    target = aspiration(len(past_offers), OFFERS, high, low, beta)
+    if past_offers:
+        own_share = [count - share for count, share in zip(_numbers(pool), _numbers(past_offers[-1]), strict=True)]
+        if sum(count * value for count, value in zip(own_share, worth, strict=True)) >= target:
             return {"agree": 1.0}
     offers = [action for action in turn.legal_actions if action != "agree"]
-    kept = {offer: tuple(int(number) for number in re.findall(r"\d+", offer)) for offer in offers}
-    gains = {offer: sum(n * value for n, value in zip(kept[offer], worth, strict=True)) for offer in offers}
-    enough = [offer for offer in offers if gains[offer] >= wanted]
+    shares = {offer: tuple(int(number) for number in re.findall(r"\d+", offer)) for offer in offers}
+    gains = {offer: sum(n * value for n, value in zip(shares[offer], worth, strict=True)) for offer in offers}
+    enough = [offer for offer in offers if gains[offer] >= target]
     # Fewest items at equal worth: items that are worth nothing to this player may be worth something to the other.
-    return {min(enough, key=lambda offer: (gains[offer], sum(kept[offer]))): 1.0}
+    return {min(enough, key=lambda offer: (gains[offer], sum(shares[offer]))): 1.0}
 
 
-def _made(high: float, low: float, beta: float = 1.0) -> RulePolicy:
+def _build_policy(high: float, low: float, beta: float = 1.0) -> RulePolicy:
     return RulePolicy(partial(aspire, high, low, beta))
 
 
-fair = partial(_made, high=5, low=5)
+fair = partial(_build_policy, high=5, low=5)
 """Opponent that wants half of the points throughout."""
-firm = partial(_made, high=7, low=7)
+firm = partial(_build_policy, high=7, low=7)
 """Opponent that wants 7 points throughout."""
-greedy = partial(_made, high=10, low=8)
+greedy = partial(_build_policy, high=10, low=8)
 """Opponent that goes from all points down to 8, evenly."""
-conceder = partial(_made, high=10, low=2, beta=3)
+conceder = partial(_build_policy, high=10, low=2, beta=3)
 """Opponent that goes from all points down to 2, mostly at the start."""
-boulware = partial(_made, high=10, low=3, beta=0.25)
+boulware = partial(_build_policy, high=10, low=3, beta=0.25)
 """Opponent that goes from all points down to 3, mostly at the end."""
 
 # By entry point, because a partial has no name under which `module:name` would find its registration.

@@ -28,7 +28,10 @@ def rounds_of(turn: Turn) -> Rounds:
     """Return the rounds in a turn's information state."""
     # `slipped` only marks a choice that noise reversed. Without it, own and other choices alternate.
     words = [word for word in turn.information_state.split() if word != "slipped"]
-    return [(own == COOPERATE, other == f"opp-{COOPERATE}") for own, other in zip(words[::2], words[1::2], strict=True)]
+    return [
+        (own_choice == COOPERATE, other_choice == f"opp-{COOPERATE}")
+        for own_choice, other_choice in zip(words[::2], words[1::2], strict=True)
+    ]
 
 
 def cooperates(chance: Chance, turn: Turn) -> dict[str, float]:
@@ -50,7 +53,7 @@ def _reciprocal(forgives: float, rounds: Rounds) -> float:
 
 
 def _unforgiving(rounds: Rounds) -> float:
-    return float(all(other for _, other in rounds))
+    return float(all(cooperated for _, cooperated in rounds))
 
 
 def _staying(rounds: Rounds) -> float:

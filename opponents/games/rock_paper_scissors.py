@@ -24,52 +24,52 @@ def last_of(turn: Turn) -> tuple[str, str] | None:
 
 def prefer(choice: str, probability: float, turn: Turn) -> dict[str, float]:
     """Return `probability` for `choice`, and half of the rest for each other choice."""
-    return {one: probability if one == choice else (1 - probability) / 2 for one in CHOICES}
+    return {option: probability if option == choice else (1 - probability) / 2 for option in CHOICES}
 
 
 def react(reaction: React, probability: float, turn: Turn) -> dict[str, float]:
     """Return `probability` for the choice of `reaction`; the first round is uniform."""
-    last = last_of(turn)
-    return dict.fromkeys(CHOICES, 1 / 3) if last is None else prefer(reaction(*last), probability, turn)
+    last_choices = last_of(turn)
+    return dict.fromkeys(CHOICES, 1 / 3) if last_choices is None else prefer(reaction(*last_choices), probability, turn)
 
 
-def _biased(choice: str, probability: float = 0.6) -> RulePolicy:
+def _build_biased(choice: str, probability: float = 0.6) -> RulePolicy:
     return RulePolicy(partial(prefer, choice, probability_of(f"rps/{choice}", probability)))
 
 
-def _reacting(name: str, reaction: React, probability: float = 1.0) -> RulePolicy:
+def _build_reacting(name: str, reaction: React, probability: float = 1.0) -> RulePolicy:
     return RulePolicy(partial(react, reaction, probability_of(f"rps/{name}", probability)))
 
 
-def _others(own: str, other: str) -> str:
-    return other
+def _others(own_choice: str, other_choice: str) -> str:
+    return other_choice
 
 
-def _beats_others(own: str, other: str) -> str:
-    return BEATEN_BY[other]
+def _beats_others(own_choice: str, other_choice: str) -> str:
+    return BEATEN_BY[other_choice]
 
 
-def _beats_own(own: str, other: str) -> str:
-    return BEATEN_BY[own]
+def _beats_own(own_choice: str, other_choice: str) -> str:
+    return BEATEN_BY[own_choice]
 
 
-def _own(own: str, other: str) -> str:
-    return own
+def _own(own_choice: str, other_choice: str) -> str:
+    return own_choice
 
 
-rock = partial(_biased, "rock")
+rock = partial(_build_biased, "rock")
 """Opponent that prefers rock; `rps/rock:.8` plays it with probability .8, and each other choice with .1."""
-paper = partial(_biased, "paper")
+paper = partial(_build_biased, "paper")
 """Opponent that prefers paper."""
-scissors = partial(_biased, "scissors")
+scissors = partial(_build_biased, "scissors")
 """Opponent that prefers scissors."""
-copy = partial(_reacting, "copy", _others)
+copy = partial(_build_reacting, "copy", _others)
 """Opponent that repeats the other player's last choice; `rps/copy:.85` does so with probability .85."""
-beat = partial(_reacting, "beat", _beats_others)
+beat = partial(_build_reacting, "beat", _beats_others)
 """Opponent that plays the choice that beats the other player's last one."""
-cycle = partial(_reacting, "cycle", _beats_own)
+cycle = partial(_build_reacting, "cycle", _beats_own)
 """Opponent that plays the choice that beats its own last one."""
-stay = partial(_reacting, "stay", _own)
+stay = partial(_build_reacting, "stay", _own)
 """Opponent that repeats its own last choice."""
 
 # By entry point, because a partial has no name under which `module:name` would find its registration.

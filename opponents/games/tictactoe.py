@@ -42,13 +42,13 @@ def pattern(name: str) -> RulePolicy:
     return RulePolicy(partial(first_empty, order))
 
 
-def weighted(weights: Mapping[str, float], turn: Turn) -> dict[str, float]:
+def proportional_distribution(weights: Mapping[str, float], turn: Turn) -> dict[str, float]:
     """Return the legal actions' probabilities, in proportion to `weights`."""
     total = sum(weights[action] for action in turn.legal_actions)
     return {action: weights[action] / total for action in turn.legal_actions}
 
 
-def biased(targets: tuple[tuple[int, int], ...]) -> RulePolicy:
+def build_biased(targets: tuple[tuple[int, int], ...]) -> RulePolicy:
     """Return a policy that draws an empty cell with weight (1 / (1 + d))^2.
 
     d is the cell's Euclidean distance to the nearest of `targets`, which are (row, column) pairs.
@@ -58,13 +58,13 @@ def biased(targets: tuple[tuple[int, int], ...]) -> RulePolicy:
         row, column = divmod(index, 3)
         distance = min(hypot(row - r, column - c) for r, c in targets)
         weights[action] = (1 / (1 + distance)) ** 2
-    return RulePolicy(partial(weighted, weights))
+    return RulePolicy(partial(proportional_distribution, weights))
 
 
 for _name in ORDERS:
     register_opponent(f"tictactoe/{_name}", games=_GAMES)(partial(pattern, _name))
-register_opponent("tictactoe/center-biased", games=_GAMES)(partial(biased, CENTRE))
-register_opponent("tictactoe/corner-biased", games=_GAMES)(partial(biased, CORNERS))
+register_opponent("tictactoe/center-biased", games=_GAMES)(partial(build_biased, CENTRE))
+register_opponent("tictactoe/corner-biased", games=_GAMES)(partial(build_biased, CORNERS))
 _PATTERNS = tuple(f"tictactoe/{name}" for name in ORDERS)
 register_pool("tictactoe/balanced", {"mcts:100": 8, **dict.fromkeys(_PATTERNS, 1), "uniform": 2})
 register_pool("tictactoe/skewed", {"mcts:100": 4, **dict.fromkeys(_PATTERNS, 1.5), "uniform": 3})

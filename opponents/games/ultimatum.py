@@ -19,8 +19,8 @@ def by_price(price: int, below: float, turn: Turn) -> dict[str, float]:
     """Return probabilities that accept `price` or more always, and less with the probability `below`."""
     if turn.player == 0:
         # Legal offers range from 1 slice to the whole pie, but a price may be 0 or more than the pie.
-        most = slices_of(turn.legal_actions[-1])
-        return {offer(min(max(price, 1), most)): 1.0}
+        max_slices = slices_of(turn.legal_actions[-1])
+        return {offer(min(max(price, 1), max_slices)): 1.0}
     offered = int(turn.information_state.rpartition("-")[2])
     accepts = 1.0 if offered >= price else below
     return {ACCEPT: accepts, REFUSE: 1 - accepts}
@@ -29,7 +29,7 @@ def by_price(price: int, below: float, turn: Turn) -> dict[str, float]:
 @register_opponent("ultimatum/reserve", games=("Ultimatum",))
 def reserve(price: int = 5) -> RulePolicy:
     """Return an opponent that accepts `price` slices or more and refuses less: `ultimatum/reserve:3`."""
-    return _made("ultimatum/reserve", price, 0.0)
+    return _build_policy("ultimatum/reserve", price, 0.0)
 
 
 @register_opponent("ultimatum/soft-reserve", games=("Ultimatum",))
@@ -38,10 +38,10 @@ def soft_reserve(price: int = 5, below: float = 0.1) -> RulePolicy:
 
     `ultimatum/soft-reserve:3` accepts less than 3 slices in one of ten cases.
     """
-    return _made("ultimatum/soft-reserve", price, below)
+    return _build_policy("ultimatum/soft-reserve", price, below)
 
 
-def _made(name: str, price: int, below: float) -> RulePolicy:
+def _build_policy(name: str, price: int, below: float) -> RulePolicy:
     if price < 0 or not 0 <= below <= 1:
         raise ValueError(
             f"Opponent {name!r}: price must be 0 or more and the probability from 0 to 1, got {price} and {below:g}."

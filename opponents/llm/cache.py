@@ -77,11 +77,11 @@ class AnswerCache:
             # Two processes may answer one request at the same time. Both must play on with the same answer, so the
             # insert does not replace, and the stored row is read back.
             connection.execute("INSERT OR IGNORE INTO checked_answers VALUES (?, ?, ?)", row)
-            kept = self._read(connection, key)
+            stored_answer = self._read(connection, key)
             # The row exists but is damaged.
-            if kept is None:
+            if stored_answer is None:
                 connection.execute("REPLACE INTO checked_answers VALUES (?, ?, ?)", row)
-            return answer if kept is None else kept
+            return answer if stored_answer is None else stored_answer
 
     def __len__(self) -> int:
         with self._using() as connection:

@@ -31,7 +31,7 @@ from mage_envs.opponents.llm.failures import (
     NotReached,
     PromptTooLong,
 )
-from mage_envs.opponents.llm.reading import asked_wait, read_error, shown
+from mage_envs.opponents.llm.reading import printable_line, read_error, retry_after
 
 if TYPE_CHECKING:
     import httpx2
@@ -110,7 +110,7 @@ class Connection(Generic[Answer]):
         """Start time of the first attempt in the present series of failed connections, or infinity."""
         self._logged: set[str] = set()
         """Kinds of the failures that are about an address and were logged with it."""
-        self._told_down = (-math.inf, NotReached(CONNECTION, ""))
+        self._last_outage = (-math.inf, NotReached(CONNECTION, ""))
         """Time and failure of the last prompt that failed because it could not connect."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
         # Azure, which requires a version in the URL, reads the key from a header of its own.
@@ -186,12 +186,12 @@ class Connection(Generic[Answer]):
         All attempts end within `deadline * attempts` seconds after the call got its slot.
         """
         clock = asyncio.get_running_loop().time
-        asked = clock()
+        request_time = clock()
         async with self._slots:
-            told, failure = self._told_down
+            outage_time, failure = self._last_outage
             # Another prompt found the endpoint down while this one waited for its slot. Without this check a queue of
             # prompts would fail one batch after another, each after its own timeout.
-            if told > asked:
+            if outage_time > request_time:
                 raise NotReached(failure.kind, failure.detail)
             end = clock() + self._deadline * self._attempts
             attempt = 1
@@ -199,8 +199,8 @@ class Connection(Generic[Answer]):
                 # Outside of the `try`: a spent budget ends the prompt and is not retried.
                 self._budget.take_call()
                 try:
-                    left = min(self._deadline, end - clock())
-                    answer = await self._attempt("POST", self._url, body, left, self._read)
+                    remaining = min(self._deadline, end - clock())
+                    answer = await self._attempt("POST", self._url, body, remaining, self._read)
                 except CallFailed as failed:
                     if self._proxy:
                         failed = failed.with_note(f"sent through the proxy in {self._proxy}, which may have answered")
@@ -211,33 +211,33 @@ class Connection(Generic[Answer]):
                     return answer
                 attempt += 1
 
-    async def _wait(self, failed: CallFailed, key: str, attempt: int, end: float) -> None:
-        """Wait until the next attempt; raise `failed` if there is none."""
+    async def _wait(self, failure: CallFailed, key: str, attempt: int, end: float) -> None:
+        """Wait until the next attempt; raise `failure` if there is none."""
         clock = asyncio.get_running_loop().time
         # After any other failure the endpoint does not count as down, because the call may have reached it.
-        if not isinstance(failed, NotReached):
+        if not isinstance(failure, NotReached):
             self._unreached_since = math.inf
         # A server's own `Retry-After` has priority over the exponential wait.
         # A wait of 0 (or a date in the past) would meet the connection that the server is still closing.
-        wait = failed.wait or back_off(key, attempt)
-        again = failed.passing and attempt < self._attempts
-        if again and clock() + wait < min(end, self._unreached_since + DOWN_SECONDS):
+        wait = failure.wait or back_off(key, attempt)
+        can_retry = failure.passing and attempt < self._attempts
+        if can_retry and clock() + wait < min(end, self._unreached_since + DOWN_SECONDS):
             await asyncio.sleep(wait)
             # A busy machine may sleep longer, and no attempt starts after the end.
             if clock() < end:
                 return
-        if again:
-            detail = f"{failed.detail} (another attempt after {round(wait, 2):g} s would be too late)"
-            failed = type(failed)(failed.kind, detail, address=failed.address)
-        if isinstance(failed, NotReached):
+        if can_retry:
+            detail = f"{failure.detail} (another attempt after {round(wait, 2):g} s would be too late)"
+            failure = type(failure)(failure.kind, detail, address=failure.address)
+        if isinstance(failure, NotReached):
             # Log once per outage, not once per prompt.
-            if self._told_down[0] < self._unreached_since:
-                _LOG.warning("The language model's endpoint is down: %s (%s)", failed, failed.address)
-            self._told_down = clock(), failed
-        elif failed.address and failed.kind not in self._logged:
-            self._logged.add(failed.kind)
-            _LOG.warning("A call to the language model failed: %s (%s)", failed, failed.address)
-        raise failed from None
+            if self._last_outage[0] < self._unreached_since:
+                _LOG.warning("The language model's endpoint is down: %s (%s)", failure, failure.address)
+            self._last_outage = clock(), failure
+        elif failure.address and failure.kind not in self._logged:
+            self._logged.add(failure.kind)
+            _LOG.warning("A call to the language model failed: %s (%s)", failure, failure.address)
+        raise failure from None
 
     async def _attempt(
         self, method: str, url: str, body: bytes, deadline: float, read: Callable[[bytes, int], Read]
@@ -248,10 +248,10 @@ class Connection(Generic[Answer]):
         """
         import httpx2
 
-        began = asyncio.get_running_loop().time()
+        start_time = asyncio.get_running_loop().time()
         # The timeout to connect shrinks with the time left until the endpoint counts as down, but not below 1 s.
-        left = max(self._unreached_since + DOWN_SECONDS - began, CONNECT_SECONDS / 3)
-        timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, left))
+        remaining = max(self._unreached_since + DOWN_SECONDS - start_time, CONNECT_SECONDS / 3)
+        timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, remaining))
         try:
             async with asyncio.timeout(deadline):
                 reply, content = await self._exchange(method, url, body, timeout)
@@ -263,14 +263,14 @@ class Connection(Generic[Answer]):
         except TimeoutError:
             raise CallFailed(TIMEOUT, f"no answer within {round(deadline, 2):g} s", passing=True) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            self._unreached_since = min(self._unreached_since, began)
-            raise self._unreached(error, timeout) from None
+            self._unreached_since = min(self._unreached_since, start_time)
+            raise self._connection_failure(error, timeout) from None
         except (httpx2.RequestError, httpx2.StreamError) as error:
-            reason = shown(str(error)) or type(error).__name__
+            reason = printable_line(str(error)) or type(error).__name__
             raise CallFailed(CONNECTION, f"no answer ({reason})", passing=True, address=self._base_url) from None
         # A server may send anything, and httpx2 may fail on it in any way. That must fail this prompt, not the run.
         except Exception as error:
-            reason = f"{type(error).__name__}: {shown(str(error))}"
+            reason = f"{type(error).__name__}: {printable_line(str(error))}"
             raise CallFailed(GARBAGE, f"the server's answer could not be read ({reason})", passing=True) from error
 
     async def _exchange(
@@ -306,7 +306,9 @@ class Connection(Generic[Answer]):
                 if is_new or "http11.receive_response_headers.complete" in events:
                     raise
 
-    def _unreached(self, error: httpx2.ConnectError | httpx2.ConnectTimeout, timeout: httpx2.Timeout) -> NotReached:
+    def _connection_failure(
+        self, error: httpx2.ConnectError | httpx2.ConnectTimeout, timeout: httpx2.Timeout
+    ) -> NotReached:
         import httpx2
 
         causes = list(_causes(error))
@@ -316,7 +318,7 @@ class Connection(Generic[Answer]):
         if isinstance(error, httpx2.ConnectTimeout):
             detail = f"no connection within {timeout.connect:.1f} s"
         else:
-            detail = f"no connection ({shown(str(causes[-1])) or type(error).__name__})"
+            detail = f"no connection ({printable_line(str(causes[-1])) or type(error).__name__})"
         return NotReached(CONNECTION, detail, passing=True, address=self._base_url)
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
@@ -328,7 +330,7 @@ class Connection(Generic[Answer]):
             raise CallFailed(
                 REDIRECT,
                 f"{detail}; nothing was sent there. Name that address if it is the right one.",
-                address=f"{self._base_url} sends on to {shown(target)}",
+                address=f"{self._base_url} sends on to {printable_line(target)}",
             )
         message, code = read_error(content)
         if status in (400, 413) and any(mark in f"{code} {message}".lower() for mark in TOO_LONG):
@@ -337,7 +339,7 @@ class Connection(Generic[Answer]):
             message += " (the url has no path: most servers answer under /v1)"
         if status == 401 and not self.api_key:
             message += " (no API key was sent: put this server's into MAGE_LLM_API_KEY, or name another key_variable)"
-        raise CallFailed(f"{HTTP} {status}", message, status in PASSING or status >= 500, asked_wait(headers))
+        raise CallFailed(f"{HTTP} {status}", message, status in PASSING or status >= 500, retry_after(headers))
 
 
 def at_path(base_url: str, path: str) -> str:

@@ -20,7 +20,7 @@ from mage_envs.opponents.llm.budget import Budget
 from mage_envs.opponents.llm.cache import AnswerCache, ServerAnswer
 from mage_envs.opponents.llm.calls import CHAT, Connection, at_path
 from mage_envs.opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
-from mage_envs.opponents.llm.pending import Underway
+from mage_envs.opponents.llm.pending import PendingCalls
 from mage_envs.opponents.llm.reading import read_answer, read_models
 from mage_envs.secrets import add_secret
 from mage_envs.text.generation import Completion, Prompt
@@ -134,7 +134,7 @@ class EndpointGenerator:
             self._parameters.setdefault("max_tokens", max_tokens)
         self._lock = Lock()
         self._session: Connection[ServerAnswer] | None = None
-        self._underway = Underway()
+        self._pending = PendingCalls()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -150,54 +150,54 @@ class EndpointGenerator:
         times = Counter(request.key for request in requests)
         # A dictionary keeps the place of its first entry, so calls start in the order of the prompts.
         unique = {request.key: request for request in requests}
-        underway = Underway()
-        with underway.cancelling():
+        pending = PendingCalls()
+        with pending.cancelling():
             for slot, request in enumerate(unique.values()):
-                self.start(underway, slot, request, times[request.key])
-            answers = dict(zip(unique, underway.collect(len(unique)), strict=True))
+                self.start(pending, slot, request, times[request.key])
+            answers = dict(zip(unique, pending.collect(len(unique)), strict=True))
         return [answers[request.key] for request in requests]
 
     def submit(self, prompt: Prompt) -> None:
         """Start the call for `prompt` (`StreamingGenerator`)."""
-        self.start(self._underway, prompt.slot, self.request(prompt))
+        self.start(self._pending, prompt.slot, self.request(prompt))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         """Return (slot, answer) of the finished prompts, after at most `timeout` seconds if none is finished yet."""
-        return self._underway.poll(timeout)
+        return self._pending.poll(timeout)
 
     def cancel(self) -> None:
         """Cancel all submitted prompts."""
-        self._underway.cancel()
+        self._pending.cancel()
 
-    def start(self, underway: Underway, slot: int, request: ServerRequest, times: int = 1) -> None:
-        """Add the answer to a request to `underway`, from the cache or by a call.
+    def start(self, pending: PendingCalls, slot: int, request: ServerRequest, times: int = 1) -> None:
+        """Add the answer to a request to `pending`, from the cache or by a call.
 
         Args:
-            underway: Receiver of the answer, or of the running call.
+            pending: Receiver of the answer, or of the running call.
             slot: Slot of the prompt.
             request: Request to send.
             times: Number of prompts with this request.
         """
-        kept = None if self.cache is None else self.cache.get(request.key)
+        stored_answer = None if self.cache is None else self.cache.get(request.key)
         # Checked before encoding, which would raise an error without the place of the character.
         unsendable = _lone_surrogate(request.body["messages"])
-        if kept is not None:
+        if stored_answer is not None:
             with self._lock:
                 self.cached += times
-            underway.answered(slot, self._completion(kept))
+            pending.add_answer(slot, self._completion(stored_answer))
         elif unsendable is not None:
-            underway.answered(slot, self._failed(CallFailed(PROMPT, unsendable)))
+            pending.add_answer(slot, self._failure_completion(CallFailed(PROMPT, unsendable)))
         else:
             sent = json.dumps(request.body, ensure_ascii=False, allow_nan=False).encode()
-            connection, call = self._connected(), Future[ServerAnswer]()
+            connection, call = self._open_session(), Future[ServerAnswer]()
             # Stored before it starts, so that Ctrl-C at any moment finds and cancels every call that has begun.
-            underway.add(slot, call, partial(self._finish, call, request.key), id(self))
+            pending.add(slot, call, partial(self._finish, call, request.key), id(self))
             connection.start(call, sent, request.key)
 
-    def listed_model(self) -> str | None:
+    def query_model_id(self) -> str | None:
         """Return the id of the model behind the name, as `GET /models` lists it; None if the server lists none."""
         try:
-            return read_models(self._connected().get(MODELS).result(), self.model)
+            return read_models(self._open_session().get(MODELS).result(), self.model)
         except CallFailed:
             return None
 
@@ -229,7 +229,7 @@ class EndpointGenerator:
         except PromptTooLong:
             return Completion("", overflow=True)
         except CallFailed as failure:
-            return self._failed(failure)
+            return self._failure_completion(failure)
         if self.cache is None or answer.no_text is not None:
             return self._completion(answer)
         return self._completion(self.cache.add(key, answer))
@@ -244,7 +244,7 @@ class EndpointGenerator:
             reasoning=answer.reasoning,
         )
 
-    def _failed(self, failure: CallFailed) -> Completion:
+    def _failure_completion(self, failure: CallFailed) -> Completion:
         with self._lock:
             self.failures[failure.kind] += 1
         return Completion("", error=str(failure))
@@ -257,7 +257,7 @@ class EndpointGenerator:
                 return name, key
         return "", None
 
-    def _connected(self) -> Connection[ServerAnswer]:
+    def _open_session(self) -> Connection[ServerAnswer]:
         """Return the session of this process for the API key that the environment has now."""
         name, api_key = self._api_key()
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
@@ -287,26 +287,26 @@ class AnswerStream:
 
     def __init__(self, endpoints: Sequence[EndpointGenerator]) -> None:
         self._endpoints = endpoints
-        self._underway = Underway()
+        self._pending = PendingCalls()
 
     def submit(self, prompt: Prompt) -> None:
-        busy = self._underway.busy()
-        endpoint = min(self._endpoints, key=lambda one: busy[id(one)])
-        endpoint.start(self._underway, prompt.slot, endpoint.request(prompt))
+        busy = self._pending.busy()
+        endpoint = min(self._endpoints, key=lambda candidate: busy[id(candidate)])
+        endpoint.start(self._pending, prompt.slot, endpoint.request(prompt))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        return self._underway.poll(timeout)
+        return self._pending.poll(timeout)
 
     def cancel(self) -> None:
         """Cancel all submitted prompts."""
-        self._underway.cancel()
+        self._pending.cancel()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Return the answers to a batch; no other prompt may be running."""
-        with self._underway.cancelling():
+        with self._pending.cancelling():
             for row, prompt in enumerate(prompts):
                 self.submit(prompt._replace(slot=row))
-            return self._underway.collect(len(prompts))
+            return self._pending.collect(len(prompts))
 
 
 def check_url(base_url: str) -> None:

@@ -18,10 +18,10 @@ from mage_envs.opponents.llm.names import (
     SENT,
     EndpointOptions,
     form_error,
-    known_servers,
     parts,
     portable_name,
     read_endpoint,
+    read_servers,
 )
 from mage_envs.opponents.llm.opponent import NOT_RECORDED, LanguageModelPolicy, replays_records, settings_for
 from mage_envs.opponents.registry import UnknownServer
@@ -36,11 +36,11 @@ _LOCK = Lock()
 class SharedEndpoint(EndpointGenerator):
     """An endpoint that is pickled as its specification, so that a copy is the process's shared endpoint."""
 
-    named: tuple[str, str, EndpointOptions]
+    spec: tuple[str, str, EndpointOptions]
     """Model, URL and options."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _endpoint, self.named
+        return _endpoint, self.spec
 
 
 def shared_endpoints(endpoint: str) -> list[SharedEndpoint]:
@@ -55,30 +55,30 @@ def shared_endpoints(endpoint: str) -> list[SharedEndpoint]:
 def _endpoint(model: str, url: str, options: EndpointOptions) -> SharedEndpoint:
     # `functools.cache` may call a function twice from two threads, which would make two budgets.
     with _LOCK:
-        return _shared(model, url, options, cache_path())
+        return _build_endpoint(model, url, options, cache_path())
 
 
 @cache
-def _shared(model: str, url: str, options: EndpointOptions, kept_in: Path) -> SharedEndpoint:
-    given = {name: value for name, value in vars(options).items() if value is not None}
-    own = {name: given[name] for name in _OWN if name in given}
-    parameters = {name: given[name] for name in SENT if name in given}
+def _build_endpoint(model: str, url: str, options: EndpointOptions, cache_file: Path) -> SharedEndpoint:
+    values = {name: value for name, value in vars(options).items() if value is not None}
+    arguments = {name: values[name] for name in _OWN if name in values}
+    parameters = {name: values[name] for name in SENT if name in values}
     if options.max_completion_tokens is not None:
-        own["max_tokens"] = None
+        arguments["max_tokens"] = None
     if options.thinking is not None:
         parameters["chat_template_kwargs"] = {"enable_thinking": options.thinking}
-    made = SharedEndpoint(
+    endpoint = SharedEndpoint(
         model,
         url,
         parameters=parameters,
         send_seed=options.seed,
         # An evaluation sets these two limits for each game, and the games share the budget.
         budget=_budget(model, url, replace(options, max_tokens=None, deadline=None)),
-        cache=AnswerCache(kept_in) if options.cache else None,
-        **own,
+        cache=AnswerCache(cache_file) if options.cache else None,
+        **arguments,
     )
-    made.named = (model, url, options)
-    return made
+    endpoint.spec = (model, url, options)
+    return endpoint
 
 
 @cache
@@ -98,7 +98,7 @@ def language_model(game: Game, endpoint: Rest) -> LanguageModelPolicy:
     """
     replayed, name, default = replays_records(), portable_name(endpoint), DEFAULT_STYLE
     if "@http" not in endpoint and not replayed:
-        if endpoint not in (servers := known_servers()):
+        if endpoint not in (servers := read_servers()):
             raise UnknownServer(f"{form_error(endpoint)} Its server is not known here.")
         endpoint = servers[endpoint]
     elif "@http" in endpoint and replayed:

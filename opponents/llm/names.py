@@ -63,12 +63,12 @@ def form_error(endpoint: str) -> str:
 
 def parts(endpoint: str) -> tuple[str, list[str], EndpointOptions]:
     """Return what `read_endpoint` returns, also for a name without a URL."""
-    place, comma, rest = endpoint.partition(",")
+    target, comma, option_text = endpoint.partition(",")
     # A model's name may contain an @, so only one in front of a URL separates.
-    model, *urls = re.split(r"@(?=https?://)", place)
+    model, *urls = re.split(r"@(?=https?://)", target)
     # The label has no URL, which could contain a password.
     label = f"Model 'llm:{model}'"
-    options = call(label, Spec(place, rest if comma else None), EndpointOptions)
+    options = call(label, Spec(target, option_text if comma else None), EndpointOptions)
     if options.max_tokens is not None and options.max_completion_tokens is not None:
         raise ValueError(f"{label}: max_tokens and max_completion_tokens are the same limit. Set one.")
     return model, urls, options
@@ -86,21 +86,21 @@ def portable_name(endpoint: str) -> str:
     model, _, options = parts(endpoint)
     # A default needs no mention, so that equal endpoints have equal names.
     changed = {name: value for name, value in vars(options).items() if value != vars(EndpointOptions())[name]}
-    return ",".join([model, *(f"{name}={_written(changed[name])}" for name in _ANSWERS if name in changed)])
+    return ",".join([model, *(f"{name}={_format_option(changed[name])}" for name in _ANSWERS if name in changed)])
 
 
-def known_servers() -> dict[str, str]:
+def read_servers() -> dict[str, str]:
     """Return `model@url,option=value,...` of each opponent's portable name."""
-    found: dict[str, str] = json.loads(os.environ.get(SERVERS, "{}"))
-    return found
+    servers: dict[str, str] = json.loads(os.environ.get(SERVERS, "{}"))
+    return servers
 
 
 def remember_servers(servers: Mapping[str, str]) -> None:
-    """Remember the servers of opponents, as `known_servers` returns them."""
-    os.environ[SERVERS] = json.dumps({**known_servers(), **servers})
+    """Remember the servers of opponents, as `read_servers` returns them."""
+    os.environ[SERVERS] = json.dumps({**read_servers(), **servers})
 
 
-def _written(value: object) -> str:
+def _format_option(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -30,25 +30,25 @@ _RECORDED: ContextVar[Mapping[str, Mapping[str, Any]] | None] = ContextVar("reco
 
 
 @contextmanager
-def answered_by(calls: Iterable[Mapping[str, Any]]) -> Iterator[None]:
+def replay_calls(calls: Iterable[Mapping[str, Any]]) -> Iterator[None]:
     """Answer every `LanguageModelPolicy` from recorded calls within the context; no model is called."""
     # A context variable, so that threads that replay different records do not share their answers.
-    before = _RECORDED.set({call["key"]: call for call in calls})
+    token = _RECORDED.set({call["key"]: call for call in calls})
     try:
         yield
     finally:
-        _RECORDED.reset(before)
+        _RECORDED.reset(token)
 
 
 def replays_records() -> bool:
-    """Return True within `answered_by`."""
+    """Return True within `replay_calls`."""
     return _RECORDED.get() is not None
 
 
 def request_key(name: str, prompt: Prompt) -> str:
     """Return the digest that identifies a request to a model: its name, its prompt and its sampling key."""
-    told = [name, [[message.role, message.content] for message in prompt.messages], list(map(int, prompt.seed))]
-    return sha256(json.dumps(told).encode()).hexdigest()[:32]
+    fields = [name, [[message.role, message.content] for message in prompt.messages], list(map(int, prompt.seed))]
+    return sha256(json.dumps(fields).encode()).hexdigest()[:32]
 
 
 class LanguageModelPolicy:
@@ -76,7 +76,7 @@ class LanguageModelPolicy:
             num_episodes: Number of episodes of a learner. The prompts are those of its first one, as a model knows
                 them from training. None for prompts of an opponent, which state its tries.
             settings: Settings of the game; the prompt uses its windows.
-            name: Name of the model, part of the key under which `answered_by` finds recorded answers.
+            name: Name of the model, part of the key under which `replay_calls` finds recorded answers.
         """
         self.generator = generator
         self.style = style
@@ -91,7 +91,7 @@ class LanguageModelPolicy:
         self.given_up = 0
         """Number of turns with a drawn action, because no answer was legal."""
         self.name = name
-        self._told: list[Mapping[str, Any]] = []
+        self._call_records: list[Mapping[str, Any]] = []
         self._facts = facts
         tries = TRIES if num_episodes is None else 0
         self._frame = Frame(facts, num_episodes or 1, max_turns=facts.max_turns, tries=tries)
@@ -105,17 +105,17 @@ class LanguageModelPolicy:
         """Return a copy with the same generator."""
         # The memo makes deepcopy reuse the generator, which holds connections or a model's weights.
         memo[id(self.generator)] = self.generator
-        made = copy(self)
-        vars(made).update(deepcopy(vars(self), memo))
-        return made
+        clone = copy(self)
+        vars(clone).update(deepcopy(vars(self), memo))
+        return clone
 
     def on_meta_episode_start(self) -> None:
         """Forget the recorded calls; the policy has no other memory of earlier hands."""
-        self._told = []
+        self._call_records = []
 
     def model_calls(self) -> Sequence[Mapping[str, Any]]:
         """Return a record of each call: the model, the request's digest, and the answer."""
-        return self._told
+        return self._call_records
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand; one drawn number seeds the sampling of all its answers."""
@@ -141,17 +141,17 @@ class LanguageModelPolicy:
             raise ValueError(
                 f"The language model gave no readable answer in {TRIES} tries, and {self._facts.name} lists none."
             )
-        drawn = turn.legal_actions[int(self._rng.random() * len(turn.legal_actions))]
-        self._records.append(TurnRecord(turn.observation, drawn, turn, True, drawn=True))
-        return drawn
+        random_action = turn.legal_actions[int(self._rng.random() * len(turn.legal_actions))]
+        self._records.append(TurnRecord(turn.observation, random_action, turn, True, drawn=True))
+        return random_action
 
     def _ask(self, turn: Turn) -> Completion:
         """Return the answer for a turn, with the oldest turns dropped if the prompt is too long for the model."""
         # An overflow does not count as a call, so a shorter prompt reuses the seed of the longer one.
         for window in range(min(self._settings.history_window, len(self._records)), -1, -1):
             seed = (self._key, self._calls)
-            shown = self._records[len(self._records) - window :]
-            completion = self._answered(self.prompt(turn, self._records, shown, seed))
+            shown_records = self._records[len(self._records) - window :]
+            completion = self._query(self.prompt(turn, self._records, shown_records, seed))
             if completion.error is not None:
                 raise RuntimeError(f"The language model could not be asked: {completion.error}")
             if not completion.overflow:
@@ -159,8 +159,8 @@ class LanguageModelPolicy:
                 return completion
         raise RuntimeError(f"The prompt for one turn of {self._facts.name} is longer than the language model's limit.")
 
-    def _answered(self, prompt: Prompt) -> Completion:
-        """Return and record the answer of the model, or the recorded answer inside `answered_by`."""
+    def _query(self, prompt: Prompt) -> Completion:
+        """Return and record the answer of the model, or the recorded answer inside `replay_calls`."""
         key, recorded = request_key(self.name, prompt), _RECORDED.get()
         if recorded is None:
             [answer] = self.generator.generate([prompt])
@@ -171,18 +171,18 @@ class LanguageModelPolicy:
             answer = Completion(call["text"], **flags)
         else:
             answer = Completion("", error=NOT_RECORDED)
-        told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
+        fields = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
         # Absent unless set, so that records of ordinary answers keep their form.
         at_times = {"error": answer.error, "no_text": answer.no_text, "reasoning": answer.reasoning}
-        told |= {name: value for name, value in at_times.items() if value is not None}
-        self._told.append({"key": key, "model": self.name, **told})
+        fields |= {name: value for name, value in at_times.items() if value is not None}
+        self._call_records.append({"key": key, "model": self.name, **fields})
         return answer
 
     def prompt(
         self,
         turn: Turn,
         records: Sequence[TurnRecord],
-        shown: Sequence[TurnRecord],
+        shown_records: Sequence[TurnRecord],
         seed: tuple[int, ...],
         slot: int = 0,
     ) -> Prompt:
@@ -191,7 +191,7 @@ class LanguageModelPolicy:
         Args:
             turn: Turn to play.
             records: All turns of the hand so far.
-            shown: The last of `records`, which the prompt shows.
+            shown_records: The last of `records`, which the prompt shows.
             seed: Sampling key of the answer.
             slot: Slot of the prompt in a batch.
         """
@@ -205,9 +205,9 @@ class LanguageModelPolicy:
                 first_observation=records[0].observation if records else turn.observation,
                 turn=turn,
                 observation=turn.observation,
-                turns=shown,
+                turns=shown_records,
                 full_turns=self._settings.full_turns,
-                omitted=len(records) - len(shown),
+                omitted=len(records) - len(shown_records),
                 memory="",
                 last=records[-1] if records else None,
                 # In a learner's prompt all tries of a turn have its number, so that no number passes the limit.

@@ -11,14 +11,14 @@ from typing import Any
 from mage_envs.text.generation import Completion
 
 
-class Underway:
+class PendingCalls:
     """The running calls in the order of their start, and the answers that no `poll` has returned yet."""
 
     def __init__(self) -> None:
         self._ready: list[tuple[int, Completion]] = []
         self._running: dict[Future[Any], tuple[int, Callable[[], Completion], Hashable]] = {}
 
-    def answered(self, slot: int, completion: Completion) -> None:
+    def add_answer(self, slot: int, completion: Completion) -> None:
         """Add an answer that required no call."""
         self._ready.append((slot, completion))
 
@@ -40,9 +40,9 @@ class Underway:
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         """Return (slot, answer) of finished prompts; wait at most `timeout` seconds for the first one."""
         # Answers without a call are returned at once, without waiting for the running calls.
-        done = () if self._ready else wait(self._running, timeout, FIRST_COMPLETED).done
+        finished_calls = () if self._ready else wait(self._running, timeout, FIRST_COMPLETED).done
         ready, self._ready = self._ready, []
-        for call in done:
+        for call in finished_calls:
             slot, finish, _ = self._running.pop(call)
             ready.append((slot, finish()))
         return ready

@@ -43,12 +43,12 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 """Errors from reading a body that is not JSON, is nested too deeply, or has other types than expected."""
 
 
-def shown(text: str) -> str:
+def printable_line(text: str) -> str:
     """Return a server's text as one short printable line without secrets."""
     # Remove secrets first: after the cut, a part of a secret could remain at the end.
     line = " ".join(scrubbed(text).split())
-    kept = "".join(sign if sign.isprintable() else "\ufffd" for sign in line[:SHOWN])
-    return kept if len(line) <= SHOWN else kept + "…"
+    printable = "".join(sign if sign.isprintable() else "\ufffd" for sign in line[:SHOWN])
+    return printable if len(line) <= SHOWN else printable + "…"
 
 
 def read_answer(content: bytes, sent: int) -> ServerAnswer:
@@ -71,10 +71,10 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
         message, reason = choice["message"], _reason(choice.get("finish_reason"))
         text = _text(message.get("content"))
         missing = None if text.strip() or reason in CUT else _why_empty(message, reason)
-        reasoning = next((found for name in REASONING if (found := _words(message.get(name)))), None)
+        reasoning = next((words for name in REASONING if (words := _words(message.get(name)))), None)
         model = _model_id(data.get("model"))
     except UNREADABLE:
-        start = shown(content.decode("utf-8", "replace"))
+        start = printable_line(content.decode("utf-8", "replace"))
         raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None
     if reason in FAILED:
         raise CallFailed(GARBAGE, f"the server ended its answer with the reason {reason!r}", passing=True)
@@ -101,7 +101,8 @@ def _reason(value: object) -> str | None:
     if unknown and reason not in _reported and len(_reported) < MOST_REPORTED:
         _reported.add(reason)
         _LOG.warning(
-            "A server ended its answer with finish_reason %s, which is unknown; it counts as whole.", repr(shown(value))
+            "A server ended its answer with finish_reason %s, which is unknown; it counts as whole.",
+            repr(printable_line(value)),
         )
     return reason
 
@@ -119,29 +120,29 @@ def read_models(content: bytes, model: str) -> str | None:
         return None
 
 
-def _model_id(told: object) -> str | None:
+def _model_id(value: object) -> str | None:
     """Return the id of a model as one line, or None if it is no text."""
-    words = _words(told)
+    words = _words(value)
     if words is None:
         return None
     # A path differs between the machines that serve a model, but its last part does not.
-    return shown(words.rstrip("/").rpartition("/")[2] if words.startswith("/") else words)
+    return printable_line(words.rstrip("/").rpartition("/")[2] if words.startswith("/") else words)
 
 
-def _words(told: object) -> str | None:
+def _words(value: object) -> str | None:
     """Return a text that has words and can be encoded, or None for anything else."""
-    if not isinstance(told, str) or not told.strip():
+    if not isinstance(value, str) or not value.strip():
         return None
-    return told.encode("utf-8", "replace").decode("utf-8")
+    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
     """Return the choice with the lowest `index`; servers may send several, in any order."""
-    places = [choice.get("index") for choice in choices]
-    # If a choice has no valid index, its place in the list counts.
-    order = [told if type(told) is int else place for place, told in enumerate(places)]
-    found: Mapping[str, Any] = choices[order.index(min(order))]
-    return found
+    indices = [choice.get("index") for choice in choices]
+    # If a choice has no valid index, its position in the list counts.
+    order = [index if type(index) is int else position for position, index in enumerate(indices)]
+    first_choice: Mapping[str, Any] = choices[order.index(min(order))]
+    return first_choice
 
 
 def _text(content: object) -> str:
@@ -174,10 +175,10 @@ def _why_empty(message: Mapping[str, Any], reason: object) -> str:
     return TOOL_CALLS if message.get("tool_calls") or message.get("function_call") else EMPTY
 
 
-def _count(told: object, otherwise: int) -> int:
+def _count(value: object, otherwise: int) -> int:
     """Return a server's count of tokens, or `otherwise` if it is not a plausible number."""
     # `type` instead of `isinstance`, because True is an int.
-    return told if type(told) is int and 0 <= told <= MOST_TOKENS else min(otherwise, MOST_TOKENS)
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else min(otherwise, MOST_TOKENS)
 
 
 def read_error(content: bytes) -> tuple[str, str]:
@@ -194,11 +195,11 @@ def read_error(content: bytes) -> tuple[str, str]:
     # Servers nest the message at different depths.
     while isinstance(body, Mapping):
         body = next((body[name] for name in ("message", "error", "detail") if body.get(name)), None)
-    message = shown(body if isinstance(body, str) else content.decode("utf-8", "replace"))
+    message = printable_line(body if isinstance(body, str) else content.decode("utf-8", "replace"))
     return message or "no message", code if isinstance(code, str) else ""
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a `Retry-After` header (a number or a date), or None if it is missing or invalid."""
     text = headers.get("retry-after")
     if text is None:

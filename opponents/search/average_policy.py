@@ -75,9 +75,9 @@ def _solve(game: str, iterations: int, solver: str) -> AveragePolicy:
 
     running = {"CFRSolver": pyspiel.CFRSolver, "CFRPlusSolver": pyspiel.CFRPlusSolver}[solver](load(game))
     tell = Progress(f"CFR solves {game}", iterations, "iterations")
-    for done in range(1, iterations + 1):
+    for iteration in range(1, iterations + 1):
         running.evaluate_and_update_policy()
-        tell(done)
+        tell(iteration)
     # Sorting by action gives the order of `legal_actions`. Rows are normalised, because rounding may leave their sums
     # slightly off 1.
     table = running.tabular_average_policy().policy_table()
@@ -94,10 +94,10 @@ def _read(path: Path, key: Mapping[str, Any]) -> AveragePolicy | None:
     try:
         data = json.loads(path.read_text("utf-8"))
         policy = data["policy"]
-        whole = data["key"] == key and data["sha256"] == sha256(_text(policy).encode()).hexdigest()
+        is_valid = data["key"] == key and data["sha256"] == sha256(_text(policy).encode()).hexdigest()
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return {state: tuple(row) for state, row in policy.items()} if whole else None
+    return {state: tuple(row) for state, row in policy.items()} if is_valid else None
 
 
 def _write(path: Path, key: Mapping[str, Any], policy: AveragePolicy) -> None:

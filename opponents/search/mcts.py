@@ -69,9 +69,9 @@ class MCTS:
 
     def _follow(self, history: tuple[str, ...]) -> None:
         # Replay only the new moves, unless this is another hand: then start again from the initial state.
-        known = len(self._played)
-        if history[:known] != self._played:
-            self._state, known = self._form.load().new_initial_state(), 0
-        for text in history[known:]:
+        num_applied = len(self._played)
+        if history[:num_applied] != self._played:
+            self._state, num_applied = self._form.load().new_initial_state(), 0
+        for text in history[num_applied:]:
             self._state.apply_action(self._form.action_of(self._state, text))
         self._played = history

@@ -61,7 +61,7 @@ def _kuhn_state(turn: Turn) -> str:
     return f"{CARDS.index(turn.information_state[0])}{turn.information_state[1:]}"
 
 
-def _listed_action(game: str, state: Any, text: str) -> int:
+def _action_by_text(game: str, state: Any, text: str) -> int:
     """Return the OpenSpiel action that the game's own texts name so."""
     player, actions = state.current_player(), state.legal_actions()
     return int(actions[positions(game).texts.unique(state, player, actions).index(text)])
@@ -71,7 +71,7 @@ def _own_state(turn: Turn) -> str:
     return turn.information_state
 
 
-def _listed_key(game: str, state: Any, player: int) -> str:
+def _key_by_text(game: str, state: Any, player: int) -> str:
     return positions(game).texts.key(state, player)
 
 
@@ -88,7 +88,7 @@ FORMS: dict[str, SpielForm] = {
 
 @lru_cache(maxsize=64)
 def _form_by_texts(game: str) -> SpielForm:
-    return SpielForm(game, partial(_listed_action, game), _own_state, partial(_listed_key, game))
+    return SpielForm(game, partial(_action_by_text, game), _own_state, partial(_key_by_text, game))
 
 
 def form_of(game: Game, opponent: str) -> SpielForm:

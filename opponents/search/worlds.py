@@ -32,21 +32,21 @@ class NothingFits(ValueError):
 
 def _ways_on(level: Sequence[Weighted], player: int) -> tuple[list[Weighted], list[Way]]:
     """Return the positions of `level` at which the player is to move, and the possible next actions in the others."""
-    reached: list[Weighted] = []
+    turn_worlds: list[Weighted] = []
     ways: list[Way] = []
     for weight, state in level:
         if state.is_terminal():
             continue
         if state.current_player() == player:
-            reached.append((weight, state))
+            turn_worlds.append((weight, state))
             continue
         if state.is_chance_node():
-            odds = state.chance_outcomes()
+            chance_outcomes = state.chance_outcomes()
         else:
             actions = state.legal_actions()
-            odds = [(action, 1 / len(actions)) for action in actions]
-        ways.extend((weight * chance, state, action) for action, chance in odds if chance > 0)
-    return reached, ways
+            chance_outcomes = [(action, 1 / len(actions)) for action in actions]
+        ways.extend((weight * chance, state, action) for action, chance in chance_outcomes if chance > 0)
+    return turn_worlds, ways
 
 
 @lru_cache(maxsize=16)
@@ -56,10 +56,10 @@ def first_turns(form: SpielForm, player: int) -> Mapping[str, Sequence[Weighted]
     level: list[Weighted] = [(1.0, form.load().new_initial_state())]
     worlds: dict[str, list[Weighted]] = {}
     while level:
-        reached, ways = _ways_on(level, player)
+        turn_worlds, ways = _ways_on(level, player)
         if len(ways) > MOST_WAYS:
             return None
-        for weight, state in reached:
+        for weight, state in turn_worlds:
             worlds.setdefault(form.key_of(state, player), []).append((weight, state))
         level = [(weight, state.child(action)) for weight, state, action in ways]
     return worlds
@@ -79,11 +79,13 @@ class Worlds:
 
     def see(self, player: int, key: str) -> None:
         """Advance to the player's turn with the information state `key`; raise NothingFits if no position fits."""
-        known = first_turns(self._form, player) if self._before is None else None
-        worlds = list(known.get(key, ())) if known is not None else self._follow(player, key)
+        first_worlds = first_turns(self._form, player) if self._before is None else None
+        worlds = list(first_worlds.get(key, ())) if first_worlds is not None else self._follow(player, key)
         if not worlds:
             raise NothingFits(f"none of the tracked positions fits the information state of player {player}")
-        self.now = [(weight, state) for weight, state, _ in self._thinned([(*one, 0) for one in worlds], MOST_WORLDS)]
+        self.now = [
+            (weight, state) for weight, state, _ in self._sample_ways([(*world, 0) for world in worlds], MOST_WORLDS)
+        ]
         # `sample` is called once per simulation, so the cumulative weights are computed once per turn.
         weights = np.cumsum([weight for weight, _ in self.now])
         self._cumulated = weights / weights[-1]
@@ -92,20 +94,20 @@ class Worlds:
         level = [(1.0, self._form.load().new_initial_state())] if self._before is None else self._before
         worlds: list[Weighted] = []
         while level:
-            reached, ways = _ways_on(level, player)
-            worlds.extend(one for one in reached if self._form.key_of(one[1], player) == key)
-            level = [(weight, state.child(action)) for weight, state, action in self._thinned(ways, MOST_WAYS)]
+            turn_worlds, ways = _ways_on(level, player)
+            worlds.extend(world for world in turn_worlds if self._form.key_of(world[1], player) == key)
+            level = [(weight, state.child(action)) for weight, state, action in self._sample_ways(ways, MOST_WAYS)]
         return worlds
 
-    def _thinned(self, ways: list[Way], most: int) -> list[Way]:
-        """Return at most `most` of the ways, drawn by weight; drawn ways have equal weights."""
-        if len(ways) <= most:
+    def _sample_ways(self, ways: list[Way], limit: int) -> list[Way]:
+        """Return at most `limit` of the ways, drawn by weight; drawn ways have equal weights."""
+        if len(ways) <= limit:
             return ways
         # Drawing by weight and then weighting equally keeps the total weight and is unbiased.
         weights = np.array([weight for weight, _, _ in ways])
-        chosen = self._rng.choice(len(ways), most, p=weights / weights.sum())
-        share = float(weights.sum()) / most
-        return [(share, *ways[index][1:]) for index in chosen.tolist()]
+        indices = self._rng.choice(len(ways), limit, p=weights / weights.sum())
+        share = float(weights.sum()) / limit
+        return [(share, *ways[index][1:]) for index in indices.tolist()]
 
     def play(self, action: int) -> None:
         """Apply the player's own move to every position."""

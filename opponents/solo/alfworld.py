@@ -18,11 +18,11 @@ from mage_envs.games.alfworld.game import ALFWorld
 from mage_envs.games.alfworld.scenes import affordances
 
 _TASKS = (
-    (re.compile(r"put an? (clean|hot|cool) (\w+) in (\w+)"), ("verb", "thing", "parent")),
-    (re.compile(r"(clean|heat|cool) some (\w+) and put it in (\w+)"), ("verb", "thing", "parent")),
-    (re.compile(r"(?:put|find) (two) (\w+) (?:and put them )?in (\w+)"), ("count", "thing", "parent")),
-    (re.compile(r"(?:look at|examine the) (\w+) (?:under|with) the (\w+)"), ("thing", "lamp")),
-    (re.compile(r"put (?:an?|some) (\w+) (?:in|on) (\w+)"), ("thing", "parent")),
+    (re.compile(r"put an? (clean|hot|cool) (\w+) in (\w+)"), ("verb", "object_kind", "parent")),
+    (re.compile(r"(clean|heat|cool) some (\w+) and put it in (\w+)"), ("verb", "object_kind", "parent")),
+    (re.compile(r"(?:put|find) (two) (\w+) (?:and put them )?in (\w+)"), ("count", "object_kind", "parent")),
+    (re.compile(r"(?:look at|examine the) (\w+) (?:under|with) the (\w+)"), ("object_kind", "lamp")),
+    (re.compile(r"put (?:an?|some) (\w+) (?:in|on) (\w+)"), ("object_kind", "parent")),
 )
 """Sentences of the six task types, with the fields of their groups; the first match counts."""
 _VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
@@ -33,7 +33,7 @@ _OBJECT = re.compile(r"\ba ([a-z]+ \d+)")
 class Assignment(NamedTuple):
     """The goal of a task. Kinds are names without a number."""
 
-    thing: str
+    object_kind: str
     """Kind of the object."""
     parent: str = ""
     """Kind of the receptacle to put it in; empty if the task names a lamp."""
@@ -53,14 +53,14 @@ def read_task(text: str) -> Assignment | None:
     for pattern, fields in _TASKS:
         match = pattern.search(sentence)
         if match:
-            said = dict(zip(fields, match.groups(), strict=True))
-            verb = _VERBS.get(said.get("verb", ""), "")
+            groups = dict(zip(fields, match.groups(), strict=True))
+            verb = _VERBS.get(groups.get("verb", ""), "")
             return Assignment(
-                thing=said["thing"],
-                parent=said.get("parent", ""),
+                object_kind=groups["object_kind"],
+                parent=groups.get("parent", ""),
                 verb=verb,
-                lamp=said.get("lamp", ""),
-                number=2 if "count" in said else 1,
+                lamp=groups.get("lamp", ""),
+                number=2 if "count" in groups else 1,
             )
     return None
 
@@ -83,15 +83,15 @@ class KnownRoom:
         """Map from a lamp to a receptacle where it can be used."""
 
     def of(self, kind: str) -> list[str]:
-        return [one for one in self.receptacles if kind_of(one) == kind]
+        return [receptacle for receptacle in self.receptacles if kind_of(receptacle) == kind]
 
     def where(self, kind: str) -> list[tuple[str, str]]:
         """Return (object, receptacle) for all known objects of a kind."""
         return [
-            (thing, one)
-            for one in self.receptacles
-            for thing in sorted(self.contents.get(one, ()))
-            if kind_of(thing) == kind
+            (object_name, receptacle)
+            for receptacle in self.receptacles
+            for object_name in sorted(self.contents.get(receptacle, ()))
+            if kind_of(object_name) == kind
         ]
 
 
@@ -122,7 +122,7 @@ class ALFWorldExpert:
         if task is None:
             return legal[0]
         self._look(turn)
-        choice = self._fetch(task, legal) if self._held is None else self._deliver(task, legal)
+        choice = self._fetch(task, legal) if self._held_object is None else self._deliver(task, legal)
         # If the rules above find no legal command, any legal command is better than an invalid one.
         if choice is None or choice not in legal:
             choice = legal[0]
@@ -132,69 +132,81 @@ class ALFWorldExpert:
     def _begin(self, turn: Turn) -> None:
         self._begins = False
         self._task = read_task(turn.observation)
-        listed = _OBJECT.findall(turn.observation.partition("Your task is to: ")[0])
-        self._remembered = before = self._expected(turn, tuple(listed))
-        self._room = KnownRoom(listed)
+        receptacles = _OBJECT.findall(turn.observation.partition("Your task is to: ")[0])
+        self._remembered = initial_room = self._initial_room(turn, tuple(receptacles))
+        self._room = KnownRoom(receptacles)
         # A copy, because this episode moves objects and the next episode starts from the original positions.
-        self._room.contents = {one: set(things) for one, things in before.contents.items()}
-        self._room.lamps = before.lamps
-        self._held: str | None = None
+        self._room.contents = {
+            receptacle: set(object_names) for receptacle, object_names in initial_room.contents.items()
+        }
+        self._room.lamps = initial_room.lamps
+        self._held_object: str | None = None
         self._treated = False
-        self._here = ""
-        self._home = ""
+        self._location = ""
+        self._first_target = ""
         """Receptacle of the first of two objects, or empty."""
-        self._put: set[str] = set()
+        self._placed_objects: set[str] = set()
         """Objects that were put into their final place."""
 
-    def _expected(self, turn: Turn, listed: tuple[str, ...]) -> KnownRoom:
+    def _initial_room(self, turn: Turn, receptacles: tuple[str, ...]) -> KnownRoom:
         """Return the known part of the room with these receptacles at the beginning of an episode."""
         # Nothing is remembered from before episode 0, and another list of receptacles means another room.
-        before = self._remembered if turn.episode > 0 and self._remembers else None
-        return KnownRoom(listed) if before is None or before.receptacles != listed else before
+        remembered_room = self._remembered if turn.episode > 0 and self._remembers else None
+        return (
+            KnownRoom(receptacles)
+            if remembered_room is None or remembered_room.receptacles != receptacles
+            else remembered_room
+        )
 
     # -- seeing ---------------------------------------------------------------------------------------------
 
     def _look(self, turn: Turn) -> None:
         """Update the room from the text and the admissible commands."""
         room, text = self._room, turn.observation
-        if f"The {self._here} is closed" in text:
-            room.closed.add(self._here)
-        elif self._here and "you see" in text and (f"the {self._here}" in text or f"The {self._here}" in text):
-            self._see(self._here, _OBJECT.findall(text.partition("you see")[2]))
+        if f"The {self._location} is closed" in text:
+            room.closed.add(self._location)
+        elif (
+            self._location
+            and "you see" in text
+            and (f"the {self._location}" in text or f"The {self._location}" in text)
+        ):
+            self._see(self._location, _OBJECT.findall(text.partition("you see")[2]))
         in_reach: dict[str, set[str]] = {}
         for command in turn.legal_actions:
-            thing, separator, place = command.removeprefix("take ").partition(" from ")
+            object_name, separator, receptacle = command.removeprefix("take ").partition(" from ")
             if separator and command.startswith("take "):
-                in_reach.setdefault(place, set()).add(thing)
+                in_reach.setdefault(receptacle, set()).add(object_name)
         # With empty hands, the commands list every object here that can be taken, so the contents are complete.
-        if self._held is None:
-            for place in room.receptacles:
-                if f"examine {place}" in turn.legal_actions and f"open {place}" not in turn.legal_actions:
-                    self._see(place, in_reach.get(place, set()))
+        if self._held_object is None:
+            for receptacle in room.receptacles:
+                if f"examine {receptacle}" in turn.legal_actions and f"open {receptacle}" not in turn.legal_actions:
+                    self._see(receptacle, in_reach.get(receptacle, set()))
         for command in turn.legal_actions:
-            if command.startswith("use ") and self._here:
-                room.lamps.setdefault(command.removeprefix("use "), self._here)
+            if command.startswith("use ") and self._location:
+                room.lamps.setdefault(command.removeprefix("use "), self._location)
 
-    def _see(self, place: str, things: Iterable[str]) -> None:
-        self._room.contents[place] = set(things)
-        self._room.closed.discard(place)
+    def _see(self, receptacle: str, object_names: Iterable[str]) -> None:
+        self._room.contents[receptacle] = set(object_names)
+        self._room.closed.discard(receptacle)
         # Only the first look counts for later episodes, without the objects that this episode has put there.
-        if self._remembered is not None and place not in self._remembered.contents:
-            self._remembered.contents[place] = {thing for thing in things if thing not in self._put}
+        if self._remembered is not None and receptacle not in self._remembered.contents:
+            self._remembered.contents[receptacle] = {
+                object_name for object_name in object_names if object_name not in self._placed_objects
+            }
 
     def _note(self, command: str) -> None:
         """Update the room by the effects of the chosen command."""
         words = command.split(" ")
         if command.startswith(("go to ", "open ", "examine ")):
-            self._here = " ".join(words[-2:])
+            self._location = " ".join(words[-2:])
         elif words[0] == "take":
-            self._held = " ".join(words[1:3])
-            self._room.contents.get(" ".join(words[-2:]), set()).discard(self._held)
+            self._held_object = " ".join(words[1:3])
+            self._room.contents.get(" ".join(words[-2:]), set()).discard(self._held_object)
             self._treated = False
-        elif words[0] in ("put", "move") and self._held is not None:
-            self._home = " ".join(words[-2:])
-            self._put.add(self._held)
-            self._held = None
+        elif words[0] in ("put", "move") and self._held_object is not None:
+            self._first_target = " ".join(words[-2:])
+            self._placed_objects.add(self._held_object)
+            self._held_object = None
         elif words[0] in _APPLIANCES:
             self._treated = True
 
@@ -203,17 +215,17 @@ class ALFWorldExpert:
     def _fetch(self, task: Assignment, legal: tuple[str, ...]) -> str | None:
         """Return the next command towards holding the object."""
         # An object that is in its receptacle already does not count, unless it must first be cleaned, heated or cooled.
-        wanted = [
-            (thing, place)
-            for thing, place in self._room.where(task.thing)
-            if thing not in self._put and (task.verb or kind_of(place) != task.parent)
+        candidates = [
+            (object_name, receptacle)
+            for object_name, receptacle in self._room.where(task.object_kind)
+            if object_name not in self._placed_objects and (task.verb or kind_of(receptacle) != task.parent)
         ]
-        for thing, place in wanted:
-            if f"take {thing} from {place}" in legal:
-                return f"take {thing} from {place}"
-        if wanted:
-            return self._approach([wanted[0][1]], legal)
-        return self._search(task.thing, legal, avoid="" if task.verb else task.parent)
+        for object_name, receptacle in candidates:
+            if f"take {object_name} from {receptacle}" in legal:
+                return f"take {object_name} from {receptacle}"
+        if candidates:
+            return self._approach([candidates[0][1]], legal)
+        return self._search(task.object_kind, legal, avoid="" if task.verb else task.parent)
 
     def _deliver(self, task: Assignment, legal: tuple[str, ...]) -> str | None:
         """Return the next command towards the goal, with the object in hand."""
@@ -221,32 +233,34 @@ class ALFWorldExpert:
             for command in legal:
                 if command.startswith(f"use {task.lamp} "):
                     return command
-            places = [place for lamp, place in self._room.lamps.items() if kind_of(lamp) == task.lamp]
-            return self._approach(places, legal) if places else self._search(task.lamp, legal)
+            receptacles = [receptacle for lamp, receptacle in self._room.lamps.items() if kind_of(lamp) == task.lamp]
+            return self._approach(receptacles, legal) if receptacles else self._search(task.lamp, legal)
         if task.verb and not self._treated:
             for command in legal:
-                if command.startswith(f"{task.verb} {self._held} "):
+                if command.startswith(f"{task.verb} {self._held_object} "):
                     return command
             return self._approach(self._room.of(_APPLIANCES[task.verb]), legal, inside=False)
         # Both of two objects must be in the same receptacle.
-        goals = [self._home] if self._home else self._room.of(task.parent)
+        goals = [self._first_target] if self._first_target else self._room.of(task.parent)
         for command in legal:
-            if command.startswith((f"move {self._held} ", f"put {self._held} ")) and command.endswith(
+            if command.startswith((f"move {self._held_object} ", f"put {self._held_object} ")) and command.endswith(
                 tuple(f" {goal}" for goal in goals)
             ):
                 return command
         return self._approach(goals, legal)
 
-    def _approach(self, places: list[str], legal: tuple[str, ...], inside: bool = True) -> str | None:
-        """Return the command that opens one of the places here, or goes to one, preferably one known to be open."""
+    def _approach(self, receptacles: list[str], legal: tuple[str, ...], inside: bool = True) -> str | None:
+        """Return the command that opens one of the receptacles here, or goes to one, preferably to an open one."""
         if inside:
-            for place in places:
-                if f"open {place}" in legal:
-                    return f"open {place}"
-        ordered = sorted(places, key=lambda place: (place not in self._room.contents, place in self._room.closed))
-        for place in ordered:
+            for receptacle in receptacles:
+                if f"open {receptacle}" in legal:
+                    return f"open {receptacle}"
+        sorted_receptacles = sorted(
+            receptacles, key=lambda name: (name not in self._room.contents, name in self._room.closed)
+        )
+        for receptacle in sorted_receptacles:
             # There is no `go to` for the place where the player is.
-            for command in (f"go to {place}", f"examine {place}"):
+            for command in (f"go to {receptacle}", f"examine {receptacle}"):
                 if command in legal:
                     return command
         return None
@@ -254,14 +268,18 @@ class ALFWorldExpert:
     def _search(self, kind: str, legal: tuple[str, ...], avoid: str = "") -> str | None:
         """Return a command towards a receptacle that was not inspected: closed ones here, then open ones, then all."""
         room, likely = self._room, _keepers(kind)
-        unseen = [one for one in room.receptacles if one not in room.contents and kind_of(one) != avoid]
-        for one in unseen:
-            if f"open {one}" in legal and kind_of(one) in likely:
-                return f"open {one}"
+        unseen = [
+            receptacle
+            for receptacle in room.receptacles
+            if receptacle not in room.contents and kind_of(receptacle) != avoid
+        ]
+        for receptacle in unseen:
+            if f"open {receptacle}" in legal and kind_of(receptacle) in likely:
+                return f"open {receptacle}"
         # Likely receptacles first; among them those without a door, which take one step instead of two.
-        unseen.sort(key=lambda one: (kind_of(one) not in likely, kind_of(one) in _openable()))
+        unseen.sort(key=lambda name: (kind_of(name) not in likely, kind_of(name) in _openable()))
         if not unseen:
-            unseen = [one for one in room.of(avoid) if one not in room.contents] if avoid else []
+            unseen = [receptacle for receptacle in room.of(avoid) if receptacle not in room.contents] if avoid else []
         return self._approach(unseen[:1], legal)
 
 
@@ -273,9 +291,12 @@ def _openable() -> frozenset[str]:
 @cache
 def _keepers(kind: str) -> frozenset[str]:
     """Return the kinds of receptacles that may hold a kind of object; for lamps, all kinds without a door."""
-    holds = {place.lower(): tuple(map(str.lower, things)) for place, things in affordances().holds.items()}
-    places = frozenset(place for place, things in holds.items() if kind in things)
-    return places or frozenset(holds) - _openable()
+    holds = {
+        receptacle.lower(): tuple(map(str.lower, object_kinds))
+        for receptacle, object_kinds in affordances().holds.items()
+    }
+    kinds = frozenset(receptacle for receptacle, object_kinds in holds.items() if kind in object_kinds)
+    return kinds or frozenset(holds) - _openable()
 
 
 expert_without_memory = partial(ALFWorldExpert, remembers=False)
@@ -289,15 +310,15 @@ class ALFWorldOracle:
         if not isinstance(game, ALFWorld):
             raise TypeError(f"Opponent 'alfworld/oracle' expects ALFWorld, got {game.spec.name}.")
         self._game = game
-        self._left: list[str] | None = None
+        self._remaining_plan: list[str] | None = None
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start an episode."""
-        self._left = None
+        self._remaining_plan = None
 
     def act(self, turn: Turn) -> str:
         # The plan is reversed, so that `pop` removes its next command.
-        if self._left is None:
+        if self._remaining_plan is None:
             plan = None if turn.task_id is None else self._game.plan(turn.task_id)
-            self._left = list(plan or ())[::-1]
-        return self._left.pop() if self._left else "look"
+            self._remaining_plan = list(plan or ())[::-1]
+        return self._remaining_plan.pop() if self._remaining_plan else "look"

@@ -40,12 +40,15 @@ class KnownHouse(ALFWorldExpert):
         """Return the house that the player expects."""
         return house_in(turn)
 
-    def _expected(self, turn: Turn, listed: tuple[str, ...]) -> KnownRoom:
+    def _initial_room(self, turn: Turn, receptacles: tuple[str, ...]) -> KnownRoom:
         contents = self._game.house(self._house(turn)).contents
-        room = KnownRoom(listed)
-        room.contents = {place: set(contents.get(place, ())) for place in listed}
+        room = KnownRoom(receptacles)
+        room.contents = {receptacle: set(contents.get(receptacle, ())) for receptacle in receptacles}
         room.lamps = {
-            thing: place for place in listed for thing in room.contents[place] if kind_of(thing) == "desklamp"
+            object_name: receptacle
+            for receptacle in receptacles
+            for object_name in room.contents[receptacle]
+            if kind_of(object_name) == "desklamp"
         }
         return room
 
@@ -66,14 +69,14 @@ class WrongHouse(KnownHouse):
         self._inspected: set[str] = set()
         """Receptacles that were seen in this hand."""
 
-    def _see(self, place: str, things: Iterable[str]) -> None:
-        seen, contents = set(things), self._room.contents
-        if place not in self._inspected:
-            self._inspected.add(place)
-            if contents.get(place, set()) != seen:
-                for other in contents.keys() - self._inspected:
-                    del contents[other]
-        super()._see(place, seen)
+    def _see(self, receptacle: str, object_names: Iterable[str]) -> None:
+        observed_objects, contents = set(object_names), self._room.contents
+        if receptacle not in self._inspected:
+            self._inspected.add(receptacle)
+            if contents.get(receptacle, set()) != observed_objects:
+                for unseen_receptacle in contents.keys() - self._inspected:
+                    del contents[unseen_receptacle]
+        super()._see(receptacle, observed_objects)
 
     def _house(self, turn: Turn) -> str:
         # The first hand draws the other house, which stays the same.
@@ -91,16 +94,16 @@ class PlannedHouse:
         if not isinstance(game, ALFWorldHouse):
             raise TypeError(f"This player expects ALFWorldHouse, got {game.spec.name}.")
         self._game = game
-        self._left: list[str] | None = None
+        self._remaining_plan: list[str] | None = None
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a task."""
-        self._left = None
+        self._remaining_plan = None
 
     def act(self, turn: Turn) -> str:
         if turn.player == 1:
             return turn.legal_actions[0]
-        if self._left is None:
+        if self._remaining_plan is None:
             # The plan is reversed, so that `pop` removes its next command.
-            self._left = list(self._game.plan(f"{house_in(turn)}/{turn.task_id}"))[::-1]
-        return self._left.pop() if self._left else "look"
+            self._remaining_plan = list(self._game.plan(f"{house_in(turn)}/{turn.task_id}"))[::-1]
+        return self._remaining_plan.pop() if self._remaining_plan else "look"

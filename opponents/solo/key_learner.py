@@ -34,26 +34,29 @@ class RoomPayoffs:
             episode: Index of the room's episode.
         """
         self.board = board
-        self._after = partial(learner.before, episode + 1)
+        self._later_payoffs = partial(learner.start_payoffs, episode + 1)
         tiers: list[list[float]] = [tier[episode, episode:].tolist() for tier in learner.weights]
         # A learner that does not explore compares the first tier alone, and its first best choice has fewest effects.
         self._tiers = tiers if learner.explores else tiers[:1]
         self._known: dict[tuple[int, int, int, int], Payoffs] = {}
 
-    def of(self, boxes: int, at: int, left: int, wirings: int) -> Payoffs:
+    def of(self, boxes: int, at: int, keys_left: int, wirings: int) -> Payoffs:
         """Return the payoffs from a position. `wirings` must be canonical."""
         board = self.board
         solved = boxes == board.room.level.targets
-        if solved or not left or wirings.bit_count() == 1:
-            return float(solved or board.solvable(boxes, at, left)), *self._after(wirings)
-        key = boxes, at, left, wirings
-        found = self._known.get(key)
-        if found is not None:
-            return found
-        after, blocked = board.after(boxes, at)
+        if solved or not keys_left or wirings.bit_count() == 1:
+            return float(solved or board.solvable(boxes, at, keys_left)), *self._later_payoffs(wirings)
+        key = boxes, at, keys_left, wirings
+        cached_payoffs = self._known.get(key)
+        if cached_payoffs is not None:
+            return cached_payoffs
+        next_positions, blocked = board.after(boxes, at)
         best: tuple[float, ...] = ()
         for effects in choices(wirings, blocked):
-            parts = [(chance, self.of(*after[move], left - 1, rest)) for move, rest, chance in effects]
+            parts = [
+                (chance, self.of(*next_positions[move], keys_left - 1, next_wirings))
+                for move, next_wirings, chance in effects
+            ]
             payoffs = _mean(parts)
             score = self._score(payoffs)
             if score > best:
@@ -64,7 +67,12 @@ class RoomPayoffs:
         """Return the payoffs of pressing keys of which only the last board is shown. Arguments as in `outcomes`."""
         size = wirings.bit_count()
         parts = self.board.outcomes(position, wirings, keys)
-        return _mean([(part.bit_count() / size, self.of(*shown, canonical(part))) for shown, part in parts.items()])
+        return _mean(
+            [
+                (part.bit_count() / size, self.of(*final_position, canonical(part)))
+                for final_position, part in parts.items()
+            ]
+        )
 
     def of_key(self, position: tuple[int, int, int], wirings: int, key: int) -> tuple[float, ...]:
         """Return the payoff of pressing a key by the learner's objective, and by its tie-breakers."""
@@ -76,7 +84,7 @@ class RoomPayoffs:
 
 def _mean(parts: Sequence[tuple[float, Payoffs]]) -> Payoffs:
     """Return the mean of payoffs, weighted by their probabilities."""
-    return tuple([sum([chance * part[place] for chance, part in parts]) for place in range(len(parts[0][1]))])
+    return tuple([sum([chance * part[index] for chance, part in parts]) for index in range(len(parts[0][1]))])
 
 
 class KeyLearner:
@@ -96,22 +104,22 @@ class KeyLearner:
         """By episode: payoffs in each of the rooms."""
         self._others: dict[tuple[Level, int], RoomPayoffs] = {}
 
-    def before(self, episode: int, wirings: int) -> Payoffs:
+    def start_payoffs(self, episode: int, wirings: int) -> Payoffs:
         """Return the payoffs from the start of an episode, as means over its rooms. `wirings` must be canonical."""
         if episode == len(self._starts):
             return ()
-        found = self._starts[episode].get(wirings)
-        if found is None:
+        mean_payoffs = self._starts[episode].get(wirings)
+        if mean_payoffs is None:
             if episode not in self._rooms:
                 self._rooms[episode] = [RoomPayoffs(self, board, episode) for board, _ in self._boards]
             rooms = []
             for payoffs, (board, keys) in zip(self._rooms[episode], self._boards, strict=True):
                 level = board.room.level
                 rooms.append(payoffs.of(level.boxes, level.player, keys, wirings))
-            found = self._starts[episode][wirings] = tuple(
+            mean_payoffs = self._starts[episode][wirings] = tuple(
                 sum(column) / len(rooms) for column in zip(*rooms, strict=True)
             )
-        return found
+        return mean_payoffs
 
     def in_room(self, level: Level, episode: int) -> RoomPayoffs:
         """Return the payoffs in any room in an episode, with the learner's own rooms later."""

@@ -11,7 +11,7 @@ from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
 from mage_envs.opponents.exact.bayes import check_lengths
 from mage_envs.opponents.solo.key_learner import RoomPayoffs, best_learner
-from mage_envs.opponents.solo.wirings import ALL, NOTHING, RoomValues, split
+from mage_envs.opponents.solo.wirings import ALL, NOTHING, RoomValues, partition_wirings
 
 Values = RoomValues | RoomPayoffs
 """Values of the keys in a room."""
@@ -47,10 +47,10 @@ class Memory:
             self._values = self._solve(level, turn.episode)
         values = self._values
         self._observe(values, level)
-        left = int(turn.observation.rpartition("Keys left: ")[2])
+        keys_left = int(turn.observation.rpartition("Keys left: ")[2])
         # A wrong expectation is dropped as soon as this room contradicts it.
-        possible = self._expected(turn) & self._shown or self._shown
-        key = self._choose(turn, values, (level.boxes, level.player, left), possible)
+        possible = self._candidate_wirings(turn) & self._shown or self._shown
+        key = self._choose(turn, values, (level.boxes, level.player, keys_left), possible)
         self._pressed = (level.boxes, level.player), key
         return KEYS[key]
 
@@ -63,7 +63,7 @@ class Memory:
         """Return the values of a room by which the player chooses its keys."""
         return RoomValues(Room(level, Retrograde(level.floor, level.targets, level.width)))
 
-    def _expected(self, turn: Turn) -> int:
+    def _candidate_wirings(self, turn: Turn) -> int:
         """Return the set of the wirings that the player expects in this hand."""
         return self._memory
 
@@ -81,11 +81,11 @@ class Memory:
     def _observe(self, values: Values, level: Level) -> None:
         """Update both sets by the effect of the last key."""
         if self._pressed is not None:
-            before, key = self._pressed
-            after, blocked = values.board.after(*before)
-            now = level.boxes, level.player
-            effect = NOTHING if now == before else after.index(now)
-            self._shown = split(self._shown, key, blocked).get(effect, 0)
+            last_position, key = self._pressed
+            next_positions, blocked = values.board.after(*last_position)
+            position = level.boxes, level.player
+            effect = NOTHING if position == last_position else next_positions.index(position)
+            self._shown = partition_wirings(self._shown, key, blocked).get(effect, 0)
             # A second player that changes its fact contradicts the memory.
             self._memory = self._memory & self._shown or self._shown
             self._pressed = None
@@ -115,7 +115,7 @@ class Bayes(Memory):
 class Blind(Memory):
     """The best player that remembers nothing of earlier rooms."""
 
-    def _expected(self, turn: Turn) -> int:
+    def _candidate_wirings(self, turn: Turn) -> int:
         return ALL
 
 
@@ -128,7 +128,8 @@ class Explorer(Memory):
         _, blocked = values.board.after(*position[:2])
         # The sum of squares is the expected number of wirings that stay possible, times their number now.
         sizes = [
-            sum(part.bit_count() ** 2 for part in split(possible, key, blocked).values()) for key in range(len(KEYS))
+            sum(part.bit_count() ** 2 for part in partition_wirings(possible, key, blocked).values())
+            for key in range(len(KEYS))
         ]
         return sizes.index(min(sizes))
 
@@ -136,7 +137,7 @@ class Explorer(Memory):
 class Known(Memory):
     """A player that knows the wiring. It needs `reveal_opponent=True`."""
 
-    def _expected(self, turn: Turn) -> int:
+    def _candidate_wirings(self, turn: Turn) -> int:
         return 1 << self._wiring(turn)
 
     def _wiring(self, turn: Turn) -> int:
@@ -161,7 +162,7 @@ class Wrong(Known):
         super().reset(rng)
         self._drawn = int(rng.integers(1, len(WIRINGS)))
 
-    def _expected(self, turn: Turn) -> int:
+    def _candidate_wirings(self, turn: Turn) -> int:
         # The first hand draws the other wiring, which stays the same.
         if self._other is None:
             self._other = (self._wiring(turn) + self._drawn) % len(WIRINGS)

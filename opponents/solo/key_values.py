@@ -38,22 +38,22 @@ class KeyPrices:
             opponent: Name of the wiring, such as `controls:udlr`, for a judge that knows it; None: all wirings.
         """
         wirings = ALL if opponent is None else 1 << WIRINGS.index(opponent.partition(":")[2])
-        judged = []
+        regrets = []
         for hand in hands:
-            regret, wirings = self._hand(hand, wirings)
-            judged.append(regret)
-        return judged
+            regret, wirings = self._judge_hand(hand, wirings)
+            regrets.append(regret)
+        return regrets
 
-    def _hand(self, hand: PlayedHand, wirings: int) -> tuple[HandRegret, int]:
+    def _judge_hand(self, hand: PlayedHand, wirings: int) -> tuple[HandRegret, int]:
         """Return the regrets of a hand, and the wirings that are possible after it."""
-        episode = min(hand.place, self._learner.episodes - 1)
-        before = _belief(wirings)
-        available = left = sum(self._learner.before(episode, canonical(wirings)))
+        episode = min(hand.position, self._learner.episodes - 1)
+        prior = _belief(wirings)
+        available = remaining_value = sum(self._learner.start_payoffs(episode, canonical(wirings)))
         boards = [choice.information_state for choice in hand.choices] + [hand.ending or ""]
         payoffs: RoomPayoffs | None = None
         regrets, beliefs = list[float](), list[tuple[float, ...]]()
-        bests, each = list[str](), list[Mapping[str, float]]()
-        for choice, text, shown in zip(hand.choices, boards, boards[1:], strict=False):
+        bests, values_by_choice = list[str](), list[Mapping[str, float]]()
+        for choice, text, next_text in zip(hand.choices, boards, boards[1:], strict=False):
             level, position = _read(text)
             if payoffs is None:
                 payoffs = self._learner.in_room(level, episode)
@@ -63,26 +63,26 @@ class KeyPrices:
             }
             # A key by itself shows most, so the best action is one of them.
             best = max(KEYS, key=values.__getitem__)
-            left = values[choice.action]
-            regrets.append(values[best] - left)
+            remaining_value = values[choice.action]
+            regrets.append(values[best] - remaining_value)
             beliefs.append(_belief(wirings))
             bests.append(best)
-            each.append(values)
-            if shown:
+            values_by_choice.append(values)
+            if next_text:
                 keys = [KEYS.index(key) for key in choice.action.split(", ")]
-                wirings = payoffs.board.outcomes(position, wirings, keys)[_read(shown)[1]]
+                wirings = payoffs.board.outcomes(position, wirings, keys)[_read(next_text)[1]]
         if not hand.by_rules:
             # The rules do not explain this ending, so its regret is the value that was left minus the actual payoff.
-            later = self._learner.before(episode + 1, canonical(wirings))
-            regrets.append(left - hand.value - sum(later))
+            later_payoffs = self._learner.start_payoffs(episode + 1, canonical(wirings))
+            regrets.append(remaining_value - hand.value - sum(later_payoffs))
         regret = HandRegret(
             value=hand.value,
             available=available,
             regrets=tuple(regrets),
             beliefs=tuple(beliefs),
             bests=tuple(bests),
-            values=tuple(each),
-            before=before,
+            values=tuple(values_by_choice),
+            prior=prior,
         )
         return regret, wirings
 
@@ -113,9 +113,9 @@ class ControlsSolution:
         known keys once a room is lost.
         """
         learner = KeyLearner(self._boards, weights, explores=not myopic)
-        found = learner.before(0, canonical(ALL))
+        payoffs = learner.start_payoffs(0, canonical(ALL))
         self.states += learner.states
-        return iter(found)
+        return iter(payoffs)
 
     def prices(self, episodes: int) -> KeyPrices:
         """Return the prices of decisions by the rest of that many episodes."""

@@ -12,7 +12,7 @@ from mage_envs.games.webshop_customer.tastes import KINDS, customers
 from mage_envs.opponents.exact.learner_hands import Floats
 from mage_envs.opponents.exact.tree import Objective
 from mage_envs.opponents.pools import OpponentPool
-from mage_envs.opponents.solo.shoppers import Customer, shown
+from mage_envs.opponents.solo.shoppers import Customer, page_feedback
 
 Payoffs = tuple[float, ...]
 """Expected successes in each episode from the present one on."""
@@ -35,7 +35,7 @@ class _Learner:
         self.known: dict[tuple[int, frozenset[Customer]], Payoffs] = {}
         """Payoffs by episode and possible customers."""
 
-    def before(self, episode: int, possible: frozenset[Customer]) -> Payoffs:
+    def start_payoffs(self, episode: int, possible: frozenset[Customer]) -> Payoffs:
         """Return the payoffs from the start of an episode."""
         if episode == self._weights.shape[1]:
             return ()
@@ -44,31 +44,36 @@ class _Learner:
             parts = [(chance, self._errand(*key, tastes)) for tastes, chance in self._chances.items()]
             columns = zip(*(payoffs for _, payoffs in parts), strict=True)
             self.known[key] = tuple(
-                sum(chance * one for (chance, _), one in zip(parts, column, strict=True)) for column in columns
+                sum(chance * payoff for (chance, _), payoff in zip(parts, column, strict=True)) for column in columns
             )
         return self.known[key]
 
     def _errand(self, episode: int, possible: frozenset[Customer], tastes: tuple[int, ...]) -> Payoffs:
         tiers = [tier[episode, episode:].tolist() for tier in self._weights]
-        places = [range(len(KINDS[self._game.kind][taste].characters)) for taste in tastes]
+        characters = [range(len(KINDS[self._game.kind][taste].characters)) for taste in tastes]
         best: tuple[tuple[float, ...], Payoffs] = ((), ())
-        for choice in product(*places):
-            payoffs = self._after(episode, possible, tastes, choice)
+        for choice in product(*characters):
+            payoffs = self._choice_payoffs(episode, possible, tastes, choice)
             score = tuple(round(sum(map(float.__mul__, tier, payoffs)), _SAME) for tier in tiers)
             best = max(best, (score, payoffs))
         return best[1]
 
-    def _after(self, episode: int, possible: frozenset[Customer], tastes: tuple[int, ...], choice: Customer) -> Payoffs:
+    def _choice_payoffs(
+        self, episode: int, possible: frozenset[Customer], tastes: tuple[int, ...], choice: Customer
+    ) -> Payoffs:
         """Return the payoffs of a choice."""
         groups: dict[object, list[Customer]] = {}
         for customer in possible:
-            groups.setdefault(shown(self._game, tastes, choice, customer), []).append(customer)
-        met = sum(tuple(customer[taste] for taste in tastes) == choice for customer in possible)
-        later = [(len(group), self.before(episode + 1, frozenset(group))) for group in groups.values()]
-        rest = self._weights.shape[1] - episode - 1
+            groups.setdefault(page_feedback(self._game, tastes, choice, customer), []).append(customer)
+        successes = sum(tuple(customer[taste] for taste in tastes) == choice for customer in possible)
+        later_payoffs = [(len(group), self.start_payoffs(episode + 1, frozenset(group))) for group in groups.values()]
+        remaining_episodes = self._weights.shape[1] - episode - 1
         return (
-            met / len(possible),
-            *(sum(size * payoffs[place] for size, payoffs in later) / len(possible) for place in range(rest)),
+            successes / len(possible),
+            *(
+                sum(size * payoffs[index] for size, payoffs in later_payoffs) / len(possible)
+                for index in range(remaining_episodes)
+            ),
         )
 
 
@@ -82,9 +87,9 @@ class CustomerSolution:
 
     def __init__(self, game: WebShopCustomer) -> None:
         numbers = game.shop.numbers(game.split).tolist()
-        found = [errand for number in numbers if (errand := errand_at(game.shop, number, game.kind, game.easy))]
+        errands = [errand for number in numbers if (errand := errand_at(game.shop, number, game.kind, game.easy))]
         count = Counter(
-            tuple(wish.taste for wish in errand.wishes) for errand in found if len(errand.wishes) >= game.wishes
+            tuple(wish.taste for wish in errand.wishes) for errand in errands if len(errand.wishes) >= game.wishes
         )
         total = sum(count.values())
         self._game = game
@@ -100,9 +105,9 @@ class CustomerSolution:
     def per_episode(self, weights: Floats, myopic: bool) -> Iterator[float]:
         """Return the success in each episode of the optimal learner for these weights."""
         learner = _Learner(self._game, self.chances, weights)
-        found = learner.before(0, self._everybody)
+        payoffs = learner.start_payoffs(0, self._everybody)
         self.states += len(learner.known)
-        return iter(found)
+        return iter(payoffs)
 
 
 def solve_customer(game: WebShopCustomer, pool: OpponentPool, episodes: int, objective: Objective) -> CustomerSolution:

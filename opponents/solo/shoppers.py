@@ -23,10 +23,10 @@ from mage_envs.opponents.solo.webshop import WebShopRule, instruction_in
 _SEPARATOR = " [SEP] "
 _BUY, _NEXT = "click[buy now]", "click[next >]"
 Customer = tuple[int, ...]
-"""Place of a customer's character in each taste."""
+"""Index of a customer's character in each taste."""
 
 
-def shown(game: WebShopCustomer, tastes: Sequence[int], choice: Customer, customer: Customer) -> object:
+def page_feedback(game: WebShopCustomer, tastes: Sequence[int], choice: Customer, customer: Customer) -> object:
     """Return what the last page shows of a purchase that meets the instruction.
 
     Args:
@@ -35,7 +35,7 @@ def shown(game: WebShopCustomer, tastes: Sequence[int], choice: Customer, custom
         choice: Character that the purchase pleases in each of them.
         customer: The customer.
     """
-    gaps = [place - customer[taste] for taste, place in zip(tastes, choice, strict=True)]
+    gaps = [character - customer[taste] for taste, character in zip(tastes, choice, strict=True)]
     if game.feedback == SCORE:
         return not any(gaps)
     ladders = [bool(KINDS[game.kind][taste].ladder) for taste in tastes]
@@ -83,34 +83,34 @@ class MemoryShopper(WebShopRule):
     def _on_product(self, turn: Turn, instruction: str) -> str:
         if not self._clicked:
             self._decide(turn, instruction)
-        left = [value for value in self._wanted.values() if value not in self._clicked]
-        self._clicked.update(left[:1])
-        return f"click[{left[0]}]" if left else _BUY
+        remaining_values = [value for value in self._wanted.values() if value not in self._clicked]
+        self._clicked.update(remaining_values[:1])
+        return f"click[{remaining_values[0]}]" if remaining_values else _BUY
 
     def _decide(self, turn: Turn, instruction: str) -> None:
         """Decide on the options of the product."""
         options = _options(turn)
-        named = {axis: named_value(values, instruction) for axis, values in options.items()}
+        named_values = {axis: named_value(values, instruction) for axis, values in options.items()}
         self._wishes = tuple(wishes_on(options, instruction, self._game.kind))
-        self._choice = self._best(self._expected(turn))
-        self._wanted = {axis: value for axis, value in named.items() if value}
-        for wish, place in zip(self._wishes, self._choice, strict=True):
-            self._wanted[wish.axis] = wish.resolved[place][0]
+        self._choice = self._best(self._candidate_customers(turn))
+        self._wanted = {axis: value for axis, value in named_values.items() if value}
+        for wish, character in zip(self._wishes, self._choice, strict=True):
+            self._wanted[wish.axis] = wish.resolved[character][0]
 
     @property
     def _tastes(self) -> tuple[int, ...]:
         return tuple(wish.taste for wish in self._wishes)
 
-    def _expected(self, turn: Turn) -> tuple[Customer, ...]:
+    def _candidate_customers(self, turn: Turn) -> tuple[Customer, ...]:
         """Return the customers that the player expects, all equally likely."""
         return self._possible
 
     def _best(self, possible: tuple[Customer, ...]) -> Customer:
         """Return the characters to please, in the order of the wishes."""
-        count = Counter(tuple(one[taste] for taste in self._tastes) for one in possible)
+        count = Counter(tuple(customer[taste] for taste in self._tastes) for customer in possible)
 
         def merit(choice: Customer) -> tuple[int, int]:
-            groups = Counter(shown(self._game, self._tastes, choice, one) for one in possible)
+            groups = Counter(page_feedback(self._game, self._tastes, choice, customer) for customer in possible)
             return count[choice], -sum(size * size for size in groups.values())
 
         # `max` returns the first of equal choices, and `Counter` keeps the order of the customers.
@@ -121,43 +121,47 @@ class MemoryShopper(WebShopRule):
         # A purchase that does not meet the instruction may be of a product with other wishes.
         if not self._wishes or INSTRUCTION_UNMET in turn.observation or turn.legal_actions:
             return
-        seen = self._seen(turn)
-        left = tuple(one for one in self._possible if shown(self._game, self._tastes, self._choice, one) == seen)
+        feedback = self._read_feedback(turn)
+        candidates = tuple(
+            customer
+            for customer in self._possible
+            if page_feedback(self._game, self._tastes, self._choice, customer) == feedback
+        )
         # A second player that changes its fact contradicts the memory.
-        self._possible = left or self._everybody
+        self._possible = candidates or self._everybody
 
-    def _seen(self, turn: Turn) -> object:
-        """Return what the last page shows, in the form of `shown`."""
+    def _read_feedback(self, turn: Turn) -> object:
+        """Return what the last page shows, in the form of `page_feedback`."""
         if self._game.feedback == SCORE:
             return bool(turn.success)
         _, _, unmet = turn.observation.rpartition(UNMET)
-        found = dict(text.removesuffix(")").partition(" (")[::2] for text in unmet.split(", "))
+        mistakes = dict(text.removesuffix(")").partition(" (")[::2] for text in unmet.split(", "))
         signs = {"": True, TOO_SMALL: -1, TOO_LARGE: 1}
-        return tuple(signs[found[wish.axis]] if wish.axis in found else 0 for wish in self._wishes)
+        return tuple(signs[mistakes[wish.axis]] if wish.axis in mistakes else 0 for wish in self._wishes)
 
 
 class BlindShopper(MemoryShopper):
     """The best player that remembers nothing of earlier errands."""
 
-    def _expected(self, turn: Turn) -> tuple[Customer, ...]:
+    def _candidate_customers(self, turn: Turn) -> tuple[Customer, ...]:
         return self._everybody
 
 
 class KnownShopper(MemoryShopper):
     """A player that knows the customer. It needs `reveal_opponent=True`."""
 
-    def _expected(self, turn: Turn) -> tuple[Customer, ...]:
-        return (self._revealed(turn),)
+    def _candidate_customers(self, turn: Turn) -> tuple[Customer, ...]:
+        return (self._actual_customer(turn),)
 
-    def _revealed(self, turn: Turn) -> Customer:
+    def _actual_customer(self, turn: Turn) -> Customer:
         """Return the customer that the environment reveals."""
-        known = customers(self._game.kind).get((turn.opponent or "").partition(":")[2])
-        if known is None:
+        customer = customers(self._game.kind).get((turn.opponent or "").partition(":")[2])
+        if customer is None:
             raise ValueError(
                 f"This player reads the customer from Turn.opponent, got {turn.opponent!r}. Use reveal_opponent=True "
                 f"and opponents such as customer:{self._game.kinds_of_fact[0]}."
             )
-        return known
+        return customer
 
 
 class WrongShopper(KnownShopper):
@@ -172,23 +176,23 @@ class WrongShopper(KnownShopper):
         super().reset(rng)
         # The first hand draws the order, which stays the same.
         if not self._others:
-            self._others = tuple(self._everybody[place] for place in rng.permutation(len(self._everybody)))
+            self._others = tuple(self._everybody[index] for index in rng.permutation(len(self._everybody)))
 
-    def _expected(self, turn: Turn) -> tuple[Customer, ...]:
-        place = self._others.index(self._revealed(turn)) + 1
-        return (self._others[place % len(self._others)],)
+    def _candidate_customers(self, turn: Turn) -> tuple[Customer, ...]:
+        index = self._others.index(self._actual_customer(turn)) + 1
+        return (self._others[index % len(self._others)],)
 
 
 def _options(turn: Turn) -> Mapping[str, list[str]]:
     """Return the option values of a product's page by axis."""
     # The first four parts are the instruction and buttons. Any other text that is no button starts an axis.
-    offered, found, axis = set(turn.legal_actions), dict[str, list[str]](), ""
+    offered, values_by_axis, axis = set(turn.legal_actions), dict[str, list[str]](), ""
     for part in turn.observation.split(_SEPARATOR)[4:]:
         if part.startswith("Price: "):
             break
         if f"click[{part}]" in offered:
-            found[axis].append(part)
+            values_by_axis[axis].append(part)
         else:
             axis = part
-            found[axis] = []
-    return {axis: values for axis, values in found.items() if values}
+            values_by_axis[axis] = []
+    return {axis: values for axis, values in values_by_axis.items() if values}

@@ -74,7 +74,7 @@ class WebShopOracle:
         for goal in self._goals_with(instruction):
             for position in self._candidates(goal):
                 product = self._shop.catalogue.product(position)
-                options = dict(_chosen(product, goal))
+                options = dict(_select_options(product, goal))
                 score = self._shop.score(product, goal, options).total
                 # Finding a way costs several searches, so look only for products that would improve the plan.
                 way = self._way_to(product, position, goal) if score > best else None
@@ -106,20 +106,25 @@ class WebShopOracle:
             for shop in self._game.shops():
                 for number in range(len(shop)):
                     self._by_text.setdefault(shop.goal_at(number).instruction.strip(), []).append((shop, number))
-        found = self._by_text.get(instruction, [])
-        self._shop = found[0][0] if found else self._shop
-        return [shop.goal_at(number) for shop, number in found if shop is self._shop]
+        entries = self._by_text.get(instruction, [])
+        self._shop = entries[0][0] if entries else self._shop
+        return [shop.goal_at(number) for shop, number in entries if shop is self._shop]
 
     def _candidates(self, goal: Goal) -> Iterator[int]:
         """Yield the goal's own product, then the products that its instruction finds."""
-        own = self._shop.catalogue.find(goal.asin)
-        return chain(() if own is None else (own,), self._shop.search(goal.instruction.lower()))
+        own_position = self._shop.catalogue.find(goal.asin)
+        return chain(() if own_position is None else (own_position,), self._shop.search(goal.instruction.lower()))
 
     def _way_to(self, product: Product, position: int, goal: Goal) -> list[str] | None:
         """Return the shortest of several paths to the product's page, or None if none of the searches finds it."""
-        wanted = " ".join(goal.attributes)
+        attributes = " ".join(goal.attributes)
         ways = []
-        for words in (product.title, f"{product.title} {wanted}", f"{product.query} {wanted}", goal.instruction):
+        for words in (
+            product.title,
+            f"{product.title} {attributes}",
+            f"{product.query} {attributes}",
+            goal.instruction,
+        ):
             # With the original's rules, an argument with a bracket is lost and `<r>` starts a special query.
             query = re.sub(r"[\[\]<>]", " ", words).lower().strip()[:500].strip()
             hits = self._shop.search(query) if query else ()
@@ -131,7 +136,7 @@ class WebShopOracle:
         return min(ways, key=len, default=None)
 
 
-def _chosen(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
+def _select_options(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
     """Yield the product's options that the goal requires, as (axis, value), with exact matches preferred."""
     from mage_envs.games.webshop.reward import options_matched
 
@@ -193,11 +198,11 @@ class WebShopRule:
         """Return the click on the first product with its lowest price under the limit, else on the next page."""
         clause = _CLAUSE.search(instruction)
         limit = float(clause[1]) if clause else float("inf")
-        affordable = (action for action, price in _priced(turn) if price <= limit)
+        affordable = (action for action, price in _prices(turn) if price <= limit)
         return next(affordable, "click[next >]")
 
     def _on_product(self, turn: Turn, instruction: str) -> str:
-        for value in _named_options(turn, _CLAUSE.sub("", instruction).lower()):
+        for value in _matching_options(turn, _CLAUSE.sub("", instruction).lower()):
             if value not in self._clicked:
                 self._clicked.add(value)
                 return f"click[{value}]"
@@ -242,8 +247,10 @@ class WebShopNext(WebShopRule):
         return super().act(turn)
 
     def _on_results(self, turn: Turn, instruction: str) -> str:
-        left = turn._replace(legal_actions=tuple(one for one in turn.legal_actions if one not in self._failed))
-        action = super()._on_results(left, instruction)
+        untried_turn = turn._replace(
+            legal_actions=tuple(legal_action for legal_action in turn.legal_actions if legal_action not in self._failed)
+        )
+        action = super()._on_results(untried_turn, instruction)
         self._opened = "" if action == "click[next >]" else action
         return action
 
@@ -254,19 +261,19 @@ def _results(turn: Turn) -> Iterator[str]:
     return (action for action in clicks if action[6:-1] not in _BUTTONS)
 
 
-def _priced(turn: Turn) -> Iterator[tuple[str, float]]:
+def _prices(turn: Turn) -> Iterator[tuple[str, float]]:
     """Yield (click, lowest price) of the products on a page of results, in the order of the page."""
     # On the page a product's id is followed by its title and its price, hence the offset of 2.
     parts = turn.observation.split(_SEPARATOR)
-    shown = [part.lower() for part in parts]
+    lower_parts = [part.lower() for part in parts]
     for action in _results(turn):
-        if action[6:-1] in shown:
-            price = _PRICE.match(parts[min(shown.index(action[6:-1]) + 2, len(parts) - 1)])
+        if action[6:-1] in lower_parts:
+            price = _PRICE.match(parts[min(lower_parts.index(action[6:-1]) + 2, len(parts) - 1)])
             if price is not None:
                 yield action, float(price[1])
 
 
-def _named_options(turn: Turn, instruction: str) -> Iterator[str]:
+def _matching_options(turn: Turn, instruction: str) -> Iterator[str]:
     """Yield the longest value of each axis that the instruction contains as whole words."""
     # Parts before the fifth are buttons and the instruction itself. The values of one axis are neighbours on the page;
     # any other part (the name of the next axis, or the title) ends them.
@@ -276,8 +283,8 @@ def _named_options(turn: Turn, instruction: str) -> Iterator[str]:
         name = part.lower()
         if name in offered:
             # Most values are not in the instruction at all, which is cheaper to see than whole words.
-            named = len(name) > len(best) and name in instruction
-            if named and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", instruction):
+            is_candidate = len(name) > len(best) and name in instruction
+            if is_candidate and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", instruction):
                 best = name
         elif best:
             yield best

@@ -35,7 +35,7 @@ SAME = 9
 """Decimals to which two values are compared."""
 
 
-def split(wirings: int, key: int, blocked: int) -> dict[int, int]:
+def partition_wirings(wirings: int, key: int, blocked: int) -> dict[int, int]:
     """Return the possible effects of a key, a direction or `NOTHING`, with the wirings that agree.
 
     Args:
@@ -72,14 +72,14 @@ class KeyEffect(NamedTuple):
 def choices(wirings: int, blocked: int) -> tuple[tuple[KeyEffect, ...], ...]:
     """Return the different choices of a key, each as its possible effects. Fewer effects come first."""
     size = wirings.bit_count()
-    found = {
+    effect_sets = {
         tuple(
             KeyEffect(move, canonical(part), part.bit_count() / size)
-            for move, part in sorted(split(wirings, key, blocked).items())
+            for move, part in sorted(partition_wirings(wirings, key, blocked).items())
         )
         for key in range(len(KEYS))
     }
-    return tuple(sorted(found, key=lambda effects: (len(effects), effects)))
+    return tuple(sorted(effect_sets, key=lambda effects: (len(effects), effects)))
 
 
 class RoomPositions:
@@ -93,18 +93,18 @@ class RoomPositions:
     def after(self, boxes: int, at: int) -> tuple[list[tuple[int, int]], int]:
         """Return the position after each move, and the bits of the moves that change nothing."""
         key = boxes, at
-        found = self._after.get(key)
-        if found is None:
+        transitions = self._after.get(key)
+        if transitions is None:
             moved = [step(self.room.level.floor, boxes, at, offset) for offset in self._offsets]
             # The last entry is the position itself, at the index `NOTHING`.
-            found = [*moved, key], sum(1 << move for move, position in enumerate(moved) if position == key)
-            self._after[key] = found
-        return found
+            transitions = [*moved, key], sum(1 << move for move, position in enumerate(moved) if position == key)
+            self._after[key] = transitions
+        return transitions
 
-    def solvable(self, boxes: int, at: int, left: int) -> bool:
+    def solvable(self, boxes: int, at: int, keys_left: int) -> bool:
         """Return True if the position can be solved with that many moves."""
         distance = self.room.search.distance(boxes, at)
-        return distance is not None and distance <= left
+        return distance is not None and distance <= keys_left
 
     def outcomes(
         self, position: tuple[int, int, int], wirings: int, keys: Sequence[int]
@@ -119,11 +119,11 @@ class RoomPositions:
         parts: dict[tuple[int, int, int], int] = {}
         for number, directions in enumerate(_DIRECTIONS):
             if wirings >> number & 1:
-                boxes, at, left = position
+                boxes, at, keys_left = position
                 for key in keys:
-                    if left and boxes != self.room.level.targets:
-                        (boxes, at), left = self.after(boxes, at)[0][directions[key]], left - 1
-                parts[boxes, at, left] = parts.get((boxes, at, left), 0) | 1 << number
+                    if keys_left and boxes != self.room.level.targets:
+                        (boxes, at), keys_left = self.after(boxes, at)[0][directions[key]], keys_left - 1
+                parts[boxes, at, keys_left] = parts.get((boxes, at, keys_left), 0) | 1 << number
         return parts
 
 
@@ -134,22 +134,25 @@ class RoomValues:
         self.board = RoomPositions(room)
         self._known: dict[tuple[int, int, int, int], float] = {}
 
-    def value(self, boxes: int, at: int, left: int, wirings: int) -> float:
+    def value(self, boxes: int, at: int, keys_left: int, wirings: int) -> float:
         """Return the greatest probability of success. `wirings` must be canonical."""
-        if not self.board.solvable(boxes, at, left):
+        if not self.board.solvable(boxes, at, keys_left):
             return 0.0
         # A learner that knows the wiring plays a shortest solution.
         if wirings.bit_count() == 1 or boxes == self.board.room.level.targets:
             return 1.0
-        key = boxes, at, left, wirings
-        found = self._known.get(key)
-        if found is None:
-            after, blocked = self.board.after(boxes, at)
-            found = self._known[key] = max(
-                sum(chance * self.value(*after[move], left - 1, rest) for move, rest, chance in effects)
+        key = boxes, at, keys_left, wirings
+        probability = self._known.get(key)
+        if probability is None:
+            next_positions, blocked = self.board.after(boxes, at)
+            probability = self._known[key] = max(
+                sum(
+                    chance * self.value(*next_positions[move], keys_left - 1, next_wirings)
+                    for move, next_wirings, chance in effects
+                )
                 for effects in choices(wirings, blocked)
             )
-        return found
+        return probability
 
     def of_key(self, position: tuple[int, int, int], wirings: int, key: int) -> tuple[float, int]:
         """Return the value of pressing a key, and minus its number of possible effects.
@@ -159,10 +162,11 @@ class RoomValues:
             wirings: Set of the possible wirings, which need not be canonical.
             key: Index of the key.
         """
-        boxes, at, left = position
-        after, blocked = self.board.after(boxes, at)
-        parts = split(wirings, key, blocked)
+        boxes, at, keys_left = position
+        next_positions, blocked = self.board.after(boxes, at)
+        parts = partition_wirings(wirings, key, blocked)
         total = sum(
-            part.bit_count() * self.value(*after[move], left - 1, canonical(part)) for move, part in parts.items()
+            part.bit_count() * self.value(*next_positions[move], keys_left - 1, canonical(part))
+            for move, part in parts.items()
         )
         return round(total / wirings.bit_count(), SAME), -len(parts)

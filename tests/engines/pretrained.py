@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.cli.program import main
-from mage_envs.trainer.backends.packaged import packaged_folder
+from mage_envs.trainer.backends.packaged import get_packaged_folder
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +17,6 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MAGE_ENVS_CACHE", str(tmp_path_factory.mktemp("cache")))
         assert main(["doctor", "hf:smollm2"]) == 0
-        folder = packaged_folder("smollm2")
+        folder = get_packaged_folder("smollm2")
         assert folder is not None
         yield folder

@@ -64,7 +64,7 @@ def test_a_lesson_has_the_settings_of_the_command(tmp_path: Path):
     """Compare all settings except those of checkpoints and logs."""
     lesson = LESSONS[1]
     ours = config_of(lesson, tmp_path)
-    _, typed, _ = parse_args([*lesson.flags, "--output_dir", str(tmp_path)]).parsed(MAGEConfig)
+    _, typed, _ = parse_args([*lesson.flags, "--output_dir", str(tmp_path)]).parse(MAGEConfig)
     vars(typed).update(exact_critic_settings(typed))
     assert typed.advantage == "exact"
     differ = {name for name, value in vars(typed).items() if str(vars(ours)[name]) != str(value)}

@@ -54,8 +54,8 @@ def probe_batching(model: PreTrainedModel) -> Batching:
 
     A model whose batches or caches change its replies is reported once in the log.
     """
-    if (earlier := _KNOWN.get(model)) is not None:
-        return earlier
+    if (known_batching := _KNOWN.get(model)) is not None:
+        return known_batching
     with evaluating(model), _short_windows(model) as shortened:
         batching = _compare(model)
     # A window that the probe cannot shorten may be shorter than a prompt of a run.
@@ -79,34 +79,34 @@ def check_full_attention(model: PreTrainedModel) -> None:
 def _compare(model: PreTrainedModel) -> Batching:
     # Few tokens, because every token costs a large model on a CPU a part of the time that it takes to load.
     prefix, suffix, longer = _ids(model, 0, 3), _ids(model, 3, 1), _ids(model, 1, 6)
-    alone = WholeRow(model).append([prefix + suffix])
+    alone_logits = WholeRow(model).append([prefix + suffix])
 
     def agrees(play: Callable[[], torch.Tensor]) -> bool:
         try:
-            return _equal(play(), alone)
+            return _equal(play(), alone_logits)
         # A model may refuse a cache, positions or a mask with any error.
         except Exception as error:
             _LOG.debug("The probe of a batch failed: %s", error)
             return False
 
-    def ragged() -> torch.Tensor:
+    def play_ragged() -> torch.Tensor:
         # The row is padded in the first block, and has a gap before the second one.
         cache = RaggedCache(model, 2)
         cache.append([prefix, longer])
         return cache.append([suffix, longer[:4]])[:1]
 
-    def even() -> torch.Tensor:
+    def play_even() -> torch.Tensor:
         cache = RaggedCache(model, 2)
         cache.append([prefix, longer[:3]])
         return cache.append([suffix, longer[3:4]])[:1]
 
-    if agrees(ragged):
+    if agrees(play_ragged):
         return Batching("ragged", padded=True)
-    padded = agrees(lambda: _padded(model, prefix + suffix, longer))
-    return Batching("even" if agrees(even) else "whole", padded)
+    padded = agrees(lambda: _play_padded(model, prefix + suffix, longer))
+    return Batching("even" if agrees(play_even) else "whole", padded)
 
 
-def _padded(model: PreTrainedModel, row: Sequence[int], longer: Sequence[int]) -> torch.Tensor:
+def _play_padded(model: PreTrainedModel, row: Sequence[int], longer: Sequence[int]) -> torch.Tensor:
     """Return the logits after the shorter row of a padded batch, (1, V)."""
     ids = torch.zeros((2, len(longer)), dtype=torch.long, device=model.device)
     ids[0, len(longer) - len(row) :], ids[1] = torch.tensor(row), torch.tensor(longer)
@@ -126,12 +126,12 @@ def _ids(model: PreTrainedModel, start: int, count: int) -> list[int]:
     return [(7919 * (start + index) + 11) % size for index in range(count)]
 
 
-def _equal(logits: torch.Tensor, alone: torch.Tensor) -> bool:
+def _equal(logits: torch.Tensor, reference: torch.Tensor) -> bool:
     """Return True if two rows of logits agree up to the precision of the model's numbers."""
-    coarse = alone.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    coarse = reference.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     # The products of bfloat16 have a relative error of .4%, and layers add up.
-    tolerance = max(1e-4, 16 * torch.finfo(torch.float16 if coarse else alone.dtype).eps)
-    centred, expected = (row.float() - row.float().mean() for row in (logits, alone))
+    tolerance = max(1e-4, 16 * torch.finfo(torch.float16 if coarse else reference.dtype).eps)
+    centred, expected = (row.float() - row.float().mean() for row in (logits, reference))
     return bool((centred - expected).norm() <= tolerance * expected.norm())
 
 
@@ -150,9 +150,9 @@ def _short_windows(model: PreTrainedModel) -> Iterator[bool]:
         yield True
         return
     ids = _ids(model, 0, 3 * WINDOW)
-    before = WholeRow(model).append([ids])
+    full_logits = WholeRow(model).append([ids])
     vars(config).update(dict.fromkeys(windows, WINDOW))
     try:
-        yield not _equal(WholeRow(model).append([ids]), before)
+        yield not _equal(WholeRow(model).append([ids]), full_logits)
     finally:
         vars(config).update(windows)

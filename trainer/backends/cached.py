@@ -31,7 +31,7 @@ class CachedGenerator(HFGenerator):
         super().__post_init__()
         self._rows: dict[int, int] = {}
         """Row of the cache, by slot."""
-        self._held: dict[int, Ids] = {}
+        self._row_ids: dict[int, Ids] = {}
         """Ids that the row holds, by slot."""
         self._cache: RaggedCache | None = None
         self._drawn_from: dict[Ids, dict[int, float]] = {}
@@ -39,7 +39,7 @@ class CachedGenerator(HFGenerator):
 
     def reset(self) -> None:
         """Drop the cache and all rows."""
-        self._rows, self._held, self._cache, self._drawn_from = {}, {}, None, {}
+        self._rows, self._row_ids, self._cache, self._drawn_from = {}, {}, None, {}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         # Conversations leave gaps in the cache, which change the replies of such a model.
@@ -52,10 +52,10 @@ class CachedGenerator(HFGenerator):
         if not sent:
             self.reset()
             return results
-        asked = [prompts[row] for row in sent]
+        sent_prompts = [prompts[row] for row in sent]
         ids = [encoded[row] for row in sent]
         with evaluating(self.model):
-            for row, answer in zip(sent, self._answer(asked, ids), strict=True):
+            for row, answer in zip(sent, self._answer(sent_prompts, ids), strict=True):
                 results[row] = answer
         return results
 
@@ -65,58 +65,59 @@ class CachedGenerator(HFGenerator):
         For a prompt of the last call with a constrained reply, it is that of the distribution that was sampled from.
         """
         # Log-probabilities from the last call cost nothing. Only the other prompts need a forward pass.
-        found: list[list[float]] = []
-        for prompt, some in zip(prompts, replies, strict=True):
-            known = self._drawn_from.get(self.tokens.encode(prompt), {})
-            ids = [self.tokens.encode_reply(text)[0] for text in some]
-            found.append([known[one] for one in ids] if known.keys() >= set(ids) else [])
-        missing = [place for place, some in enumerate(replies) if some and not found[place]]
-        scored = super().score([prompts[place] for place in missing], [replies[place] for place in missing])
-        for place, scores in zip(missing, scored, strict=True):
-            found[place] = scores
-        return found
+        logprobs: list[list[float]] = []
+        for prompt, texts in zip(prompts, replies, strict=True):
+            drawn_logprobs = self._drawn_from.get(self.tokens.encode(prompt), {})
+            ids = [self.tokens.encode_reply(text)[0] for text in texts]
+            logprobs.append([drawn_logprobs[token_id] for token_id in ids] if drawn_logprobs.keys() >= set(ids) else [])
+        missing = [index for index, texts in enumerate(replies) if texts and not logprobs[index]]
+        scored = super().score([prompts[index] for index in missing], [replies[index] for index in missing])
+        for index, scores in zip(missing, scored, strict=True):
+            logprobs[index] = scores
+        return logprobs
 
     def _answer(self, prompts: Sequence[Prompt], encoded: Sequence[Ids]) -> list[Completion]:
         """Sample the replies, and update the rows."""
         slots = [prompt.slot for prompt in prompts]
         if len(set(slots)) != len(slots):
             raise ValueError("Two prompts of one call have the same slot. CachedGenerator needs one prompt per slot.")
-        kept = [self._kept(prompt, ids) for prompt, ids in zip(prompts, encoded, strict=True)]
-        cache = self._arrange(slots, kept)
-        new = [ids[length:] for ids, length in zip(encoded, kept, strict=True)]
+        reused_lengths = [self._count_reused(prompt, ids) for prompt, ids in zip(prompts, encoded, strict=True)]
+        cache = self._arrange(slots, reused_lengths)
+        new = [ids[length:] for ids, length in zip(encoded, reused_lengths, strict=True)]
         self._drawn_from = {}
 
         def keep(legal: Sequence[Ids], chances: torch.Tensor) -> None:
             # One transfer from the device per set of legal ids, because there are few sets and many rows.
             for ids in dict.fromkeys(filter(None, legal)):
                 rows = [row for row, mine in enumerate(legal) if mine == ids]
-                found = chances[rows][:, list(ids)].tolist()
+                logprobs = chances[rows][:, list(ids)].tolist()
                 self._drawn_from |= {
-                    encoded[row]: dict(zip(ids, known, strict=True)) for row, known in zip(rows, found, strict=True)
+                    encoded[row]: dict(zip(ids, row_logprobs, strict=True))
+                    for row, row_logprobs in zip(rows, logprobs, strict=True)
                 }
 
         answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling, keep)
         self._rows = {slot: row for row, slot in enumerate(slots)}
         # Without the last sampled id, which was not forwarded: the cache has no keys and values for it.
-        self._held = {slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)}
+        self._row_ids = {slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)}
         return answers
 
-    def _kept(self, prompt: Prompt, ids: Ids) -> int:
+    def _count_reused(self, prompt: Prompt, ids: Ids) -> int:
         """Return the number of prompt ids to reuse: the length of the row, or 0."""
-        held = self._held.get(prompt.slot, ())
+        row_ids = self._row_ids.get(prompt.slot, ())
         # Strictly shorter: at least one token must be forwarded, because the cache holds no logits.
-        extends = prompt.previous is not None and len(held) < len(ids) and ids[: len(held)] == held
-        return len(held) if extends else 0
+        extends = prompt.previous is not None and len(row_ids) < len(ids) and ids[: len(row_ids)] == row_ids
+        return len(row_ids) if extends else 0
 
-    def _arrange(self, slots: Sequence[int], kept: Sequence[int]) -> RaggedCache:
+    def _arrange(self, slots: Sequence[int], reused_lengths: Sequence[int]) -> RaggedCache:
         """Return the cache with one row per slot, in order. Rows to rebuild are empty."""
-        if self._cache is None or not any(kept):
+        if self._cache is None or not any(reused_lengths):
             self._cache = RaggedCache(self.model, len(slots))
             return self._cache
         cache = self._cache
         # A new slot takes row 0 as a placeholder. It reuses no ids, so the loop below empties its copy.
         cache.select([self._rows.get(slot, 0) for slot in slots])
-        for row, length in enumerate(kept):
+        for row, length in enumerate(reused_lengths):
             if length == 0:
                 cache.forget(row)
         # Absent slots and emptied rows leave masked columns, which every forward pass would still attend over.
@@ -124,7 +125,7 @@ class CachedGenerator(HFGenerator):
         return cache
 
 
-def copied_model(model: PreTrainedModel) -> PreTrainedModel:
+def copy_model(model: PreTrainedModel) -> PreTrainedModel:
     """Return an independent copy of the model for sampling."""
     copied = deepcopy(model)
     # TRL replaces `forward` on instances by a function that is bound to the original model, also in a copy.
@@ -134,7 +135,7 @@ def copied_model(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class CopiedGenerator(CachedGenerator):
-    """Generator that samples from a copy of the model (`copied_model`), so that the model can be trained meanwhile."""
+    """Generator that samples from a copy of the model (`copy_model`), so that the model can be trained meanwhile."""
 
     def take_weights(self, model: torch.nn.Module) -> None:
         """Copy the current weights of the model. No call may be under way."""

@@ -41,9 +41,9 @@ class ChatTemplate:
             )
         # A variable of such a name would silently change a parameter of the call.
         reserved = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
-        if taken := sorted(reserved & variables.keys()):
+        if conflicts := sorted(reserved & variables.keys()):
             raise ValueError(
-                f"chat_template_kwargs may not set {taken[0]!r}, which apply_chat_template sets itself; set "
+                f"chat_template_kwargs may not set {conflicts[0]!r}, which apply_chat_template sets itself; set "
                 f"variables of the chat template, such as enable_thinking."
             )
         self.lists_parts = False
@@ -110,7 +110,7 @@ class ControlTokens:
         self.pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         """Pattern of one token's text."""
 
-    def cut(self, messages: Sequence[Message]) -> tuple[tuple[Message, ...], str]:
+    def insert_cuts(self, messages: Sequence[Message]) -> tuple[tuple[Message, ...], str]:
         """Return the messages with a cut inside every control token of a content, and the cut.
 
         The cut is a character that occurs in no content, and it is empty if nothing was cut. Pieces between cuts are

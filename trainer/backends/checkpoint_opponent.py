@@ -41,21 +41,23 @@ def checkpoint(game: Game, folder: Rest) -> LanguageModelPolicy:
     if not path.is_dir():
         raise FileNotFoundError(f"Opponent 'checkpoint:{path}': no such folder. Pass the folder of a saved model.")
     # The newest time stamp is part of the cache key, so that a model that was saved again is loaded again.
-    generator, played = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
-    trained_on = gym.spec(played.env_id).kwargs["game_name"]
+    generator, play_settings = _load_model(
+        path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir()))
+    )
+    trained_on = gym.spec(play_settings.env_id).kwargs["game_name"]
     if trained_on != game.spec.name:
         raise ValueError(
             f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.spec.name}."
         )
-    style = as_style(played.env_kwargs.get("style", FIRST_DEFAULT), game.spec)
-    episodes = played.env_kwargs.get("num_episodes", 3)
+    style = as_style(play_settings.env_kwargs.get("style", FIRST_DEFAULT), game.spec)
+    episodes = play_settings.env_kwargs.get("num_episodes", 3)
     return LanguageModelPolicy(
         generator=generator, facts=game.spec, style=style, num_episodes=episodes, settings=settings_for(game.spec)
     )
 
 
 @lru_cache(maxsize=16)
-def _saved_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
+def _load_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
     """Load the model; `saved_at` is the time stamp of its newest file in nanoseconds."""
     # First without torch, so that a damaged folder is reported even if a package is missing.
     PlaySettings.load(folder)

@@ -76,9 +76,11 @@ class LockStepGenerator:
                 f"generate_ids returned {len(replies)} replies for {len(sent)} prompts. It must answer each, in order."
             )
         for index, row in enumerate(sent):
-            known = None if logprobs is None else tuple(logprobs[index])
+            reply_logprobs = None if logprobs is None else tuple(logprobs[index])
             reply = tuple(replies[index])
-            results[row] = make_completion(prompts[row], self.tokens, encoded[row], reply, known, self.max_new_tokens)
+            results[row] = make_completion(
+                prompts[row], self.tokens, encoded[row], reply, reply_logprobs, self.max_new_tokens
+            )
         return results
 
 

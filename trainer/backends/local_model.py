@@ -97,11 +97,11 @@ def draw(
         cumulative = logprobs.double().exp().cumsum(1)
         targets = torch.from_numpy(uniforms).to(cumulative.device)[:, None] * cumulative[:, -1:]
         ids = torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp(max=logprobs.shape[1] - 1)
-    chosen = logprobs.gather(1, ids[:, None])[:, 0]
-    return ids.cpu().numpy(), chosen.float().cpu().numpy()
+    id_logprobs = logprobs.gather(1, ids[:, None])[:, 0]
+    return ids.cpu().numpy(), id_logprobs.float().cpu().numpy()
 
 
-def allowed_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
+def mask_legal_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
     """Return a mask (B, V): the legal ids of constrained rows, all ids of others; None if no row is constrained."""
     if not any(legal):
         return None
@@ -142,27 +142,27 @@ def reply(
     ids: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     live = list(range(len(prompts)))
-    answered: set[int] = set()
+    answered_rows: set[int] = set()
     logits = cache.append(new)
     for step in range(sampling.max_new_tokens):
         # A finished row is in the batch until the others have ended, and what is drawn for it is dropped.
         legal = [() if trie is None else trie.allowed(ids[row]) for row, trie in enumerate(tries)]
-        allowed = allowed_ids(legal, logits)
+        allowed = mask_legal_ids(legal, logits)
         # The number of step t depends on the row's key and t only, so finished rows do not shift other streams.
         numbers = None if keys is None else uniforms(keys, step)
         chances = distribution(logits, sampling, allowed)
         if allowed is not None and on_constrained is not None and step == 0:
             # Only a reply of one token has the probability of its first one.
             on_constrained([ids if is_flat(trie) else () for trie, ids in zip(tries, legal, strict=True)], chances)
-        drawn, known = draw(chances, numbers)
+        drawn_ids, drawn_logprobs = draw(chances, numbers)
         for row in live:
-            ids[row].append(int(drawn[row]))
-            logprobs[row].append(float(known[row]))
+            ids[row].append(int(drawn_ids[row]))
+            logprobs[row].append(float(drawn_logprobs[row]))
         stopped = tokens.end_ids
         live = [row for row in live if not _has_ended(ids[row], tries[row], stopped)]
         if sampling.stops_at_answer:
-            answered |= {row for row in live if has_answer(tokens, ids[row], prompts[row])}
-            live = [row for row in live if row not in answered]
+            answered_rows |= {row for row in live if has_answer(tokens, ids[row], prompts[row])}
+            live = [row for row in live if row not in answered_rows]
         if not live or step + 1 == sampling.max_new_tokens:
             break
         # Finished rows stay in the batch without new ids, so that the rows of the cache keep their order.
@@ -176,7 +176,7 @@ def reply(
             tuple(ids[row]),
             tuple(logprobs[row]),
             # A reply that stopped at its answer was not cut, even if the answer ends at the limit.
-            sampling.max_new_tokens + (row in answered),
+            sampling.max_new_tokens + (row in answered_rows),
             tries[row],
         )
         for row, prompt in enumerate(prompts)
@@ -246,45 +246,45 @@ class HFGenerator:
         A constrained reply is scored among the legal actions, token by token. The end token of a free one is included,
         unless the reply limit is one token.
         """
-        pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
-        known: list[float] = []
+        pairs = [(prompt, reply) for prompt, texts in zip(prompts, replies, strict=True) for reply in texts]
+        flat_scores: list[float] = []
         with evaluating(self.model):
             size = self.batch_size if self.batching.padded else 1
             for start in range(0, len(pairs), size):
-                known += self._score(pairs[start : start + size])
-        scores = iter(known)
-        return [[next(scores) for _ in some] for some in replies]
+                flat_scores += self._score(pairs[start : start + size])
+        scores = iter(flat_scores)
+        return [[next(scores) for _ in texts] for texts in replies]
 
     def _score(self, pairs: Sequence[tuple[Prompt, str]]) -> list[float]:
         """Return the log-probability of one batch of replies, (B,)."""
         tries = [action_trie(prompt, self.tokens, self.sampling) for prompt, _ in pairs]
         ends = [self._reply_ids(reply, trie) for (_, reply), trie in zip(pairs, tries, strict=True)]
         rows = [(*self.tokens.encode(prompt), *ids) for (prompt, _), ids in zip(pairs, ends, strict=True)]
-        width, most = max(map(len, rows)), max(map(len, ends))
+        width, longest_end = max(map(len, rows)), max(map(len, ends))
         ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.model.device)
         mask = torch.zeros_like(ids)
-        for row, held in enumerate(rows):
-            ids[row, width - len(held) :] = torch.tensor(held)
-            mask[row, width - len(held) :] = 1
+        for row, row_ids in enumerate(rows):
+            ids[row, width - len(row_ids) :] = torch.tensor(row_ids)
+            mask[row, width - len(row_ids) :] = 1
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         # Only the positions that predict reply tokens: logits over the whole prompt would need far more memory.
-        columns = torch.arange(width - most - 1, width - 1, device=self.model.device)
+        columns = torch.arange(width - longest_end - 1, width - 1, device=self.model.device)
         logits = self.model(
             input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=columns, use_cache=False
         ).logits
         scores = logits.float()
         for row, (trie, end) in enumerate(zip(tries, ends, strict=True)):
-            for index, legal in enumerate(() if trie is None else trie.legal_ids(end), start=most - len(end)):
+            for index, legal in enumerate(() if trie is None else trie.legal_ids(end), start=longest_end - len(end)):
                 blocked = torch.ones_like(scores[row, index], dtype=torch.bool)
                 blocked[list(legal)] = False
                 scores[row, index] = scores[row, index].masked_fill(blocked, -torch.inf)
-        logps = scores.log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
-        return [float(logps[row, most - len(end) :].sum()) for row, end in enumerate(ends)]
+        logps = scores.log_softmax(2).gather(2, ids[:, width - longest_end :, None])[:, :, 0]
+        return [float(logps[row, longest_end - len(end) :].sum()) for row, end in enumerate(ends)]
 
     def _reply_ids(self, reply: str, trie: ActionTrie | None) -> Ids:
         """Return the ids of a reply whose probability is its own."""
-        if trie is not None and (known := trie.ids(reply)):
-            return known
+        if trie is not None and (reply_ids := trie.ids(reply)):
+            return reply_ids
         ids = self.tokens.encode_reply(reply)
         return ids[:1] if self.sampling.max_new_tokens == 1 else ids
 
@@ -299,8 +299,8 @@ class HFGenerator:
         with evaluating(self.model):
             for batch in self._batches(rows, encoded):
                 ids = [encoded[row] for row in batch]
-                whole = self.batching.way == "whole"
-                cache = WholeRow(self.model) if whole else RaggedCache(self.model, len(batch))
+                without_cache = self.batching.way == "whole"
+                cache = WholeRow(self.model) if without_cache else RaggedCache(self.model, len(batch))
                 answers = reply(cache, ids, [prompts[row] for row in batch], ids, self.tokens, self.sampling)
                 for row, answer in zip(batch, answers, strict=True):
                     results[row] = answer

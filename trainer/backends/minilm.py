@@ -36,29 +36,29 @@ class MiniLM:
         if folder is not None:
             check_path(folder, "encoder")
         self.name = "minilm" if folder is None else f"minilm:{folder}"
-        self.folder = str(_packaged() if folder is None else Path(folder))
+        self.folder = str(_find_package_folder() if folder is None else Path(folder))
         if not (Path(self.folder) / "config.json").is_file():
             raise FileNotFoundError(f"encoder={self.name}: {self.folder} holds no config.json of a sentence encoder.")
 
     def similarities(self, query: str, texts: Sequence[str]) -> list[float]:
-        asked = _vector(self.folder, query)
-        return [float(_vector(self.folder, text) @ asked) for text in texts]
+        query_vector = _vector(self.folder, query)
+        return [float(_vector(self.folder, text) @ query_vector) for text in texts]
 
 
-def _packaged() -> Path:
+def _find_package_folder() -> Path:
     """Return the folder of the package's weights."""
     try:
-        found = files(PACKAGE) or []
+        package_files = files(PACKAGE) or []
     except PackageNotFoundError:
         raise ImportError(f"encoder=minilm needs {PACKAGE}. {REMEDY}") from None
-    for path in found:
+    for path in package_files:
         if path.name == "config.json" and (Path(str(path.locate())).parent / "tokenizer.json").is_file():
             return Path(str(path.locate())).parent
     raise ImportError(f"encoder=minilm: {PACKAGE} holds no model. {REMEDY}")
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: str) -> tuple[Any, Any]:
+def _load(folder: str) -> tuple[Any, Any]:
     try:
         from transformers import AutoModel
     except ModuleNotFoundError as error:
@@ -70,7 +70,7 @@ def _loaded(folder: str) -> tuple[Any, Any]:
 def _vector(folder: str, text: str) -> npt.NDArray[np.float64]:
     import torch
 
-    tokenizer, model = _loaded(folder)
+    tokenizer, model = _load(folder)
     # Far more characters than 256 tokens have: a cut before the tokenizer keeps long texts cheap.
     encoded = tokenizer(text[:20_000], truncation=True, max_length=TOKENS, return_tensors="pt")
     with torch.no_grad():

@@ -42,12 +42,12 @@ def offline() -> Iterator[None]:
     """Answer every request to the hub with an error, because its name comes from a file and not from the user."""
     from huggingface_hub import constants
 
-    before = constants.HF_HUB_OFFLINE
+    previous_value = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = True
     try:
         yield
     finally:
-        constants.HF_HUB_OFFLINE = before
+        constants.HF_HUB_OFFLINE = previous_value
 
 
 def check_model_folder(folder: Path) -> None:
@@ -122,7 +122,7 @@ def read_header(folder: Path, name: str) -> dict[str, Any]:
     return weights
 
 
-def stored_sizes(folder: Path) -> list[int]:
+def read_weight_sizes(folder: Path) -> list[int]:
     """Return the bytes of each weight in the safetensors files of a folder. Raise BadModel if it has no such file."""
     headers = [read_header(folder, path.name) for path in sorted(folder.glob("*.safetensors"))]
     if not headers:

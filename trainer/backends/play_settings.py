@@ -18,7 +18,7 @@ from mage_envs.loading.imports import check_path, load_modules, names_from
 from mage_envs.text.styles import load_style
 from mage_envs.trainer.backends.reply_format import ReplyFormat
 from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
-from mage_envs.wrappers.controls import split_control
+from mage_envs.wrappers.controls import parse_control
 from mage_envs.wrappers.memories import as_memory
 from mage_envs.wrappers.rollout.training_log import SETTINGS
 
@@ -71,12 +71,12 @@ class PlaySettings:
             )
         content = read_inside(Path(folder), SETTINGS)
         try:
-            told = parse_json(content)
-            _check_keys(cls, told)
+            stored = parse_json(content)
+            _check_keys(cls, stored)
             # pydantic ignores unknown keys of a dataclass, so `_check_keys` looks for them before and after.
             settings = TypeAdapter(cls).validate_json(content, strict=True)
-            _check_keys(PromptFormat, told.get("prompt_format", {}))
-            _check_keys(ReplyFormat, told.get("reply_format") or {})
+            _check_keys(PromptFormat, stored.get("prompt_format", {}))
+            _check_keys(ReplyFormat, stored.get("reply_format") or {})
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{path} is not readable as play settings: {reason} Save the model again.") from error
@@ -96,7 +96,7 @@ class PlaySettings:
         if ":" in style:
             load_style(style)
         if memory is not None:
-            as_memory(split_control(memory)[1])
+            as_memory(parse_control(memory)[1])
         for name in PATH_OPTIONS:
             value = self.env_kwargs.get(name)
             # Other values are names of data, such as `official`.
@@ -106,11 +106,11 @@ class PlaySettings:
             check_path(part.partition(",")[0].rstrip(") "), "game")
 
 
-def _check_keys(kind: type[Any], found: Mapping[str, Any]) -> None:
+def _check_keys(kind: type[Any], stored: Mapping[str, Any]) -> None:
     """Raise ValueError if a key is not the name of a field of the dataclass."""
-    known = [one.name for one in fields(kind)]
-    if unknown := next((name for name in found if name not in known), None):
-        raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, known)}")
+    names = [dataclass_field.name for dataclass_field in fields(kind)]
+    if unknown := next((name for name in stored if name not in names), None):
+        raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, names)}")
 
 
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:

@@ -58,11 +58,11 @@ class ReplyFormat:
     def describe(self, tokenizer: PreTrainedTokenizerBase) -> Iterator[tuple[str, str]]:
         """Yield the name and the text of each fact, for a reader."""
 
-        def written(ids: Collection[int | None]) -> str:
+        def format_ids(ids: Collection[int | None]) -> str:
             return ", ".join(f"{tokenizer.convert_ids_to_tokens(i)} ({i})" for i in ids if i is not None) or "none"
 
-        yield "a reply ends with", written(self.end_ids)
-        yield "after an earlier reply", written((self.turn_end_id,))
+        yield "a reply ends with", format_ids(self.end_ids)
+        yield "after an earlier reply", format_ids((self.turn_end_id,))
         markers = f"{self.thought_start!r} to {self.thought_end!r}" if self.thought_start else "none in the template"
         yield "markers of a thought", markers
         yield "the prompt opens the thought", "yes" if self.opens_thought else "no"
@@ -96,8 +96,8 @@ def probe_reply_format(
         ValueError: If the template drops a text or opens no reply, or if no id can end a reply.
     """
     _find_content_form(template)
-    prompt, earlier = template.render(ASKED), template.render(CONTINUED)
-    header = earlier[: earlier.index(REPLY)]
+    prompt, continued_chat = template.render(ASKED), template.render(CONTINUED)
+    header = continued_chat[: continued_chat.index(REPLY)]
     closed = template.render(ASKED, opens_reply=False)
     # Without the header the model would have to write the role itself, before every reply.
     missing = header.removeprefix(closed).strip() if prompt == closed and header.startswith(closed) else ""
@@ -108,14 +108,14 @@ def probe_reply_format(
         )
     start, end = _thought_markers(template, prompt, header)
     strips = bool(start) and _keeps(template, start, end) is not True
-    controls = _written_tokens(tokenizer, template)
+    controls = _template_tokens(tokenizer, template)
     answer = _beyond(prompt, header)
     # Words alone are part of a reply; a channel's name has a token of the template.
     thinks = any(marker and marker in answer for marker in (start, end))
     channel = answer if any(token in answer for token in controls) and not thinks else ""
     inside = start + end + channel
-    whole = template.render(ANSWERED, opens_reply=False)
-    turn_end, reply_end = _token_after(tokenizer, earlier), _token_after(tokenizer, whole)
+    answered_chat = template.render(ANSWERED, opens_reply=False)
+    turn_end, reply_end = _token_after(tokenizer, continued_chat), _token_after(tokenizer, answered_chat)
     # transformers has the id of an unknown word for an end token outside the vocabulary.
     stray = tokenizer.eos_token_id == tokenizer.unk_token_id and tokenizer.eos_token != tokenizer.unk_token
     candidates = (None if stray else tokenizer.eos_token_id, turn_end, reply_end, *end_ids)
@@ -136,7 +136,7 @@ def probe_reply_format(
         strips_thoughts=strips,
         lists_parts=template.lists_parts,
         shows_date=template.shows_date(),
-        extends=_extends(template, prompt, earlier),
+        extends=_extends(template, prompt, continued_chat),
     )
 
 
@@ -151,7 +151,7 @@ def control_texts(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate, fa
     lowered = {token.content.lower(): token.content for token in added if token.content not in roles}
     thoughts = [*MARKERS, (facts.thought_start.lower(), facts.thought_end.lower())]
     tags = [(tag, _closing(tag)) for tag in lowered if _TAG.fullmatch(tag) and "/" not in tag]
-    written = set(_written_tokens(tokenizer, template))
+    written = set(_template_tokens(tokenizer, template))
     # A template writes the markers of a thought, but `[INST]` and `[/INST]` are a user's turn.
     paired = {
         lowered[part]
@@ -206,17 +206,20 @@ def _thought_markers(template: ChatTemplate, prompt: str, header: str) -> tuple[
             text = template.render(ANSWERED, opens_reply=False, extra={field: THOUGHT})
         except ValueError:
             continue
-        before, thought, behind = text.partition(THOUGHT)
+        text_before, thought, behind = text.partition(THOUGHT)
         if not thought or REPLY not in behind:
             continue
         end = behind[: behind.index(REPLY)].strip()
-        start = _beyond(prompt, before).strip()
+        start = _beyond(prompt, text_before).strip()
         # A prompt that opens the thought has the whole marker in common with the chat, or a part of it.
-        start = next((tag for tag in _tags(before) if _closing(tag) == end), start) or _opened(prompt, header)[0]
+        start = (
+            next((tag for tag in _tags(text_before) if _closing(tag) == end), start)
+            or _opening_markers(prompt, header)[0]
+        )
         if start and end:
             return start, end
     dropped = next((pair for pair in MARKERS if _keeps(template, *pair) is False), None)
-    return dropped or _opened(prompt, header)
+    return dropped or _opening_markers(prompt, header)
 
 
 def _keeps(template: ChatTemplate, start: str, end: str) -> bool | None:
@@ -228,7 +231,7 @@ def _keeps(template: ChatTemplate, start: str, end: str) -> bool | None:
         return None
 
 
-def _extends(template: ChatTemplate, prompt: str, earlier: str) -> bool:
+def _extends(template: ChatTemplate, prompt: str, continued_chat: str) -> bool:
     """Return True if chats of one, two and three turns are the same text as far as they are the same chat."""
     third = "probe-third"
     try:
@@ -236,11 +239,11 @@ def _extends(template: ChatTemplate, prompt: str, earlier: str) -> bool:
     except ValueError:
         return False
     # From the end, because the replies are equal.
-    same_turn = longer.rpartition(REPLY)[2] == earlier.rpartition(REPLY)[2].replace(NEXT, third)
+    same_turn = longer.rpartition(REPLY)[2] == continued_chat.rpartition(REPLY)[2].replace(NEXT, third)
     return (
         same_turn
-        and longer.partition(NEXT)[0] == earlier.partition(NEXT)[0]
-        and earlier.partition(QUESTION)[0] == prompt.partition(QUESTION)[0]
+        and longer.partition(NEXT)[0] == continued_chat.partition(NEXT)[0]
+        and continued_chat.partition(QUESTION)[0] == prompt.partition(QUESTION)[0]
     )
 
 
@@ -253,7 +256,7 @@ def _tags(text: str) -> list[str]:
     return [match[0] for match in _TAG.finditer(text)][::-1]
 
 
-def _opened(prompt: str, header: str) -> tuple[str, str]:
+def _opening_markers(prompt: str, header: str) -> tuple[str, str]:
     """Return the markers of the thought that a prompt opens, or two empty texts."""
     text = prompt.rstrip()
     for start, end in MARKERS:
@@ -264,7 +267,7 @@ def _opened(prompt: str, header: str) -> tuple[str, str]:
     return (tail, _closing(tail)) if _TAG.fullmatch(tail) and "/" not in tail else ("", "")
 
 
-def _written_tokens(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate) -> list[str]:
+def _template_tokens(tokenizer: PreTrainedTokenizerBase, template: ChatTemplate) -> list[str]:
     """Return the texts of the added tokens that the template writes around contents."""
     written = template.render(CONTINUED) + template.render(ANSWERED, opens_reply=False)
     for field in FIELDS:

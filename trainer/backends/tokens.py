@@ -192,11 +192,11 @@ class ChatTokenizer:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _encode_chat(self, messages: tuple[Message, ...]) -> Ids:
-        written, cut = self._controls.cut(messages)
+        written, cut = self._controls.insert_cuts(messages)
         return self._encode_pieces(self._template.render(written), cut)
 
     def _encode_content(self, text: str) -> Ids:
-        [message], cut = self._controls.cut([Message("assistant", text)])
+        [message], cut = self._controls.insert_cuts([Message("assistant", text)])
         return self._encode_pieces(message.content, cut)
 
     def _encode_pieces(self, text: str, cut: str) -> Ids:
@@ -217,7 +217,9 @@ class ChatTokenizer:
         mark = "@@"
         while mark in content:
             mark += "@"
-        chat, cut = self._controls.cut((Message("user", "."), Message("assistant", mark), Message("user", content)))
+        chat, cut = self._controls.insert_cuts(
+            (Message("user", "."), Message("assistant", mark), Message("user", content))
+        )
         # The template may strip whitespace, but never touches the mark; the last one belongs to the assistant.
         return self._encode_pieces(self._template.render(chat).rpartition(mark)[2], cut)
 
@@ -243,7 +245,7 @@ def make_completion(
         trie: Trie that the reply was drawn from, or None if it is free. The legal ids of a free reply of one token are
             those of the legal actions.
     """
-    length = next((number for number, one in enumerate(ids, start=1) if one in tokens.end_ids), len(ids))
+    length = next((number for number, token_id in enumerate(ids, start=1) if token_id in tokens.end_ids), len(ids))
     ids, logprobs = ids[:length], None if logprobs is None else logprobs[:length]
     if trie is not None:
         # The trie knows the action, also if the tokenizer writes its text in another way.

@@ -16,8 +16,8 @@ from mage_envs.opponents.llm.budget import Budget
 from mage_envs.opponents.llm.calls import Connection
 from mage_envs.opponents.llm.endpoint import check_url
 from mage_envs.opponents.llm.failures import GARBAGE, CallFailed
-from mage_envs.opponents.llm.pending import Underway
-from mage_envs.opponents.llm.reading import UNREADABLE, shown
+from mage_envs.opponents.llm.pending import PendingCalls
+from mage_envs.opponents.llm.reading import UNREADABLE, printable_line
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer.backends.generation import fits
 from mage_envs.trainer.backends.tokens import ChatTokenizer, Ids, make_completion
@@ -69,12 +69,12 @@ class StreamingServerGenerator:
         )
         # Ends the connection's threads if the user drops the generator without `close`.
         weakref.finalize(self, self._connection.close)
-        self._underway = Underway()
+        self._pending = PendingCalls()
 
     def submit(self, prompt: Prompt) -> None:
         ids = self.tokens.encode(prompt)
         if not fits(ids, self.sampling.max_prompt_length):
-            self._underway.answered(prompt.slot, Completion("", overflow=True))
+            self._pending.add_answer(prompt.slot, Completion("", overflow=True))
             return
         body = {
             "model": self.model,
@@ -84,16 +84,16 @@ class StreamingServerGenerator:
         }
         call = Future[_Reply]()
         # Stored before it starts, so that Ctrl-C at any moment finds and cancels it.
-        self._underway.add(prompt.slot, call, partial(self._completion, call, prompt, ids))
+        self._pending.add(prompt.slot, call, partial(self._completion, call, prompt, ids))
         self._connection.start(call, json.dumps(body).encode(), "0")
 
     def poll(self, timeout: float | None = None) -> list[SlotReply]:
         """Wait until at least one reply is ready or late, if requests are under way, and return all that are ready."""
-        return self._underway.poll(timeout)
+        return self._pending.poll(timeout)
 
     def cancel(self) -> None:
         """Cancel all requests. The server accepts new ones afterwards."""
-        self._underway.cancel()
+        self._pending.cancel()
 
     def close(self) -> None:
         """End the requests and the connections."""
@@ -110,9 +110,11 @@ class StreamingServerGenerator:
 
     def _check(self, reply: _Reply) -> None:
         """Raise CallFailed if the server returned unknown ids, or more ids than requested."""
-        known, most = len(self.tokens.tokenizer), self.sampling.max_new_tokens
-        if len(reply.ids) > most or any(not 0 <= one < known for one in reply.ids):
-            raise CallFailed(GARBAGE, f"{len(reply.ids)} token ids, expected at most {most} from 0 to {known - 1}")
+        vocabulary_size, limit = len(self.tokens.tokenizer), self.sampling.max_new_tokens
+        if len(reply.ids) > limit or any(not 0 <= token_id < vocabulary_size for token_id in reply.ids):
+            raise CallFailed(
+                GARBAGE, f"{len(reply.ids)} token ids, expected at most {limit} from 0 to {vocabulary_size - 1}"
+            )
 
 
 def _read(content: bytes, sent: int) -> _Reply:
@@ -124,9 +126,11 @@ def _read(content: bytes, sent: int) -> _Reply:
         ids = tuple(int(i) for i in choice["token_ids"])
         logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
     except UNREADABLE as error:
-        raise CallFailed(GARBAGE, f"a reply without token ids or log-probabilities: {shown(repr(error))}") from None
+        raise CallFailed(
+            GARBAGE, f"a reply without token ids or log-probabilities: {printable_line(repr(error))}"
+        ) from None
     if reason not in ("stop", "length"):
-        raise CallFailed(GARBAGE, f"finished with {shown(repr(reason))}")
+        raise CallFailed(GARBAGE, f"finished with {printable_line(repr(reason))}")
     if len(logprobs) != len(ids) or not all(map(math.isfinite, logprobs)):
         count = sum(map(math.isfinite, logprobs))
         raise CallFailed(GARBAGE, f"{len(ids)} token ids, expected as many finite log-probabilities, got {count}")

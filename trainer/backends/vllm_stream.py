@@ -157,7 +157,7 @@ class StreamingVLLMGenerator:
         ids = tuple(int(i) for i in output.token_ids)
         logprobs = None
         if output.logprobs is not None:
-            logprobs = tuple(float(known[i].logprob) for i, known in zip(ids, output.logprobs, strict=True))
+            logprobs = tuple(float(candidates[i].logprob) for i, candidates in zip(ids, output.logprobs, strict=True))
         return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.sampling.max_new_tokens)
 
     # -- the thread -----------------------------------------------------------------------------------------
@@ -180,13 +180,13 @@ class StreamingVLLMGenerator:
         while True:
             with self._news:
                 # Copies under the lock. The engine's calls below are slow, and `submit` must not wait for them.
-                asked, self._asked = [(name, params) for name, params in self._asked if name in self._open], []
+                requests, self._asked = [(name, params) for name, params in self._asked if name in self._open], []
                 open_ = dict(self._open)
             given_up = self._running - open_.keys()
             if given_up:
                 self._running -= given_up
                 self.engine.abort_request(sorted(given_up))
-            for name, params in asked:
+            for name, params in requests:
                 try:
                     self.engine.add_request(name, {"prompt_token_ids": list(open_[name].ids)}, params)
                     self._running.add(name)
@@ -211,9 +211,13 @@ class StreamingVLLMGenerator:
             self._news.notify_all()
 
     def _abort_late(self) -> None:
-        now = time.monotonic()
+        current_time = time.monotonic()
         with self._news:
-            late = [name for name, request in self._open.items() if name in self._running and request.deadline < now]
+            late = [
+                name
+                for name, request in self._open.items()
+                if name in self._running and request.deadline < current_time
+            ]
         if late:
             self.engine.abort_request(late)
             error = Completion("", error=f"vllm timeout after {self.sampling.timeout:g} s")

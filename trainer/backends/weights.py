@@ -29,9 +29,9 @@ from mage_envs.trainer.backends.model_folder import (
     load_config,
     offline,
     read_model_json,
-    stored_sizes,
+    read_weight_sizes,
 )
-from mage_envs.trainer.backends.packaged import packaged_folder
+from mage_envs.trainer.backends.packaged import get_packaged_folder
 from mage_envs.trainer.backends.shards import read_shards
 
 SHARDS = "pytorch_model_fsdp_0"
@@ -54,7 +54,7 @@ def local_folder(model: str | Path) -> Path:
 
     if Path(model).is_dir():
         return Path(model)
-    if (packaged := packaged_folder(str(model))) is not None:
+    if (packaged := get_packaged_folder(str(model))) is not None:
         return packaged
     try:
         files = ["*.json", "*.jinja", "*.safetensors", "*.model"]
@@ -154,7 +154,7 @@ def load_adapter(folder: Path, **options: Any) -> Any:
         check_model_folder(folder)
         base = base_of(folder)
         if base is not None:
-            check_size(load_config(base), stored_sizes(base))
+            check_size(load_config(base), read_weight_sizes(base))
         with offline():
             model = auto.from_pretrained(base, **{**options, **WEIGHTS_TRUST})
             return PeftModel.from_pretrained(model, folder, is_trainable=True)
@@ -176,9 +176,9 @@ def load_model(folder: Path) -> PreTrainedModel:
     """
     try:
         with offline():
-            model, told = _load(folder)
+            model, loading_info = _load(folder)
         for kind, wrong in _WRONG.items():
-            names = sorted(key if isinstance(key, str) else key[0] for key in told[kind])
+            names = sorted(key if isinstance(key, str) else key[0] for key in loading_info[kind])
             if names:
                 kinds = ", ".join(getattr(model.config, "architectures", None) or ("no architecture",))
                 raise ValueError(
@@ -212,14 +212,14 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
         return _load_adapter(folder, base)
     config = load_config(folder)
     if not (folder / SHARDS).is_dir():
-        check_size(config, stored_sizes(folder))
-        model, told = auto.from_pretrained(folder, config=config, **wishes, **WEIGHTS_TRUST)
-        return model, told
+        check_size(config, read_weight_sizes(folder))
+        model, loading_info = auto.from_pretrained(folder, config=config, **wishes, **WEIGHTS_TRUST)
+        return model, loading_info
     kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     weights = read_shards(folder / SHARDS)
     check_size(config, [weight.nbytes for weight in weights.values()])
-    model, told = kind.from_pretrained(None, config=config, state_dict=weights, **wishes)
-    return model, told
+    model, loading_info = kind.from_pretrained(None, config=config, state_dict=weights, **wishes)
+    return model, loading_info
 
 
 def _load_adapter(folder: Path, base: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, ...]]]]:
@@ -231,5 +231,5 @@ def _load_adapter(folder: Path, base: Path) -> tuple[Any, Mapping[str, Collectio
     weights = read_shards(folder / SHARDS) if (folder / SHARDS).is_dir() else load_file(folder / _ADAPTER_WEIGHTS)
     adapter = PeftConfig.from_pretrained(str(folder))
     model: Any = load_model(base)
-    told = model.load_adapter(peft_config=adapter, adapter_state_dict=weights, ignore_mismatched_sizes=True)
-    return model, vars(told)
+    loading_info = model.load_adapter(peft_config=adapter, adapter_state_dict=weights, ignore_mismatched_sizes=True)
+    return model, vars(loading_info)

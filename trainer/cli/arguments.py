@@ -16,7 +16,7 @@ from trl.trainer.model_config import ModelConfig
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
-from mage_envs.trainer.backends.packaged import packaged_folder
+from mage_envs.trainer.backends.packaged import get_packaged_folder
 from mage_envs.trainer.config.file_fields import check_file_fields
 from mage_envs.trainer.config.hardware import Hardware, hardware
 from mage_envs.trainer.config.presets import WORDS, WORDS_OF_GAMES, preset
@@ -60,7 +60,7 @@ class ParsedArguments:
     """Arguments for the parser."""
     modules: list[str]
     """Modules to import."""
-    chosen: dict[str, Any]
+    preset_fields: dict[str, Any]
     """Fields that the preset and the hardware set."""
     machine: Hardware | None
     """Hardware of the run; None if the user names none."""
@@ -87,7 +87,7 @@ class ParsedArguments:
         # Under a launcher, MAGEConfig compares WORLD_SIZE with the number of processes that accelerate sees.
         return bool({name.removeprefix("no_") for name in self.explicit_fields} - light) or "WORLD_SIZE" in os.environ
 
-    def parsed(self, kind: type[RunSettings]) -> tuple[ScriptArguments, RunSettings, ModelConfig]:
+    def parse(self, kind: type[RunSettings]) -> tuple[ScriptArguments, RunSettings, ModelConfig]:
         """Return the options of the command, the settings of the run, and the fields of the model.
 
         Precedence, lowest first: preset, hardware, `--model words`, file, flags.
@@ -95,12 +95,12 @@ class ParsedArguments:
         kinds: Any = [ScriptArguments, kind, ModelConfig]
         parser = Parser(kinds)
         # TRL's own `--config` would read the file a second time, past the checks of ours.
-        parser.set_defaults_with_config(**{**self.chosen, **self.model_defaults, **self.file_fields})
+        parser.set_defaults_with_config(**{**self.preset_fields, **self.model_defaults, **self.file_fields})
         script, config, model = parser.parse_args_and_config(list(self.words))
         # The file may name further modules. They must register their games before the settings refer to them.
         config.imports = list(dict.fromkeys((*config.imports, *self.modules)))
         imports.load_modules(config.imports)
-        if (folder := packaged_folder(str(model.model_name_or_path), build=not script.dry_run)) is not None:
+        if (folder := get_packaged_folder(str(model.model_name_or_path), build=not script.dry_run)) is not None:
             model.model_name_or_path = str(folder)
         if not model.model_name_or_path:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
@@ -111,17 +111,17 @@ class ParsedArguments:
         return script, config, model
 
 
-def parse_args(arguments: Sequence[str], known: set[str] | None = None) -> ParsedArguments:
+def parse_args(arguments: Sequence[str], field_names: set[str] | None = None) -> ParsedArguments:
     """Split the command line, and translate --config, --model and the switches into arguments of the parser.
 
     Args:
         arguments: Arguments of the command, without its name.
-        known: Names of all fields. If it is None, names are not checked, because those of TRL are not loaded yet.
+        field_names: Names of all fields. If it is None, names are not checked, because those of TRL are not loaded yet.
 
     Raises:
         UsageError: If an option has no value, is repeated, or is unknown, or if the config file cannot be read.
     """
-    rest: list[str] = []
+    words: list[str] = []
     flags: list[str] = []
     modules: list[str] = []
     once: dict[str, str] = {}
@@ -145,32 +145,34 @@ def parse_args(arguments: Sequence[str], known: set[str] | None = None) -> Parse
         elif name in SWITCHES:
             flags += [f"--{name[2:].replace('-', '_')}", "true"]
         else:
-            rest.append(argument)
+            words.append(argument)
     # They may register the game of the preset.
     imports.load_modules(modules)
-    chosen = preset(once["--preset"]) if "--preset" in once else {}
+    preset_fields = preset(once["--preset"]) if "--preset" in once else {}
     machine = hardware(once["--hardware"]) if "--hardware" in once else None
     if "--model" in once:
-        rest += ["--model_name_or_path", once["--model"]]
+        words += ["--model_name_or_path", once["--model"]]
     path = Path(once["--config"]) if "--config" in once else None
     loaded = {} if path is None else _file(path)
-    given = _given(rest, known, loaded, path)
+    explicit_fields = _explicit_fields(words, field_names, loaded, path)
     # The hardware's default is an adapter; a user who trains the whole model must not get the adapter's settings.
     if machine:
-        chosen |= machine.fields if given.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
+        preset_fields |= (
+            machine.fields if explicit_fields.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
+        )
     return ParsedArguments(
-        words=[*rest, *flags],
+        words=[*words, *flags],
         modules=modules,
-        chosen=chosen,
+        preset_fields=preset_fields,
         machine=machine,
-        explicit_fields=given,
+        explicit_fields=explicit_fields,
         config=once.get("--config"),
         file_fields=loaded,
     )
 
 
-def _given(
-    words: Sequence[str], known: set[str] | None, loaded: Mapping[str, Any], path: Path | None
+def _explicit_fields(
+    words: Sequence[str], field_names: set[str] | None, loaded: Mapping[str, Any], path: Path | None
 ) -> Mapping[str, str]:
     """Return the fields that flags and the file set, as lower-case text. Raise UsageError for an unknown name."""
     names = {name: str(value).lower() for name, value in loaded.items()}
@@ -182,8 +184,8 @@ def _given(
             names[name[2:].replace("-", "_")] = (value or following).lower()
     # The parser adds --no_NAME for a boolean field whose default is True.
     for name in names:
-        if known is not None and name not in known and name.removeprefix("no_") not in known:
-            raise UsageError(f"unknown {where.get(name, 'flag')}: {name!r}.{nearest_name(name, known)}")
+        if field_names is not None and name not in field_names and name.removeprefix("no_") not in field_names:
+            raise UsageError(f"unknown {where.get(name, 'flag')}: {name!r}.{nearest_name(name, field_names)}")
     return names
 
 

@@ -52,8 +52,8 @@ class Requirements:
     @property
     def update(self) -> int:
         """Return the peak memory of an update, in bytes per device."""
-        held = self.weights + self.gradient + self.optimiser + self.reference + self.casts
-        return held + self.logits + self.activations + (0 if self.engine_sleeps else self.cache)
+        state = self.weights + self.gradient + self.optimiser + self.reference + self.casts
+        return state + self.logits + self.activations + (0 if self.engine_sleeps else self.cache)
 
     def to_text(self) -> dict[str, Any]:
         """Return the values that a dry run prints, by name."""
@@ -95,7 +95,7 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
     adapter = shape.adapter(model.lora_r, model.lora_target_modules) if model.use_peft else 0
     # A quantised model counts one byte per parameter, an upper bound for 4 bits.
     base = shape.parameters * width if not (model.load_in_4bit or model.load_in_8bit) else shape.parameters
-    trained, each = (adapter, 4) if model.use_peft else (shape.parameters, width)
+    trained, bytes_per_weight = (adapter, 4) if model.use_peft else (shape.parameters, width)
     mixed = bool(config.bf16 or config.fp16) and width == 4
     # A row is at most one prompt with its reply. It is forwarded even if it exceeds the limit of a micro-batch.
     replies = config.max_prompt_length + (config.max_completion_length or 1)
@@ -108,15 +108,15 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
         casts = gathered
     elif mixed:
         casts = shape.parameters * 2
-    checkpoint = (adapter * 4 if model.use_peft else shape.parameters * width) + ADAM * trained * each
+    checkpoint = (adapter * 4 if model.use_peft else shape.parameters * width) + ADAM * trained * bytes_per_weight
     updates = _updates(config, steps)
     saves = ceil(updates / max(config.save_steps, 1)) if config.save_strategy != "no" else 0
     # One more than the limit, because the oldest checkpoint is removed only after the newest is complete.
-    kept = min(saves, config.save_total_limit + 1) if config.save_total_limit else saves
+    num_checkpoints = min(saves, config.save_total_limit + 1) if config.save_total_limit else saves
     return Requirements(
         weights=base // shards + adapter * 4,
-        gradient=trained * each // shards,
-        optimiser=ADAM * trained * each // shards,
+        gradient=trained * bytes_per_weight // shards,
+        optimiser=ADAM * trained * bytes_per_weight // shards,
         reference=base // shards if config.beta and not model.use_peft else 0,
         casts=casts,
         cache=_cache(config, shape, machine, replies, work),
@@ -124,7 +124,7 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
         activations=_activations(shape, tokens, work, bool(config.gradient_checkpointing)),
         engine_sleeps=not config.use_vllm or config.vllm_enable_sleep_mode,
         # The final model has no optimiser state.
-        checkpoints=kept * checkpoint + (checkpoint - ADAM * trained * each),
+        checkpoints=num_checkpoints * checkpoint + (checkpoint - ADAM * trained * bytes_per_weight),
         updates=updates,
         hours=run_hours(config, shape, machine, steps, config.max_prompt_length, config.max_completion_length or 1),
     )
@@ -188,11 +188,13 @@ def run_hours(
     return rollouts * (sampled + trained) * scale
 
 
-def refusal(found: Requirements, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware) -> str | None:
+def refusal(
+    requirements: Requirements, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware
+) -> str | None:
     """Return the reason why the run does not fit, with a remedy.
 
     Args:
-        found: Estimate of the run.
+        requirements: Estimate of the run.
         config: Settings of the run.
         model: Fields of `trl.ModelConfig`.
         shape: Shape of the model.
@@ -202,35 +204,39 @@ def refusal(found: Requirements, config: RunSettings, model: Any, shape: ModelSh
         One sentence, or None if the run fits.
     """
     room = int(machine.memory * USABLE)
-    needs = max(found.rollout, found.update)
+    needs = max(requirements.rollout, requirements.update)
     if config.use_vllm and config.vllm_mode == "colocate":
         # Weights in bf16, and the cache of one sequence of full length.
-        least = shape.parameters * 2 + (config.vllm_max_model_length or 0) * shape.cache_numbers * 2
-        if found.cache < least:
-            share = least / machine.memory
+        minimum = shape.parameters * 2 + (config.vllm_max_model_length or 0) * shape.cache_numbers * 2
+        if requirements.cache < minimum:
+            share = minimum / machine.memory
             return (
-                f"vLLM needs {format_bytes(least)} for its weights and one reply, and "
+                f"vLLM needs {format_bytes(minimum)} for its weights and one reply, and "
                 f"vllm_gpu_memory_utilization={config.vllm_gpu_memory_utilization} gives it "
-                f"{format_bytes(found.cache)}; set it to {share + 0.02:.2f} or more."
+                f"{format_bytes(requirements.cache)}; set it to {share + 0.02:.2f} or more."
             )
     if needs <= room:
         return None
     return (
         f"the run needs {format_bytes(needs)} on each device, and {machine.name} has {format_bytes(machine.memory)}, "
-        f"{format_bytes(room)} of them for use; {_remedy(found, config, model, machine)}."
+        f"{format_bytes(room)} of them for use; {_remedy(requirements, config, model, machine)}."
     )
 
 
-def _remedy(found: Requirements, config: RunSettings, model: Any, machine: Hardware) -> str:
+def _remedy(requirements: Requirements, config: RunSettings, model: Any, machine: Hardware) -> str:
     """Return the advice that ends a refusal."""
     ways = [] if model.use_peft else ["an adapter (--use_peft true --dtype bfloat16)"]
-    if found.rollout > found.update:
+    if requirements.rollout > requirements.update:
         name = "vllm_gpu_memory_utilization" if config.use_vllm else "max_tokens_per_generation"
         ways.append(f"a smaller --{name}")
-    elif found.activations + found.logits > found.update / 5:
+    elif requirements.activations + requirements.logits > requirements.update / 5:
         ways.append("a smaller --max_tokens_per_microbatch and max_completion_length")
     room = machine.processes * machine.memory
-    larger = [one.name for one in map(named_hardware, hardware_names()) if one.processes * one.memory > room]
+    larger = [
+        candidate.name
+        for candidate in map(named_hardware, hardware_names())
+        if candidate.processes * candidate.memory > room
+    ]
     ways += [f"--hardware {larger[0]}"] if larger else []
     return "try " + ", or ".join([*ways, "a smaller model"])
 

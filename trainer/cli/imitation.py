@@ -141,32 +141,34 @@ def imitate(
 def _examples(player: str, config: RunSettings, tokens: ChatTokenizer, count: int) -> list[Example]:
     """Return what one player shows, in at most `count` meta-episodes."""
     if player == RANDOM:
-        played = min(RANDOM_EPISODES, count)
-        chats = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(played)]
+        num_episodes = min(RANDOM_EPISODES, count)
+        chats = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(num_episodes)]
         return [Example(chat, tuple(range(1, len(chat)))) for chat in chats]
     if player.startswith("@"):
-        return list(_stored(Path(player[1:]).expanduser(), tokens))
+        return list(_read_examples(Path(player[1:]).expanduser(), tokens))
     if not player.startswith(POLICY):
         raise ValueError(f"imitate={player!r} must be {RANDOM}, {POLICY}NAME of a registered opponent, or @FILE.")
     make = env_maker(config)
-    first = make()
-    if not first.has_wrapper_attr("game"):
+    first_env = make()
+    if not first_env.has_wrapper_attr("game"):
         raise ValueError(f"imitate={player} plays games of this package only; use imitate={RANDOM}.")
-    played = min(EPISODES, count)
-    specs = rollout_specs(config.env_id, config.seed, SEED, played, 1, pool_weights(config))
-    policy = partial(make_opponent, player.removeprefix(POLICY), first.get_wrapper_attr("game"))
-    envs = [first, *(make() for _ in range(min(AT_ONCE, played) - 1))]
+    num_episodes = min(EPISODES, count)
+    specs = rollout_specs(config.env_id, config.seed, SEED, num_episodes, 1, pool_weights(config))
+    policy = partial(make_opponent, player.removeprefix(POLICY), first_env.get_wrapper_attr("game"))
+    envs = [first_env, *(make() for _ in range(min(AT_ONCE, num_episodes) - 1))]
     trajectories = collect(envs, _Tokenised(PolicyGenerator(policy), tokens), specs)
     # A policy writes no reflections. A weight of 0 leaves their tokens out.
     weights = [[float(step.phase == "play") for step in trajectory.steps] for trajectory in trajectories]
     rows = build_rows(trajectories, weights)
     if not rows:
         raise ValueError(f"imitate={player} played nothing: {trajectories[0].failure}.")
-    learned = [tuple(int(place) for place in row.targets[row.advantages > 0]) for row in rows]
-    return [Example(tuple(map(int, row.ids)), places) for row, places in zip(rows, learned, strict=True) if places]
+    learned = [tuple(int(position) for position in row.targets[row.advantages > 0]) for row in rows]
+    return [
+        Example(tuple(map(int, row.ids)), positions) for row, positions in zip(rows, learned, strict=True) if positions
+    ]
 
 
-def _stored(path: Path, tokens: ChatTokenizer) -> Iterator[Example]:
+def _read_examples(path: Path, tokens: ChatTokenizer) -> Iterator[Example]:
     """Yield the replies of a file with a JSON object per line: `prompt` and `completion`, lists of messages.
 
     Raises ValueError with the number of the line if one has another form, or if there is none.

@@ -87,44 +87,44 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Requirem
         return None
     processes = machine.processes
     groups = config.groups_per_rollout
-    played = (config.num_generations or 1) * groups if groups else config.per_device_train_batch_size * processes
-    if played % processes:
+    meta_episodes = (config.num_generations or 1) * groups if groups else config.per_device_train_batch_size * processes
+    if meta_episodes % processes:
         raise ValueError(
-            f"{played} meta-episodes of a rollout do not divide among the {processes} processes of --hardware "
+            f"{meta_episodes} meta-episodes of a rollout do not divide among the {processes} processes of --hardware "
             f"{machine.name}; set groups_per_rollout so that they do."
         )
     # The dry run has one process, and the estimate is for those of the hardware.
-    config.per_device_train_batch_size = played // processes
-    found = estimate(config, model, shape, machine, most_steps(call_limits(config), played))
-    if (message := refusal(found, config, model, shape, machine)) is not None:
+    config.per_device_train_batch_size = meta_episodes // processes
+    requirements = estimate(config, model, shape, machine, most_steps(call_limits(config), meta_episodes))
+    if (message := refusal(requirements, config, model, shape, machine)) is not None:
         raise ValueError(message)
-    return found
+    return requirements
 
 
 def check_started(machine: Hardware | None) -> None:
     """Raise WronglyStarted unless the hardware's number of processes was started. Others would split its rollouts."""
-    started = processes_started()
-    if machine is not None and started != machine.processes:
+    num_started = processes_started()
+    if machine is not None and num_started != machine.processes:
         ways = " or ".join(f"`{way} ...`" for way in machine.launch().values())
         raise WronglyStarted(
-            f"a run on --hardware {machine.name} requires {machine.processes} processes, but {started} were started; "
-            f"start it with {ways}."
+            f"a run on --hardware {machine.name} requires {machine.processes} processes, but {num_started} were "
+            f"started; start it with {ways}."
         )
 
 
-def check_disk(found: Requirements | None, folder: str | None) -> None:
+def check_disk(requirements: Requirements | None, folder: str | None) -> None:
     """Raise ValueError if the disk of the run's folder has too little space for its checkpoints."""
-    if found is None:
+    if requirements is None:
         return
-    place = Path(folder or ".").absolute()
+    path = Path(folder or ".").absolute()
     # The run's folder may not exist yet; its nearest parent is on the same disk.
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if found.checkpoints > free:
+    while not path.exists():
+        path = path.parent
+    free = shutil.disk_usage(path).free
+    if requirements.checkpoints > free:
         raise ValueError(
-            f"checkpoints need {format_bytes(found.checkpoints)} at once and {place} has {format_bytes(free)} free; "
-            f"set save_total_limit=1, a larger save_steps, or another output_dir."
+            f"checkpoints need {format_bytes(requirements.checkpoints)} at once and {path} has {format_bytes(free)} "
+            f"free; set save_total_limit=1, a larger save_steps, or another output_dir."
         )
 
 
@@ -167,9 +167,9 @@ def check_present(model: str, revision: str = "main") -> None:
     from huggingface_hub.errors import HFValidationError
 
     folder = folder_of(model)
-    whole = folder is not None and any(next(folder.glob(kind), None) for kind in WEIGHTS)
+    has_weights = folder is not None and any(next(folder.glob(kind), None) for kind in WEIGHTS)
     if Path(model).is_dir():
-        if not (whole and _is_described(Path(model))):
+        if not (has_weights and _is_described(Path(model))):
             raise ValueError(
                 f"the folder {model} holds no model: config.json or weights ({WEIGHTS[0]}) are missing; pass the "
                 f"folder of a saved model."
@@ -181,17 +181,17 @@ def check_present(model: str, revision: str = "main") -> None:
         raise ValueError(f"{model} is neither a folder nor a name that the hub could have; check --model.") from error
     # Online, loading fetches the weights later. Only the small files are needed now.
     if not constants.is_offline_mode():
-        folder = _fetched(model, revision)
+        folder = _fetch(model, revision)
         if not _is_described(folder):
             raise ValueError(
                 f"{model} at {constants.ENDPOINT} has no config.json, so it is not a model; check --model."
             )
-    elif not whole and (file := naming_file()) is not None:
+    elif not has_weights and (file := naming_file()) is not None:
         raise ValueError(
             f"{file} names the model {model}, which is not in the hub's cache, and a name in a file is not fetched; "
             f"check it, then add --model {model}, or run hf download {model}."
         )
-    elif not whole:
+    elif not has_weights:
         raise ValueError(
             f"{model} is not a local folder and {'its weights are' if folder else 'it is'} not in the hub's cache, and "
             f"HF_HUB_OFFLINE forbids fetching it; run HF_HUB_OFFLINE=0 hf download {model} with a network connection, "
@@ -203,7 +203,7 @@ def _is_described(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
-def _fetched(model: str, revision: str) -> Path:
+def _fetch(model: str, revision: str) -> Path:
     """Return the folder of a model's small files in the hub's cache: its config and its tokenizer.
 
     Raises ValueError if the hub does not return them.
@@ -215,7 +215,7 @@ def _fetched(model: str, revision: str) -> Path:
 
     hub = constants.ENDPOINT
     # The first class that matches counts: a gated repository is also one that is not found.
-    told = {
+    messages = {
         errors.GatedRepoError: f"requires permission; request it at {hub}/{model}, then run hf auth login.",
         errors.RepositoryNotFoundError: f"is not a local folder, and no model at {hub} that you may see; check "
         f"--model, or run hf auth login if it is private.",
@@ -231,7 +231,7 @@ def _fetched(model: str, revision: str) -> Path:
             f"network, or pass a saved model's folder as --model."
         )
         raise ValueError(
-            f"{model} {next((text for kind, text in told.items() if isinstance(error, kind)), refused)}"
+            f"{model} {next((text for kind, text in messages.items() if isinstance(error, kind)), refused)}"
         ) from error
 
 
@@ -242,11 +242,13 @@ def check_tokenizer(model: str) -> None:
         check_model_folder(folder)
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return
-    told: Mapping[str, Any] = read_model_json(folder, "tokenizer_config.json")
-    kept = [folder / name for name in ("chat_template.jinja", "chat_template.json", "additional_chat_templates")]
-    if not told.get("chat_template") and not any(path.exists() for path in kept):
+    tokenizer_config: Mapping[str, Any] = read_model_json(folder, "tokenizer_config.json")
+    template_files = [
+        folder / name for name in ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
+    ]
+    if not tokenizer_config.get("chat_template") and not any(path.exists() for path in template_files):
         raise ValueError(f"the tokenizer of {model} has no chat template; use an instruction-tuned model.")
-    end = told.get("eos_token")
+    end = tokenizer_config.get("eos_token")
     end = end.get("content") if isinstance(end, Mapping) else end
     if not end:
         raise ValueError(f"the tokenizer of {model} names no eos_token, so that no reply would end; set one.")
@@ -254,7 +256,7 @@ def check_tokenizer(model: str) -> None:
     if (folder / "tokenizer.json").is_file():
         read = read_model_json(folder, "tokenizer.json")
         words = read.get("model", {}).get("vocab", {})
-        added = {one["content"] for one in read.get("added_tokens", ())}
+        added = {token["content"] for token in read.get("added_tokens", ())}
         if isinstance(words, Mapping) and end not in words and end not in added:
             raise ValueError(
                 f"the vocabulary of {model} does not contain its end token {end!r}, so that no reply would end; set "
@@ -262,30 +264,32 @@ def check_tokenizer(model: str) -> None:
             )
 
 
-def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Requirements | None) -> str:
+def describe(config: RunSettings, model: Any, machine: Hardware | None, requirements: Requirements | None) -> str:
     """Return the text of a dry run: settings, opponents, environment, needs, and one prompt of each kind.
 
     Args:
         config: Settings of the run.
         model: Settings of the model.
         machine: The named hardware, or None.
-        found: The estimate of `check`, or None.
+        requirements: The estimate of `check`, or None.
     """
     names = {item.name for item in fields(RunSettings)}
     settings = {name: _plain(vars(config)[name]) for name in names}
     settings |= {name: vars(model)[name] for name in _MODEL}
-    told: dict[str, Any] = {
+    sections: dict[str, Any] = {
         "settings": settings,
         "opponents": pool_weights(config),
         "environment": prompt_settings(config),
     }
     if machine is not None:
-        told["hardware"] = {"about": machine.about, **machine.launch()}
-        told["estimate"] = (
-            found.to_text() if found else f"none: the shape of {model.model_name_or_path} is not known here"
+        sections["hardware"] = {"about": machine.about, **machine.launch()}
+        sections["estimate"] = (
+            requirements.to_text()
+            if requirements
+            else f"none: the shape of {model.model_name_or_path} is not known here"
         )
     prompts = [f"--- {kind} prompt ---\n{prompt}\n" for kind, prompt in sample_prompts(config).items()]
-    return "\n".join([yaml.safe_dump(_mappings(told), sort_keys=True, width=200), *prompts])
+    return "\n".join([yaml.safe_dump(_mappings(sections), sort_keys=True, width=200), *prompts])
 
 
 def _plain(value: Any) -> Any:
@@ -295,4 +299,4 @@ def _plain(value: Any) -> Any:
 
 
 def _mappings(value: Any) -> Any:
-    return {key: _mappings(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+    return {key: _mappings(entry) for key, entry in value.items()} if isinstance(value, Mapping) else value

@@ -84,7 +84,9 @@ class TrainCommand(TyperCommand):
         if ctx.resilient_parsing or (args and not words & {"--help", "-h", "--help-all"}):
             ctx.args = args
             return args
-        listed = typer.main.get_command(build_app(_chosen(args), listed="all" if "--help-all" in words else "usual"))
+        listed = typer.main.get_command(
+            build_app(_find_remarks(args), listed="all" if "--help-all" in words else "usual")
+        )
         typer.echo(listed.get_help(ctx))
         raise typer.Exit
 
@@ -98,24 +100,24 @@ class TrainCommand(TyperCommand):
                 formatter.write_dl([record for record in records if record])
 
 
-def _chosen(args: Sequence[str]) -> Mapping[str, str]:
+def _find_remarks(args: Sequence[str]) -> Mapping[str, str]:
     """Return the values of the preset and the hardware that `args` name, each as a remark in the help of its field."""
-    found: dict[str, str] = {}
+    remarks: dict[str, str] = {}
     for kind, name in re.findall(r"--(preset|hardware)[= ](\S+)", " ".join(args)):
         values = preset(name) if kind == "preset" else hardware(name).fields
-        found |= {field: f" {name}: {value}." for field, value in values.items()}
-    return found
+        remarks |= {field: f" {name}: {value}." for field, value in values.items()}
+    return remarks
 
 
 def build_app(
-    chosen: Mapping[str, str], listed: Listed = "own", run: Callable[[Sequence[str]], int] | None = None
+    remarks: Mapping[str, str], listed: Listed = "own", run: Callable[[Sequence[str]], int] | None = None
 ) -> typer.Typer:
     """Return the application of `mage train`.
 
     Args:
-        chosen: Remarks at the end of the help of a field, by its name.
-        listed: `usual` for the fields of `USUAL` and of `chosen`, `own` for those of the method, `all` for those of TRL
-            and transformers, too.
+        remarks: Remarks at the end of the help of a field, by its name.
+        listed: `usual` for the fields of `USUAL` and of `remarks`, `own` for those of the method, `all` for those of
+            TRL and transformers, too.
         run: Function that runs the arguments and returns the exit status (default: `main`).
     """
     groups: dict[str, Any] = {(inspect.getdoc(group) or "").rstrip("."): group for group in GROUPS}
@@ -125,18 +127,18 @@ def build_app(
         from mage_envs.trainer.config.mage_config import MAGEConfig
 
         groups |= {"Fields of trl.ModelConfig": ModelConfig, "Fields of trl.GRPOConfig": MAGEConfig}
-    usual = {*USUAL, *chosen} if listed == "usual" else None
-    known = {"presets": listing(), "hardware": ", ".join(hardware_names())}
+    usual = {*USUAL, *remarks} if listed == "usual" else None
+    placeholders = {"presets": listing(), "hardware": ", ".join(hardware_names())}
     options: dict[str, Any] = {
         # The trailing underscore keeps keywords and fields of the same name apart.
-        f"{name}_": _option(f"--{name.replace('_', '-')}", metavar, text.format_map(known), None)
+        f"{name}_": _option(f"--{name.replace('_', '-')}", metavar, text.format_map(placeholders), None)
         for name, (metavar, text) in OWN_OPTIONS.items()
     }
     for title, group in groups.items():
         for item in fields(group):
             if usual is not None and item.name not in usual:
                 continue
-            text = " ".join(str(item.metadata.get("help", "")).split()) + chosen.get(item.name, "")
+            text = " ".join(str(item.metadata.get("help", "")).split()) + remarks.get(item.name, "")
             options.setdefault(item.name, _option(f"--{item.name}", field_type(item), text, title))
 
     def train(typer_context: typer.Context, **_: Any) -> None:
@@ -145,9 +147,12 @@ def build_app(
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
         inspect.Parameter("typer_context", keyword, annotation=typer.Context),
-        *(inspect.Parameter(name, keyword, default=None, annotation=one) for name, one in options.items()),
+        *(
+            inspect.Parameter(name, keyword, default=None, annotation=annotation)
+            for name, annotation in options.items()
+        ),
     ]
-    annotations = {one.name: one.annotation for one in parameters}
+    annotations = {parameter.name: parameter.annotation for parameter in parameters}
     vars(train).update(__signature__=inspect.Signature(parameters), __annotations__=annotations)
     about = (
         "Train a language model on meta-episodes. The lowest in precedence comes first: preset, hardware, file, flags."
@@ -228,12 +233,12 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
 
         kinds = (ScriptArguments, MAGEConfig, ModelConfig)
         typed = parse_args(arguments, {item.name for kind in kinds for item in fields(kind)})
-        script, config, model = typed.parsed(MAGEConfig)
+        script, config, model = typed.parse(MAGEConfig)
     else:
-        script, config, model = typed.parsed(RunSettings)
+        script, config, model = typed.parse(RunSettings)
     if typed.model_defaults and not is_own(config.env_id):
         typed.is_foreign = True
-        script, config, model = typed.parsed(type(config))
+        script, config, model = typed.parse(type(config))
     by_game: dict[str, Any] = {}
     if typed.model_defaults:
         chosen = {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}
@@ -247,16 +252,16 @@ def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
         _check_kept_imports(config.output_dir)
     if not script.dry_run:
         preflight.check_present(str(model.model_name_or_path), model.model_revision)
-    found = preflight.check(config, model, typed.machine)
+    requirements = preflight.check(config, model, typed.machine)
     preflight.check_loggers(config.report_to)
     if script.dry_run:
-        print(preflight.describe(config, model, typed.machine, found))
+        print(preflight.describe(config, model, typed.machine, requirements))
         return 0
-    preflight.check_disk(found, config.output_dir)
+    preflight.check_disk(requirements, config.output_dir)
     if not typed.needs_trl:
         from mage_envs.trainer.config.mage_config import MAGEConfig
 
-        script, config, model = typed.parsed(MAGEConfig)
+        script, config, model = typed.parse(MAGEConfig)
         vars(config).update(by_game)
     preflight.check_hub(config)
     from accelerate import PartialState
@@ -278,9 +283,9 @@ def _check_kept_imports(folder: str | None) -> None:
     from mage_envs.trainer.runs.run_folder import checkpoints
     from mage_envs.wrappers.rollout.training_log import SETTINGS
 
-    kept = [place for place in checkpoints(Path(folder or ".")) if (place / SETTINGS).exists()]
-    if kept:
-        PlaySettings.load(kept[0])
+    folders = [checkpoint for checkpoint in checkpoints(Path(folder or ".")) if (checkpoint / SETTINGS).exists()]
+    if folders:
+        PlaySettings.load(folders[0])
 
 
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
@@ -298,7 +303,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
 
     quieten()
     out = Path(config.output_dir)
-    last = on_first_rank(lambda: _checkpoint(out, script.resume, script.resume_if_any))
+    checkpoint = on_first_rank(lambda: _checkpoint(out, script.resume, script.resume_if_any))
     name = model.model_name_or_path
     if name == "tiny":
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
@@ -306,7 +311,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         imitated = (script.imitate, script.imitate_steps)
         name = on_first_rank(lambda: words_model(out / "words", config, *imitated, name=model.model_name_or_path))
     if script.imitate and not is_words(model.model_name_or_path):
-        options = (script.imitate, script.imitate_steps, last is not None)
+        options = (script.imitate, script.imitate_steps, checkpoint is not None)
         name = on_first_rank(lambda: imitating_copy(name, out / "warm", config, *options))
     # Other weights than safetensors are pickles.
     config.model_init_kwargs = {"use_safetensors": True, **(config.model_init_kwargs or _init_kwargs(model))}
@@ -335,11 +340,11 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         ) from error
     trainer.checkpoints.command = list(arguments)
     # A caller in the same process (a sweep, a test) gets its own signal handlers back.
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous_handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return _finish(trainer, str(out), None if last is None else str(last), arguments)
+        return _finish(trainer, str(out), None if checkpoint is None else str(checkpoint), arguments)
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
@@ -352,13 +357,13 @@ def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
     if not (resume or if_any):
         check_new(out, "add --resume")
         return None
-    last, passed = newest_checkpoint(out)
+    checkpoint, passed = newest_checkpoint(out)
     for line in passed:
         print(f"mage: {line}", file=sys.stderr)
-    if last is None:
-        found = "no sound checkpoint" if passed else "no checkpoint"
-        raise ValueError(f"--resume finds {found} in {out}. Set save_steps, or remove --resume.")
-    return last
+    if checkpoint is None:
+        problem = "no sound checkpoint" if passed else "no checkpoint"
+        raise ValueError(f"--resume finds {problem} in {out}. Set save_steps, or remove --resume.")
+    return checkpoint
 
 
 def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str]) -> int:
@@ -382,24 +387,24 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         interrupted = True
     # `out` may be relative to the folder that the user started in, and an environment may have changed the folder.
     os.chdir(folder)
-    said = "Interrupted" if interrupted else "Finished"
-    first, steps = trainer.accelerator.is_main_process, trainer.state.global_step
+    outcome = "Interrupted" if interrupted else "Finished"
+    is_main, steps = trainer.accelerator.is_main_process, trainer.state.global_step
     if trainer.preemption.stopped:
-        if first:
+        if is_main:
             print(f"Stopped by SIGTERM after {steps} updates, with a checkpoint in {out}. Add --resume to continue.")
         return 143
     # Saving shards is collective, and after Ctrl-C the ranks are at different points of the run.
     if interrupted and trainer.is_sharded:
-        if first:
+        if is_main:
             print(f"Interrupted after {steps} updates. A sharded model is saved only in checkpoints.")
         return 130
-    if first or not interrupted:
+    if is_main or not interrupted:
         trainer.write_model(out, together=not interrupted)
-    if first:
-        print(f"{said} after {steps} updates; the model is in {out}.")
-    if first and (failures := trainer.failure_log.summary()):
+    if is_main:
+        print(f"{outcome} after {steps} updates; the model is in {out}.")
+    if is_main and (failures := trainer.failure_log.summary()):
         print(failures)
-    if first:
+    if is_main:
         others = trainer.population is not None
         print_report(summary.summarise_run(out))
         # Not part of the report, which would wrap a long command.
@@ -419,9 +424,9 @@ def _leave(*signal: object) -> NoReturn:
 
 
 def _init_kwargs(model: Any) -> dict[str, Any]:
-    chosen = {
+    options = {
         "revision": model.model_revision,
         "attn_implementation": model.attn_implementation,
         "dtype": None if model.dtype == "auto" else model.dtype,
     }
-    return {key: value for key, value in chosen.items() if value is not None}
+    return {key: value for key, value in options.items() if value is not None}

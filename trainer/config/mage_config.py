@@ -65,25 +65,25 @@ class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
         if self.gradient_checkpointing is None:
             self.gradient_checkpointing = not on_cpu
         self.settle()
-        if (message := next(chain(refused(self, self.backend), unread(self)), None)) is not None:
+        if (message := next(chain(unsupported_options(self, self.backend), unread_options(self)), None)) is not None:
             raise ValueError(message)
         # Last, because `settle` computes fields that TRL checks: the batch size and the number of steps.
         GRPOConfig.__post_init__(self)  # type: ignore[no-untyped-call]
-        started = processes_started()
-        if started > self.world_size:
+        num_started = processes_started()
+        if num_started > self.world_size:
             # TRL has made a group. The first process serves its store, so it may end only after the others have joined.
             if torch.distributed.is_available() and torch.distributed.is_initialized():
                 torch.distributed.barrier()
             raise WronglyStarted(
-                f"{started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each would "
-                f"train a model of its own. Add --use_cpu true to train on CPUs, or start one process per GPU."
+                f"{num_started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each "
+                f"would train a model of its own. Add --use_cpu true to train on CPUs, or start one process per GPU."
             )
 
 
 # -- options of TRL and transformers that this trainer does not read ---------------------------------------
 
 
-def unread(config: GRPOConfig) -> Iterator[str]:
+def unread_options(config: GRPOConfig) -> Iterator[str]:
     """Yield a message for each option that is set but not read."""
     # An option counts as set if it differs from the default of the installed version.
     default = {
@@ -92,12 +92,12 @@ def unread(config: GRPOConfig) -> Iterator[str]:
         if item.name in NOT_READ
     }
     values: Mapping[str, Any] = vars(config)
-    for name, given in default.items():
-        if values[name] != given:
+    for name, default_value in default.items():
+        if values[name] != default_value:
             yield f"{name}={values[name]!r} is not read: {NOT_READ[name]}. Remove it."
 
 
-def refused(c: GRPOConfig, backend: str) -> Iterator[str]:
+def unsupported_options(c: GRPOConfig, backend: str) -> Iterator[str]:
     """Yield a message for each TRL option with a value that is not supported, or that another option replaces."""
     # Neutral values only: log-probabilities of the loss are the model's at a temperature, without truncated tails.
     neutral = c.top_p == 1.0 and not c.top_k and not c.min_p and c.repetition_penalty == 1.0

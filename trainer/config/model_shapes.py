@@ -55,9 +55,9 @@ class ModelShape:
     def layer(self) -> int:
         """Number of parameters of a layer."""
         # The projections, and the two norms before attention and MLP.
-        found = sum(inputs * outputs for inputs, outputs in self.products.values()) + 2 * self.hidden
-        found += 2 * self.head_dim if self.head_norms else 0
-        return found + (sum(self.products[name][1] for name in LINEAR[:3]) if self.attention_bias else 0)
+        count = sum(inputs * outputs for inputs, outputs in self.products.values()) + 2 * self.hidden
+        count += 2 * self.head_dim if self.head_norms else 0
+        return count + (sum(self.products[name][1] for name in LINEAR[:3]) if self.attention_bias else 0)
 
     @property
     def parameters(self) -> int:
@@ -77,8 +77,8 @@ class ModelShape:
 
         Without `modules`, PEFT adapts queries and values.
         """
-        chosen = modules or ["q_proj", "v_proj"]
-        names = LINEAR if "all-linear" in chosen else [name for name in LINEAR if name in chosen]
+        module_names = modules or ["q_proj", "v_proj"]
+        names = LINEAR if "all-linear" in module_names else [name for name in LINEAR if name in module_names]
         return self.layers * sum(rank * sum(self.products[name]) for name in names)
 
 
@@ -123,11 +123,11 @@ def folder_of(model: str) -> Path | None:
     try:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(model, "config.json")
+        config_path = try_to_load_from_cache(model, "config.json")
     except (ImportError, ValueError):
         # huggingface_hub is not installed, or `model` is not a valid name on the hub.
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(config_path).parent if isinstance(config_path, str) else None
 
 
 def shape_of(model: str) -> ModelShape | None:
@@ -137,29 +137,29 @@ def shape_of(model: str) -> ModelShape | None:
     folder = folder_of(model)
     if folder is None or not (folder / "config.json").is_file():
         return None
-    told: dict[str, Any] = read_model_json(folder, "config.json")
+    config: dict[str, Any] = read_model_json(folder, "config.json")
     # Other architectures have other layers, for which the formulas above are wrong.
-    kind = told.get("model_type")
+    kind = config.get("model_type")
     if kind not in ("qwen3", "qwen2", "llama", "mistral"):
         return None
-    heads = told["num_attention_heads"]
+    heads = config["num_attention_heads"]
     return ModelShape(
-        vocab=told["vocab_size"],
-        hidden=told["hidden_size"],
-        layers=told["num_hidden_layers"],
+        vocab=config["vocab_size"],
+        hidden=config["hidden_size"],
+        layers=config["num_hidden_layers"],
         heads=heads,
-        kv_heads=told.get("num_key_value_heads") or heads,
-        head_dim=told.get("head_dim") or told["hidden_size"] // heads,
-        intermediate=told["intermediate_size"],
-        tied=bool(told.get("tie_word_embeddings")),
+        kv_heads=config.get("num_key_value_heads") or heads,
+        head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+        intermediate=config["intermediate_size"],
+        tied=bool(config.get("tie_word_embeddings")),
         head_norms=kind == "qwen3",
-        attention_bias=kind == "qwen2" or bool(told.get("attention_bias")),
-        bytes_kept=4 if (told.get("dtype") or told.get("torch_dtype")) == "float32" else 2,
-        counted=_counted(folder),
+        attention_bias=kind == "qwen2" or bool(config.get("attention_bias")),
+        bytes_kept=4 if (config.get("dtype") or config.get("torch_dtype")) == "float32" else 2,
+        counted=_count_parameters(folder),
     )
 
 
-def _counted(folder: Path) -> int | None:
+def _count_parameters(folder: Path) -> int | None:
     """Return the number of parameters in the headers of a folder's safetensors files, or None without such files."""
     total = 0
     for file in folder.glob("*.safetensors"):

@@ -142,51 +142,51 @@ def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: 
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    found = {}
+    runs = {}
     for algorithm, environment, (suffix, protocol) in product(ALGORITHMS, environments(), PROTOCOLS.items()):
         name = f"{algorithm}-{environment}{suffix}"
         if not suffix or environment not in RELATED:
-            found[name] = _run(name, algorithm, environment, protocol)
-    return found
+            runs[name] = _run(name, algorithm, environment, protocol)
+    return runs
 
 
-def _ablations(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """Add the presets of the ablations to `found`, and return the presets of each ablation by their choices.
+def _ablations(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Add the presets of the ablations to `runs`, and return the presets of each ablation by their choices.
 
     A choice that is a preset already, such as the paper's own, is that preset.
     """
-    named: dict[str, dict[str, str]] = {}
-    known = {_identity(fields): name for name, fields in found.items()}
+    presets_by_choice: dict[str, dict[str, str]] = {}
+    names_by_identity = {_identity(fields): name for name, fields in runs.items()}
     for ablation_name, ablation in ABLATIONS.items():
-        named[ablation_name] = {}
+        presets_by_choice[ablation_name] = {}
         axes = product(*(axis.items() for axis in ablation.axes))
         present = [environment for environment in ablation.environments if environment in environments()]
-        for environment, chosen in product(present, axes):
-            choices = "-".join(choice for choice, _ in chosen)
-            changes = {key: value for _, fields in chosen for key, value in fields.items()}
+        for environment, selection in product(present, axes):
+            choices = "-".join(choice for choice, _ in selection)
+            changes = {key: value for _, fields in selection for key, value in fields.items()}
             name = f"ablation-{environment}-{choices}{ablation.suffix}"
             fields = _run(name, "mage", environment, PROTOCOLS[ablation.suffix], **changes)
-            name = known.setdefault(_identity(fields), name)
-            found.setdefault(name, fields)
+            name = names_by_identity.setdefault(_identity(fields), name)
+            runs.setdefault(name, fields)
             label = choices if len(ablation.environments) == 1 else f"{environment}-{choices}"
-            if name not in named[ablation_name].values():
-                named[ablation_name][label] = name
-    return named
+            if name not in presets_by_choice[ablation_name].values():
+                presets_by_choice[ablation_name][label] = name
+    return presets_by_choice
 
 
 def _identity(fields: Fields) -> str:
     """Return a key that is equal for presets of the same run."""
     # The first two choices are the defaults of a run. With a single opponent, the grouping changes nothing.
-    whole = {"statistics": "opponent", "grouping": "stationary", **fields}
-    if "opponents" in whole and not whole["opponents"].startswith("pool:"):
-        whole["grouping"] = "stationary"
-    return json.dumps({key: value for key, value in whole.items() if key != "output_dir"}, sort_keys=True)
+    all_fields = {"statistics": "opponent", "grouping": "stationary", **fields}
+    if "opponents" in all_fields and not all_fields["opponents"].startswith("pool:"):
+        all_fields["grouping"] = "stationary"
+    return json.dumps({key: value for key, value in all_fields.items() if key != "output_dir"}, sort_keys=True)
 
 
-_FOUND = _table()
-ABLATION_PRESETS: Mapping[str, Mapping[str, str]] = _ablations(_FOUND)
+_RUNS = _table()
+ABLATION_PRESETS: Mapping[str, Mapping[str, str]] = _ablations(_RUNS)
 """Ablation to its choices and their presets."""
-PRESETS: Mapping[str, Fields] = dict(sorted(_FOUND.items()))
+PRESETS: Mapping[str, Fields] = dict(sorted(_RUNS.items()))
 WORDS: Fields = {
     "use_cpu": True,
     "prompt_style": "words",
@@ -230,8 +230,8 @@ def prompt_limit(game_name: str) -> int:
 
 def _limit(game_name: str, field: str) -> int:
     limits = {game: fields.get(field) for game, fields, _ in environments().values()}
-    found: int = limits.get(game_name) or COMMON[field]
-    return found
+    limit: int = limits.get(game_name) or COMMON[field]
+    return limit
 
 
 def preset(name: str) -> dict[str, Any]:

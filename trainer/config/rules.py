@@ -23,14 +23,14 @@ CHOICES: Mapping[str, Collection[str]] = {
 
 def broken(c: RunFields) -> Iterator[str]:
     """Yield a message for each broken rule."""
-    for name, known in CHOICES.items():
-        if (value := vars(c)[name]) not in known:
-            yield f"{name}={value!r} is unknown; choose one of: {', '.join(known)}."
-    for name, (least, greatest) in BOUNDS.items():
+    for name, choices in CHOICES.items():
+        if (value := vars(c)[name]) not in choices:
+            yield f"{name}={value!r} is unknown; choose one of: {', '.join(choices)}."
+    for name, (minimum, maximum) in BOUNDS.items():
         value = vars(c)[name]
         # This form also refuses NaN, for which every comparison is False.
-        if value is not None and not (least <= value <= greatest and isfinite(value)):
-            limits = f"at least {least}" if greatest == inf else f"between {least} and {greatest}"
+        if value is not None and not (minimum <= value <= maximum and isfinite(value)):
+            limits = f"at least {minimum}" if maximum == inf else f"between {minimum} and {maximum}"
             yield f"{name}={value} must be {limits}."
     for registry in (POLICY_LOSSES, KL_ESTIMATORS):
         try:

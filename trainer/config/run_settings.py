@@ -46,8 +46,8 @@ class RunSettings(RunFields):
         self.system_prompt = _from_file("system_prompt", self.system_prompt)
         self.opponents = _from_json("opponents", self.opponents, names=True)
         # The id may be the name of a game, and that of a game of OpenSpiel stands for an option, too.
-        self.env_id, own = find_env(self.env_id)
-        self.env_kwargs = {**own, **(_from_json("env_kwargs", self.env_kwargs) or {})}
+        self.env_id, id_options = find_env(self.env_id)
+        self.env_kwargs = {**id_options, **(_from_json("env_kwargs", self.env_kwargs) or {})}
         self.updates_per_rollout = str(self.updates_per_rollout)
         if self.updates_per_rollout != "auto":
             try:
@@ -92,24 +92,26 @@ class RunSettings(RunFields):
         return self._credit(by_hand, protocol)
 
     def _credit(self, by_hand: bool, protocol: Protocol | None = None) -> CreditConfig:
-        chosen = {name: vars(self)[name] for name in CREDIT}
-        chosen["credit"] = self.credit or ("reward" if by_hand else "episode")
-        return CreditConfig(**chosen) if protocol is None else CreditConfig.from_protocol(protocol, **chosen)
+        credit_fields = {name: vars(self)[name] for name in CREDIT}
+        credit_fields["credit"] = self.credit or ("reward" if by_hand else "episode")
+        return (
+            CreditConfig(**credit_fields) if protocol is None else CreditConfig.from_protocol(protocol, **credit_fields)
+        )
 
     def updates_of(self, steps: int) -> int:
         """Return the optimiser steps of a rollout with `steps` trainable steps."""
-        each = self.updates_per_rollout
-        return ceil(steps / self.minibatch_size) if each == "auto" else int(each)
+        updates = self.updates_per_rollout
+        return ceil(steps / self.minibatch_size) if updates == "auto" else int(updates)
 
     def _size_rollout(self) -> None:
         """Compute the meta-episodes per process from the groups per rollout."""
         processes = processes_started()
         if self.groups_per_rollout is None:
-            played = self.per_device_train_batch_size * processes
-            if self.num_generations and played % self.num_generations:
+            rollout_size = self.per_device_train_batch_size * processes
+            if self.num_generations and rollout_size % self.num_generations:
                 raise ValueError(
-                    f"num_generations={self.num_generations} does not divide the {played} meta-episodes of a rollout; "
-                    f"set groups_per_rollout, the number of groups, in place of per_device_train_batch_size."
+                    f"num_generations={self.num_generations} does not divide the {rollout_size} meta-episodes of a "
+                    f"rollout; set groups_per_rollout, the number of groups, in place of per_device_train_batch_size."
                 )
             return
         episodes = self.groups_per_rollout * (self.num_generations or 0)

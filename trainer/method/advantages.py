@@ -19,7 +19,15 @@ from mage_envs.trainer.method.critic import ExactCritic
 from mage_envs.trainer.method.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
 from mage_envs.wrappers import ADAPTIVE, Protocol
 from mage_envs.wrappers.protocol import REFLECTION_ANCHORS
-from mage_envs.wrappers.rollout.trajectory import RETURN, REWARD, Step, Trajectory, bad_pay, bad_returns, masked
+from mage_envs.wrappers.rollout.trajectory import (
+    RETURN,
+    REWARD,
+    Step,
+    Trajectory,
+    bad_pay,
+    bad_returns,
+    mask_trajectory,
+)
 
 EPSILON = 1e-6
 """Added to a standard deviation before the division by it."""
@@ -86,20 +94,20 @@ Weights = list[list[float]]
 
 def _mean_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, float, int]]:
     """Return (mean, sample standard deviation, count) of the values of each key."""
-    found: dict[Hashable, list[float]] = defaultdict(list)
+    values_by_key: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
-        found[key].append(value)
-    return {key: _statistics(held) for key, held in found.items()}
+        values_by_key[key].append(value)
+    return {key: _statistics(key_values) for key, key_values in values_by_key.items()}
 
 
-def _statistics(held: list[float]) -> tuple[float, float, int]:
+def _statistics(values: list[float]) -> tuple[float, float, int]:
     """Return (mean, sample standard deviation, count) of a non-empty list."""
-    low, high = min(held), max(held)
+    low, high = min(values), max(values)
     # NumPy's mean of equal values can differ from them by rounding. Equal values must get an advantage of exactly 0.
     if low == high:
-        return low, 0.0, len(held)
-    array = np.asarray(held)
-    return float(array.mean()), float(array.std(ddof=1)), len(held)
+        return low, 0.0, len(values)
+    array = np.asarray(values)
+    return float(array.mean()), float(array.std(ddof=1)), len(values)
 
 
 def _scale(value: float, deviation: float, config: CreditConfig) -> float:
@@ -122,7 +130,7 @@ def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], conf
     return ("play", step.anchor, opponent, step.episode if config.anchor == "local" else -1)
 
 
-def _centred_values(group: Group, config: CreditConfig) -> Weights:
+def _centre_values(group: Group, config: CreditConfig) -> Weights:
     """Return E_k of each member, [M][K]. Subtract the members' mean at the same k if the protocol centres episodes."""
     # E_k = D_k + gt * G_{k+1,0}, without penalties (docs/method.md section 3).
     scheme = scheme_of(config.returns)
@@ -154,13 +162,13 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
     keys = [k for member in paid for k in range(len(member))]
     means = _mean_by_key(keys, [value for member in paid for value in member])
     # The deviation is that of S over the play steps of the episode.
-    played = [
+    play_scores = [
         (step.episode, score)
         for member, trajectory in zip(scores, group, strict=True)
         for score, step in zip(member, trajectory.steps, strict=True)
         if step.phase == "play"
     ]
-    spread = _mean_by_key([k for k, _ in played], [score for _, score in played])
+    spread = _mean_by_key([k for k, _ in play_scores], [score for _, score in play_scores])
     # A reflection pays nothing, so its A_E is only its (centred) penalty.
     return [
         [
@@ -197,7 +205,7 @@ def gigpo(group: Group, config: CreditConfig) -> Weights:
     gs, _ = scheme_of(config.returns).discount_rates(config.gamma_step, config.gamma_episode)
     returns = [
         returns_from_values(trajectory, values, gs, config.penalty_in_return)
-        for trajectory, values in zip(group, _centred_values(group, config), strict=True)
+        for trajectory, values in zip(group, _centre_values(group, config), strict=True)
     ]
     # A_S = G_i - mean(G) over the steps with the same anchor. `keys` is flat, (sum of T_m,), member after member.
     keys = [
@@ -265,9 +273,9 @@ def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
     points: list[Hashable] = []
     means: list[float] = []
     for trajectory, member in zip(group, returns, strict=True):
-        own = _mean_by_key([_decision_point(step) for step in trajectory.steps], member)
-        points += own
-        means += [mean for mean, _, _ in own.values()]
+        member_means = _mean_by_key([_decision_point(step) for step in trajectory.steps], member)
+        points += member_means
+        means += [mean for mean, _, _ in member_means.values()]
     baselines = _mean_by_key(points, means)
     return [
         [value - baselines[_decision_point(step)][0] for value, step in zip(member, trajectory.steps, strict=True)]
@@ -282,8 +290,8 @@ def exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: Exac
     With `horizon="meta"` the sampled rest of the return is added.
     """
     # Q(I, a) - V(I) per step, [M][T_m]: the luck of the deal and of the opponent's draws is integrated out.
-    judged = critic.judge(trajectories)
-    gains = [[0.0 if seen is None else seen.q - seen.v for seen in member] for member in judged]
+    decision_values = critic.judge(trajectories)
+    gains = [[0.0 if value is None else value.q - value.v for value in member] for member in decision_values]
     if config.horizon == "meta":
         gains = _with_rest(trajectories, gains, config)
     return [
@@ -301,20 +309,21 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
     groups: dict[int, list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         groups[trajectory.group].append(index)
-    found = list(gains)
-    for held in groups.values():
-        group = [trajectories[index] for index in held]
+    total_gains = list(gains)
+    for indices in groups.values():
+        group = [trajectories[index] for index in indices]
         shares = [hand_shares(t, scheme_of(config.returns), config.gamma_step, config.gamma_episode) for t in group]
         # G without penalties, because `exact` subtracts the step's own penalty afterwards.
-        rest = [
+        remainders = [
             [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
             for t, member in zip(group, shares, strict=True)
         ]
-        for index, member, others in zip(held, shares, _less_mean_at_hand(group, rest), strict=True):
-            found[index] = [
-                share * gain + other for (share, _), gain, other in zip(member, gains[index], others, strict=True)
+        for index, member, surpluses in zip(indices, shares, _less_mean_at_hand(group, remainders), strict=True):
+            total_gains[index] = [
+                share * gain + surplus
+                for (share, _), gain, surplus in zip(member, gains[index], surpluses, strict=True)
             ]
-    return found
+    return total_gains
 
 
 def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
@@ -349,11 +358,11 @@ def _mask_non_finite(trajectory: Trajectory, config: CreditConfig) -> Trajectory
         return trajectory
     wrong = bad_pay(trajectory.steps, trajectory.episodes)
     if wrong is not None:
-        return masked(trajectory, REWARD, wrong)
+        return mask_trajectory(trajectory, REWARD, wrong)
     # Finite rewards can still add up to a return that overflows.
     gs, gt = config.gamma_step, config.gamma_episode
     wrong = bad_returns(step_returns(trajectory, config.returns, config.credit, gs, gt, config.penalty_in_return))
-    return trajectory if wrong is None else masked(trajectory, RETURN, wrong)
+    return trajectory if wrong is None else mask_trajectory(trajectory, RETURN, wrong)
 
 
 def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
@@ -370,12 +379,12 @@ def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
     return {trajectory.group for trajectory in trajectories if len(kinds[trajectory.group]) < 2}
 
 
-def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
+def variance_metrics(trajectories: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
     """Return the share of played groups without variance, and the share of groups that were dropped and redrawn."""
-    groups = {trajectory.group for trajectory in played}
+    groups = {trajectory.group for trajectory in trajectories}
     dropped = groups - {trajectory.group for trajectory in trained}
     return {
-        "groups/zero_variance": len(without_variance(played)) / max(len(groups), 1),
+        "groups/zero_variance": len(without_variance(trajectories)) / max(len(groups), 1),
         "groups/dropped": len(dropped) / max(len(groups), 1),
     }
 
@@ -408,10 +417,10 @@ def compute_advantages(
         if trajectory.failure is None:
             groups[trajectory.group].append(index)
     weights: Weights = [[0.0] * len(trajectory.steps) for trajectory in trajectories]
-    kept = [index for held in groups.values() for index in held]
+    indices = [index for group_indices in groups.values() for index in group_indices]
 
-    def fill(indices: Sequence[int], members: Weights) -> None:
-        for index, member in zip(indices, members, strict=True):
+    def fill(positions: Sequence[int], members: Weights) -> None:
+        for index, member in zip(positions, members, strict=True):
             weights[index] = member
 
     compute = ADVANTAGES.find(config.advantage)
@@ -421,18 +430,18 @@ def compute_advantages(
                 "advantage='exact' needs the critic of the game: compute_advantages(..., critic=ExactCritic.of(env))."
             )
         # All groups at once: the critic estimates the learner's own frequencies from the whole rollout.
-        fill(kept, exact([trajectories[index] for index in kept], config, critic))
+        fill(indices, exact([trajectories[index] for index in indices], config, critic))
     else:
         parts = list(groups.values())
         if config.statistics == "pooled":
-            parts = [kept] if kept else []
-        for held in parts:
-            fill(held, compute([trajectories[index] for index in held], config))
+            parts = [indices] if indices else []
+        for group_indices in parts:
+            fill(group_indices, compute([trajectories[index] for index in group_indices], config))
     if is_divided_by_opponent(compute) and config.advantage_norm == "mean_std":
-        fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
+        fill(indices, _divide_by_opponent([trajectories[i] for i in indices], [weights[i] for i in indices], config))
     # A difference or a quotient of finite returns can overflow. Zeros remove that trajectory from the gradient, and
     # the metric shows it.
-    bad = [index for index in kept if not all(map(isfinite, weights[index]))]
+    bad = [index for index in indices if not all(map(isfinite, weights[index]))]
     fill(bad, [[0.0] * len(weights[index]) for index in bad])
     dull = without_variance(trajectories) & groups.keys()
     metrics = {"groups/count": float(len(groups)), "groups/zero_variance": len(dull) / max(len(groups), 1)}

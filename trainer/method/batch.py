@@ -310,11 +310,11 @@ def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu"
         if all(part is None for part in parts):
             return None
         # Rows without values get NaN, so that all arrays stay aligned with the trained tokens.
-        held = [
+        arrays = [
             np.full(len(row.targets), np.nan, np.float32) if part is None else part
             for row, part in zip(rows, parts, strict=True)
         ]
-        return tensor(np.concatenate(held))
+        return tensor(np.concatenate(arrays))
 
     return MicroBatch(
         ids=tensor(ids),
@@ -337,11 +337,11 @@ def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu"
 def _collate_legal(rows: Sequence[Row]) -> tuple[Ints, Ints]:
     """Return (M,) indices into the flat trained tokens, and (M, L) legal ids padded with -1."""
     offsets = np.cumsum([0, *(len(row.targets) for row in rows)])
-    found = [(int(offsets[i]) + at, ids) for i, row in enumerate(rows) for at, ids in row.legal]
-    legal_ids = np.full((len(found), max((len(ids) for _, ids in found), default=0)), -1, np.int64)
-    for index, (_, ids) in enumerate(found):
+    legal_answers = [(int(offsets[i]) + at, ids) for i, row in enumerate(rows) for at, ids in row.legal]
+    legal_ids = np.full((len(legal_answers), max((len(ids) for _, ids in legal_answers), default=0)), -1, np.int64)
+    for index, (_, ids) in enumerate(legal_answers):
         legal_ids[index, : len(ids)] = ids
-    return np.array([at for at, _ in found], np.int64), legal_ids
+    return np.array([at for at, _ in legal_answers], np.int64), legal_ids
 
 
 def split_rows(values: torch.Tensor, rows: Sequence[Row]) -> list[Floats]:

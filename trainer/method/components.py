@@ -35,11 +35,11 @@ class Registry:
         """Add a function. Raises ValueError if the name is taken by another one, or contains a colon."""
         if not name or ":" in name:
             raise ValueError(f"{name!r} cannot name a function for {self.option}; use a name without a colon.")
-        known = self._entries.get(name)
+        existing_entry = self._entries.get(name)
         # Registering the same function again is allowed, because a notebook or importlib.reload runs a module twice.
-        if known is not None and import_path(known) != import_path(function):
+        if existing_entry is not None and import_path(existing_entry) != import_path(function):
             raise ValueError(
-                f"{self.option}={name!r} is already registered, by {import_path(known)}; choose another name."
+                f"{self.option}={name!r} is already registered, by {import_path(existing_entry)}; choose another name."
             )
         self._entries[name] = function
 

@@ -80,8 +80,8 @@ class OwnHand:
         worth: dict[Node, float] = {}
         for node in reversed(self._order):
             if node.player is None:
-                ended = HandResult(node.returns[self._seat], self._seat, success=node.state.won(self._seat))
-                worth[node] = self._payoff(ended)
+                hand_result = HandResult(node.returns[self._seat], self._seat, success=node.state.won(self._seat))
+                worth[node] = self._payoff(hand_result)
             elif node.player == self._seat:
                 row = policy.get(node.turn().information_state)
                 share = 1 / len(node.legal)
@@ -92,19 +92,19 @@ class OwnHand:
                 worth[node] = sum(chance * worth[child] for chance, child in self._chances[node])
         # Q(I, a) = sum over positions h in I of P(h | I) * worth(h a). P(h | I) is the normalised counterfactual reach,
         # because with perfect recall the learner's own reach is the same at all h in I.
-        found = {}
+        action_values = {}
         for state, members in self._members.items():
             total = sum(weight for weight, _ in members)
             # A state that the opponent never leads to: its positions count equally.
             weights = [(weight / total if total else 1 / len(members), node) for weight, node in members]
-            found[state] = {
+            action_values[state] = {
                 action: sum(weight * worth[node.children[action]] for weight, node in weights)
                 for action in members[0][1].legal
             }
-        return found
+        return action_values
 
 
-class Judged(NamedTuple):
+class StepValues(NamedTuple):
     """Values of one decision, in units of R."""
 
     q: float
@@ -139,7 +139,9 @@ class ExactCritic:
 
         # The critic needs R(hand 1 + hand 2) = R(hand 1) + R(hand 2). Two probes find rewards that are no such sum.
         lost, won = HandResult(-1.0, success=False), HandResult(1.0, success=True)
-        sums = (reward(both, hands) - payoff(both[0]) - payoff(both[1]) for both in ([won, won], [won, lost]))
+        sums = (
+            reward(results, hands) - payoff(results[0]) - payoff(results[1]) for results in ([won, won], [won, lost])
+        )
         if hands > 1 and any(abs(gap) > 1e-9 for gap in sums):
             raise ValueError(
                 "advantage='exact' judges each hand alone, but this episode reward is not a sum over the hands. "
@@ -154,7 +156,7 @@ class ExactCritic:
             self._hands[key] = OwnHand(self._game, opponent, seat, self._payoff)
         return self._hands[key]
 
-    def judge(self, trajectories: Sequence[Trajectory]) -> list[list[Judged | None]]:
+    def judge(self, trajectories: Sequence[Trajectory]) -> list[list[StepValues | None]]:
         """Return Q and V of every step, [trajectory][step]; None for a reflection.
 
         The learner's policy is estimated by its action frequencies per opponent and episode. If a state was not visited
@@ -174,7 +176,7 @@ class ExactCritic:
             key: _frequencies({**counts["", key[1]], **states}) for key, states in counts.items() if key[0] != ""
         }
 
-        def judged(trajectory: Trajectory, step: Step) -> Judged | None:
+        def judge_step(trajectory: Trajectory, step: Step) -> StepValues | None:
             if step.phase == "reflect":
                 return None
             policy = policies.get((trajectory.opponent, step.episode), {})
@@ -187,10 +189,10 @@ class ExactCritic:
             v = sum(row.get(action, 0.0) * value for action, value in worth.items())
             # An illegal answer forfeits the hand, or leaves the state as it is and thereby keeps its value V(I).
             if step.action is None:
-                return Judged(v if self._forfeit is None else self._forfeit, v)
-            return Judged(worth[step.action], v)
+                return StepValues(v if self._forfeit is None else self._forfeit, v)
+            return StepValues(worth[step.action], v)
 
-        return [[judged(trajectory, step) for step in trajectory.steps] for trajectory in trajectories]
+        return [[judge_step(trajectory, step) for step in trajectory.steps] for trajectory in trajectories]
 
 
 def _frequencies(states: Mapping[str, Counter[str]]) -> Frequencies:

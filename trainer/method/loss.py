@@ -203,18 +203,18 @@ def score_logits(logits: torch.Tensor, batch: MicroBatch, temperature: float, co
     # float32, because a log-softmax over a large vocabulary in bf16 would make the ratio noisy.
     logits = logits.float() / temperature
     # (M, L): legal ids; padding repeats the first one, so that every index is valid.
-    known = batch.legal_ids >= 0
-    given = torch.where(known, batch.legal_ids, batch.legal_ids[:, :1])
+    is_valid = batch.legal_ids >= 0
+    padded_ids = torch.where(is_valid, batch.legal_ids, batch.legal_ids[:, :1])
     if constrained:
         # (N, V): blocks all but the legal ids of the constrained tokens. The minimum instead of -inf keeps the entropy
         # finite: p * log p would be 0 * -inf.
         blocked = torch.zeros_like(logits, dtype=torch.bool)
         blocked[batch.legal_at] = True
-        blocked[batch.legal_at[:, None], given] = False
+        blocked[batch.legal_at[:, None], padded_ids] = False
         logits = logits.masked_fill(blocked, torch.finfo(logits.dtype).min)
     logps = logits.log_softmax(-1)
     entropy = -(logps.exp() * logps).sum(-1)
-    chosen = logps.gather(1, batch.ids[batch.rows, batch.columns][:, None])[:, 0]
+    token_logps = logps.gather(1, batch.ids[batch.rows, batch.columns][:, None])[:, 0]
     # -1/L * sum over the legal ids of log p, (M,). Padding contributes 0, and the divisor counts real ids only.
-    legal = logps[batch.legal_at].gather(1, given).masked_fill(~known, 0.0)
-    return Scores(chosen, entropy, -legal.sum(1) / known.sum(1).clamp(min=1))
+    legal = logps[batch.legal_at].gather(1, padded_ids).masked_fill(~is_valid, 0.0)
+    return Scores(token_logps, entropy, -legal.sum(1) / is_valid.sum(1).clamp(min=1))

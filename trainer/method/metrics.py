@@ -50,14 +50,14 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     }
     kinds = Counter(failure.kind for trajectory in trajectories for failure in trajectory.failures)
     metrics |= {f"failures/{kind}": float(count) for kind, count in sorted(kinds.items())}
-    played: dict[str, list[EpisodeResult]] = defaultdict(list)
+    episodes_by_key: dict[str, list[EpisodeResult]] = defaultdict(list)
     for trajectory in sound:
         for number, episode in enumerate(trajectory.episodes, start=1):
-            played[f"episode_{number}"].append(episode)
+            episodes_by_key[f"episode_{number}"].append(episode)
             for part in (trajectory.opponent, trajectory.category):
                 if part:
-                    played[f"episode_{number}/{part}"].append(episode)
-    for key, episodes in sorted(played.items()):
+                    episodes_by_key[f"episode_{number}/{part}"].append(episode)
+    for key, episodes in sorted(episodes_by_key.items()):
         metrics |= _episode_metrics(key, episodes)
     rewards = [sum(episode.reward for episode in trajectory.episodes) for trajectory in sound]
     if rewards:

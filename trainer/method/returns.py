@@ -114,12 +114,12 @@ def penalties_to_come(steps: Sequence[Step], indices: Sequence[int], gs: float) 
         P_{k,t} by step index: at most 0, unless the penalties are centred.
     """
     to_come = 0.0
-    found: dict[int, float] = {}
+    penalties: dict[int, float] = {}
     for index in reversed(indices):
         # P_{k,t} = -p_{k,t} + gs * P_{k,t+1}. Penalties do not cross episodes: P after the last step is 0.
         to_come = -steps[index].penalty + gs * to_come
-        found[index] = to_come
-    return found
+        penalties[index] = to_come
+    return penalties
 
 
 def returns_from_values(trajectory: Trajectory, values: Sequence[float], gs: float, penalised: bool) -> list[float]:
@@ -207,7 +207,7 @@ def hand_shares(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: flo
         # returns these are 1 at j = k and -1 at j = k + 1.
         paid = scheme.rewards([1.0 if index == k else 0.0 for index in range(planned)])
         # sum_{j>k} gt^(j-k) dD_j/dR_k: the share of R_k in the returns of the episodes after it.
-        later = sum(gt ** (j - k) * paid[j] for j in range(k + 1, planned))
+        later_weight = sum(gt ** (j - k) * paid[j] for j in range(k + 1, planned))
         counts = k == planned - 1 or scheme.discounts
         reward, ahead = 0.0, 0.0
         for back, index in enumerate(reversed(indices)):
@@ -215,17 +215,17 @@ def hand_shares(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: flo
             # Backwards over t: at a hand's last step r changes to that hand's reward, and earlier steps of the hand
             # discount it.
             reward, ahead = (step.reward, 1.0) if step.hand_end else (reward, gs * ahead)
-            shares[index] = (ahead if counts else 0.0) + gs**back * later, reward
+            shares[index] = (ahead if counts else 0.0) + gs**back * later_weight, reward
     return shares
 
 
 def _with_reflections(trajectory: Trajectory, returns: list[float], penalised: bool) -> list[float]:
     # G_{k,0}: (K,), 0 for an episode without play steps.
-    first = [returns[indices[0]] if indices else 0.0 for indices in play_steps(trajectory)]
+    first_returns = [returns[indices[0]] if indices else 0.0 for indices in play_steps(trajectory)]
     for index, step in enumerate(trajectory.steps):
         if step.phase == "reflect":
             # A reflection may precede an episode that was never played. Then its return is 0.
-            upcoming = first[step.episode] if step.episode < len(first) else 0.0
+            upcoming = first_returns[step.episode] if step.episode < len(first_returns) else 0.0
             returns[index] = upcoming - (step.penalty if penalised else 0.0)
     return returns
 

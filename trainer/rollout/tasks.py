@@ -41,18 +41,18 @@ def rollout_specs(
             of a group still meet the same one.
         stationary: True to draw one opponent per group, False to draw one per member.
     """
-    drawn: list[str | None] = [None] * (groups * members)
+    opponent_names: list[str | None] = [None] * (groups * members)
     if opponents is not None:
         rng = stream(seed, OPPONENTS, rollout)
         if stationary:
-            drawn = [name for name in draw_evenly(opponents, groups, rng) for _ in range(members)]
+            opponent_names = [name for name in draw_evenly(opponents, groups, rng) for _ in range(members)]
         else:
-            drawn = [*draw_evenly(opponents, groups * members, rng)]
+            opponent_names = [*draw_evenly(opponents, groups * members, rng)]
     specs = []
     for group in range(groups):
         task_seed = seed_of(seed, TASKS, rollout, group)
         for member in range(members):
-            task = Task(env_id, drawn[group * members + member], None, task_seed)
+            task = Task(env_id, opponent_names[group * members + member], None, task_seed)
             specs.append(RolloutSpec(task, group, member))
     return specs
 
@@ -70,11 +70,11 @@ def draw_evenly(opponents: Mapping[str, float], count: int, rng: np.random.Gener
     # Systematic sampling: `count` equidistant points with one random offset. Independent draws would vary more.
     points = (rng.random() + np.arange(count)) / count * shares[-1]
     # Rounding may put the last point at the end of the last share.
-    chosen = np.minimum(np.searchsorted(shares, points, side="right"), len(names) - 1)
-    return [names[i] for i in rng.permutation(chosen)]
+    indices = np.minimum(np.searchsorted(shares, points, side="right"), len(names) - 1)
+    return [names[i] for i in rng.permutation(indices)]
 
 
-def redrawn(specs: Sequence[RolloutSpec], groups: Collection[int], seed: int, rollout: int) -> list[RolloutSpec]:
+def redraw_groups(specs: Sequence[RolloutSpec], groups: Collection[int], seed: int, rollout: int) -> list[RolloutSpec]:
     """Return the members of some groups with new tasks, as groups with new numbers. Their opponents stay.
 
     Args:

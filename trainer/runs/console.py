@@ -38,20 +38,20 @@ class Console:
         if self._began is None:
             self._began = time.monotonic(), self._share(rollout, step)
 
-    def on_rollout_progress(self, rollout: int, done: int, total: int) -> None:
+    def on_rollout_progress(self, rollout: int, num_finished: int, total: int) -> None:
         """Show the progress of a rollout on a terminal.
 
         Args:
             rollout: Index of the rollout.
-            done: Meta-episodes that have ended.
+            num_finished: Meta-episodes that have ended.
             total: Meta-episodes of the rollout.
         """
-        self._line.draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
+        self._line.draw(f"rollout {rollout + 1}: {num_finished} of {total} meta-episodes")
 
-    def on_update(self, rollout: int, left: int) -> None:
+    def on_update(self, rollout: int, remaining_updates: int) -> None:
         """Show the number of updates that are left in a rollout."""
-        if left:
-            self._line.draw(f"rollout {rollout + 1}: {left} updates left")
+        if remaining_updates:
+            self._line.draw(f"rollout {rollout + 1}: {remaining_updates} updates left")
 
     def on_rollout_end(self, rollout: int, step: int, metrics: Metrics) -> None:
         """Write the lines of a rollout after its last update.
@@ -61,7 +61,7 @@ class Console:
             step: Optimiser steps of the run so far.
             metrics: Metrics of the rollout, and the means over its updates.
         """
-        self.write(rollout_line(rollout, self._rollouts, metrics, self._left(rollout + 1, step)))
+        self.write(rollout_line(rollout, self._rollouts, metrics, self._remaining_seconds(rollout + 1, step)))
         if self._verbose:
             for line in details(metrics):
                 self.write(f"    {line}")
@@ -74,7 +74,7 @@ class Console:
         """Return the share of the run that is done, in [0, 1]."""
         return rollouts / self._rollouts if self._rollouts else step / self._updates
 
-    def _left(self, rollouts: int, step: int) -> float | None:
+    def _remaining_seconds(self, rollouts: int, step: int) -> float | None:
         """Return the remaining seconds at the speed of this process so far; None before the first rollout ends."""
         # Relative to the start of this process, because a resumed run did not spend its time on earlier rollouts.
         share = self._share(rollouts, step)
@@ -96,14 +96,14 @@ def console_of(config: RunSettings) -> Console | None:
     )
 
 
-def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: float | None) -> str:
+def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, remaining_seconds: float | None) -> str:
     """Format the main metrics of a rollout in about a hundred characters.
 
     Args:
         rollout: Index of the rollout, from 0.
         rollouts: Rollouts of the run; None if unknown.
         metrics: Metrics of the rollout. A metric that is absent is omitted.
-        left: Remaining seconds of the run; None if unknown.
+        remaining_seconds: Remaining seconds of the run; None if unknown.
 
     Returns:
         The line, without a line break.
@@ -119,7 +119,7 @@ def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: flo
         f"invalid {_share_text(metrics.get('invalid', 0.0) + metrics.get('length', 0.0))}",
         f"failed {metrics.get('failures', 0):.0f}",
         f"{metrics['tokens/sampled_per_second']:,.0f} tok/s" if "tokens/sampled_per_second" in metrics else "",
-        f"{format_duration(left)} left" if left is not None else "",
+        f"{format_duration(remaining_seconds)} left" if remaining_seconds is not None else "",
     ]
     return "  ".join(part for part in parts if part)
 
@@ -149,10 +149,10 @@ def details(metrics: Metrics) -> list[str]:
 
 def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
     """Return the values of a measure by episode, over all opponents or for one."""
-    found: list[float] = []
-    while (key := f"{measure}/episode_{len(found) + 1}{f'/{name}' if name else ''}") in metrics:
-        found.append(metrics[key])
-    return found
+    values: list[float] = []
+    while (key := f"{measure}/episode_{len(values) + 1}{f'/{name}' if name else ''}") in metrics:
+        values.append(metrics[key])
+    return values
 
 
 def _share_text(value: float) -> str:
@@ -162,8 +162,8 @@ def _share_text(value: float) -> str:
 
 def format_duration(seconds: float) -> str:
     """Format a duration in hours and minutes, or in minutes and seconds if it is below one hour."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes} min {remaining_seconds} s" if minutes else f"{remaining_seconds} s"

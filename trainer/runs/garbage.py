@@ -14,13 +14,13 @@ _YOUNG = 100_000
 def rare_collections() -> Iterator[None]:
     """Make automatic garbage collection rare within the context."""
     # A collection traverses all live objects. A rollout creates many records and drops none, so most would be useless.
-    before, *others = gc.get_threshold()
+    young_threshold, *others = gc.get_threshold()
     # A threshold of 0 means that the user disabled the collector.
-    gc.set_threshold(max(before, _YOUNG) if before else 0, *others)
+    gc.set_threshold(max(young_threshold, _YOUNG) if young_threshold else 0, *others)
     try:
         yield
     finally:
-        gc.set_threshold(before, *others)
+        gc.set_threshold(young_threshold, *others)
 
 
 def end_group() -> None:

@@ -78,19 +78,19 @@ def _bullets(values: Mapping[str, object]) -> str:
 
 
 def _results(folder: str | None) -> str:
-    found = table(folder or ".")
-    return f"```text\n{found}```" if found else "No rollout was finished."
+    results = table(folder or ".")
+    return f"```text\n{results}```" if results else "No rollout was finished."
 
 
 def _command(arguments: Sequence[str]) -> str:
     """Return the command without the values of options such as `--hub_token`."""
     words, hidden = ["mage", "train"], False
     for argument in arguments:
-        name, given, _ = argument.partition("=")
+        name, equals_sign, _ = argument.partition("=")
         secret = name.startswith("--") and is_secret_name(name)
-        shown = f"{name}={MASK}" if secret and given else argument
-        words.append(MASK if hidden else shown)
-        hidden = secret and not given
+        word = f"{name}={MASK}" if secret and equals_sign else argument
+        words.append(MASK if hidden else word)
+        hidden = secret and not equals_sign
     return str(scrubbed(shlex.join(words)))
 
 

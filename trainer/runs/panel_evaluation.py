@@ -53,9 +53,9 @@ def panel_played(name: str, env_id: str, options: Mapping[str, Any]) -> PanelPla
         ValueError: If the panel is unknown or belongs to another environment.
     """
     # Imported by name at run time: an import at the top would point from the trainer to a layer above it.
-    made: PanelPlayed = load_entry(PANELS)(name, options)
-    if made.env_id != env_id:
+    panel: PanelPlayed = load_entry(PANELS)(name, options)
+    if panel.env_id != env_id:
         raise ValueError(
-            f"eval_panel={name!r} is played in {made.env_id}, not in {env_id}; mage list panels shows them."
+            f"eval_panel={name!r} is played in {panel.env_id}, not in {env_id}; mage list panels shows them."
         )
-    return made
+    return panel

@@ -18,14 +18,14 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
 
 def step_of(checkpoint: Path) -> int:
     """Return the optimiser steps done at a checkpoint, by its name; -1 for another name."""
-    found = _NAME.fullmatch(checkpoint.name)
-    return int(found[1]) if found else -1
+    match = _NAME.fullmatch(checkpoint.name)
+    return int(match[1]) if match else -1
 
 
 def checkpoints(run: Path) -> list[Path]:
     """Return all folders named as checkpoints, newest first, sound or not."""
-    found = [path for path in run.glob("checkpoint-*") if path.is_dir() and step_of(path) >= 0]
-    return sorted(found, key=step_of, reverse=True)
+    folders = [path for path in run.glob("checkpoint-*") if path.is_dir() and step_of(path) >= 0]
+    return sorted(folders, key=step_of, reverse=True)
 
 
 def check_new(run: Path, remedy: str) -> None:
@@ -34,8 +34,8 @@ def check_new(run: Path, remedy: str) -> None:
         raise ValueError(f"{run} holds checkpoints; {remedy} to continue the run, or choose another output_dir.")
 
 
-def finish_checkpoint(draft: Path, place: Path) -> None:
-    """Move a complete checkpoint from `draft` to `place`, after all files are on the disk, the manifest last.
+def finish_checkpoint(draft: Path, target: Path) -> None:
+    """Move a complete checkpoint from `draft` to `target`, after all files are on the disk, the manifest last.
 
     An existing checkpoint is moved away first. A run that is killed between the two moves resumes from an older one.
     """
@@ -44,12 +44,12 @@ def finish_checkpoint(draft: Path, place: Path) -> None:
     sync_tree(draft)
     write_atomically(draft / MANIFEST, listed)
     # A damaged checkpoint, or one that was passed over for an older one. A sound one would have been resumed from.
-    if place.exists():
-        place.rename(draft_beside(place))
-    draft.rename(place)
+    if target.exists():
+        target.rename(draft_beside(target))
+    draft.rename(target)
     # A rename is on the disk only when its folder is.
-    sync(place.parent)
-    remove_drafts(place.parent, "checkpoint-*")
+    sync(target.parent)
+    remove_drafts(target.parent, "checkpoint-*")
 
 
 def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
@@ -63,21 +63,21 @@ def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     return None, passed
 
 
-def rotate(run: Path, limit: int | None, kept: Path | None = None) -> None:
-    """Remove the oldest sound checkpoints beyond `limit`, never `kept`. Damaged ones are not counted, and stay.
+def rotate(run: Path, limit: int | None, best: Path | None = None) -> None:
+    """Remove the oldest sound checkpoints beyond `limit`, never `best`. Damaged ones are not counted, and stay.
 
     Args:
         run: Folder of the run.
         limit: Most sound checkpoints; None or 0 removes none.
-        kept: The best checkpoint. It stays in addition to the newest one, even at a limit of 1.
+        best: The best checkpoint. It stays in addition to the newest one, even at a limit of 1.
     """
     if limit is None or limit <= 0 or len(checkpoints(run)) <= limit:
         return
     sound = [checkpoint for checkpoint in checkpoints(run) if verify_checkpoint(checkpoint) is None]
-    if kept in sound[1:]:
-        sound.remove(kept)
+    if best in sound[1:]:
+        sound.remove(best)
         # Second in the order: the newest stays, too.
-        sound.insert(1, kept)
+        sound.insert(1, best)
         limit = max(limit, 2)
     for checkpoint in sound[limit:]:
         leaving = draft_beside(checkpoint)
@@ -105,9 +105,9 @@ def place_model(draft: Path, folder: Path) -> None:
             if old.name not in names:
                 old.unlink()
     for path in new:
-        place = folder / path.relative_to(draft)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(place)
+        target = folder / path.relative_to(draft)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
     # Weights must be on the disk before the files that make them a model.
     for parent in {folder, *((folder / path.relative_to(draft)).parent for path in new)}:
         sync(parent)

@@ -45,10 +45,10 @@ class RunLog:
         if self._console is not None:
             self._console.on_rollout_begin(rollout, step)
 
-    def on_rollout_progress(self, rollout: int, done: int, total: int) -> None:
+    def on_rollout_progress(self, rollout: int, num_finished: int, total: int) -> None:
         """Show the number of finished meta-episodes."""
         if self._console is not None:
-            self._console.on_rollout_progress(rollout, done, total)
+            self._console.on_rollout_progress(rollout, num_finished, total)
 
     def on_rollout_end(
         self,
@@ -68,24 +68,24 @@ class RunLog:
             metrics: Metrics of the rollout.
         """
         self._rollout = {**metrics, "kind": "rollout", "step": step, "rollout": rollout}
-        chosen = _spread(len(trajectories), self._kept)
+        indices = _spread(len(trajectories), self._kept)
         self._transcripts.append(
-            {"step": step, "rollout": rollout, **transcript(trajectories[i], advantages[i])} for i in chosen
+            {"step": step, "rollout": rollout, **transcript(trajectories[i], advantages[i])} for i in indices
         )
 
-    def on_update(self, step: int, metrics: Numbers, left: int) -> None:
+    def on_update(self, step: int, metrics: Numbers, remaining_updates: int) -> None:
         """Log an update.
 
         Args:
             step: Optimiser steps before it.
             metrics: Metrics of the update.
-            left: Updates that follow in this rollout.
+            remaining_updates: Updates that follow in this rollout.
         """
         rollout = self._rollout.get("rollout", 0)
         self._updates.append({"kind": "update", "step": step, "rollout": rollout, **metrics})
-        if left:
+        if remaining_updates:
             if self._console is not None:
-                self._console.on_update(rollout, left)
+                self._console.on_update(rollout, remaining_updates)
             return
         # One call, so that a killed run has all lines of a rollout or none.
         self._metrics.append([self._rollout, *self._updates])
@@ -112,10 +112,12 @@ def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:
     line = trajectory_to_json(trajectory)
     for call, advantage in zip(line["calls"], advantages, strict=True):
         call["advantage"] = advantage
-    told: Line = plain({"group": trajectory.group, "member": trajectory.member, "seconds": trajectory.seconds, **line})
-    return told
+    record: Line = plain(
+        {"group": trajectory.group, "member": trajectory.member, "seconds": trajectory.seconds, **line}
+    )
+    return record
 
 
-def _spread(count: int, wanted: int) -> list[int]:
-    """Return at most `wanted` indices, spread evenly over all."""
-    return sorted({index * count // wanted for index in range(min(wanted, count))}) if wanted else []
+def _spread(count: int, limit: int) -> list[int]:
+    """Return at most `limit` indices, spread evenly over all."""
+    return sorted({index * count // limit for index in range(min(limit, count))}) if limit else []

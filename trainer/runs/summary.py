@@ -47,13 +47,17 @@ def blocks(folder: str | Path) -> list[Block]:
         return []
     # At least one rollout, in a run of fewer than five.
     part = max(len(rows) // _SHARE, 1)
-    first, last = means(rows[:part]), means(rows[-part:])
-    keys = [found for found in map(_KEY.fullmatch, {**first, **last}) if found]
-    episodes = max((int(found[2]) for found in keys), default=0)
-    names = ["", *sorted({found[3] for found in keys if found[3]})]
+    first_means, last_means = means(rows[:part]), means(rows[-part:])
+    keys = [match for match in map(_KEY.fullmatch, {**first_means, **last_means}) if match]
+    episodes = max((int(match[2]) for match in keys), default=0)
+    names = ["", *sorted({match[3] for match in keys if match[3]})]
     counted = f"{part} of {len(rows)} rollouts" if part > 1 else f"one of {len(rows)} rollouts"
     cells = [
-        [name or "all", measure, " -> ".join(_numbers(side, measure, name, episodes) for side in (first, last))]
+        [
+            name or "all",
+            measure,
+            " -> ".join(_numbers(side, measure, name, episodes) for side in (first_means, last_means)),
+        ]
         for measure in ("success", "value")
         for name in names
     ]
@@ -84,8 +88,8 @@ def figure(folder: str | Path) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    drawn = Figure(figsize=(9.0 if evaluations else 5.0, 3.4), layout="constrained")
-    axes = drawn.subplots(1, 2 if evaluations else 1, squeeze=False)[0]
+    canvas = Figure(figsize=(9.0 if evaluations else 5.0, 3.4), layout="constrained")
+    axes = canvas.subplots(1, 2 if evaluations else 1, squeeze=False)[0]
     episode = 1
     while any((key := f"success/episode_{episode}") in row for row in rows):
         points = [(row["rollout"] + 1, row[key]) for row in rows if key in row]
@@ -100,21 +104,21 @@ def figure(folder: str | Path) -> Path | None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e4e4e4")
     # Drawn in memory first, so that the file is complete or missing.
-    held = io.BytesIO()
-    drawn.savefig(held, format="png", dpi=150)
+    buffer = io.BytesIO()
+    canvas.savefig(buffer, format="png", dpi=150)
     path = Path(folder) / FIGURE
-    write_atomically(path, held.getvalue())
+    write_atomically(path, buffer.getvalue())
     return path
 
 
 def commands(
-    folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], length: RunLength, opponents: bool
+    folder: str | Path, play_settings: PlaySettings | None, arguments: Sequence[str], length: RunLength, opponents: bool
 ) -> str:
     """Return the next commands: evaluate the model, play against it, read transcripts, and resume the run.
 
     Args:
         folder: Folder of the run.
-        played: Play settings of the model, or None.
+        play_settings: Play settings of the model, or None.
         arguments: Arguments of the command that started the run.
         length: Planned and finished length of the run.
         opponents: True if other players take part in the game.
@@ -122,12 +126,12 @@ def commands(
     name = shlex.quote(str(folder))
     lines = []
     # The commands load no module that only mage.json names. The memory or the style of a run may name one, too.
-    imports = dict.fromkeys((*(played.imports if played is not None else ()), *imported()))
+    imports = dict.fromkeys((*(play_settings.imports if play_settings is not None else ()), *imported()))
     modules = "".join(f" {OPTION} {module}" for module in imports)
-    if played is not None and played.env_id.endswith("-Meta-v0"):
+    if play_settings is not None and play_settings.env_id.endswith("-Meta-v0"):
         lines.append(f"Evaluate it:      mage eval {name}{modules}")
         if opponents:
-            base = played.env_id.replace("-Meta-v0", "-v0")
+            base = play_settings.env_id.replace("-Meta-v0", "-v0")
             opponent = shlex.quote(f"checkpoint:{folder}")
             lines.append(f"Play against it:  mage play {base} --opponents {opponent}{modules}")
     if (Path(folder) / TRANSCRIPTS).exists():
@@ -163,10 +167,10 @@ def _without(arguments: Sequence[str], *options: str) -> list[str]:
 
 def summarise_run(folder: str | Path) -> list[Block]:
     """Draw the figure of a run, and return its table and its files."""
-    drawn = figure(folder)
-    if drawn is None:
+    path = figure(folder)
+    if path is None:
         line = 'No figure: install matplotlib with pip install "mage-envs[report]".'
     else:
-        line = f"Figure: {drawn}"
-    kept = f"Metrics: {Path(folder) / METRICS}, transcripts: {Path(folder) / TRANSCRIPTS}"
-    return ["", *blocks(folder), "", line, kept]
+        line = f"Figure: {path}"
+    files_line = f"Metrics: {Path(folder) / METRICS}, transcripts: {Path(folder) / TRANSCRIPTS}"
+    return ["", *blocks(folder), "", line, files_line]

@@ -11,7 +11,7 @@ from trl.chat_template_utils import get_training_chat_template
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator, StreamingGenerator
-from mage_envs.trainer.backends.cached import CachedGenerator, CopiedGenerator, copied_model
+from mage_envs.trainer.backends.cached import CachedGenerator, CopiedGenerator, copy_model
 from mage_envs.trainer.backends.generation import LockStepGenerator
 from mage_envs.trainer.backends.local_model import Sampling
 from mage_envs.trainer.backends.tokens import ChatTokenizer, PromptFormat
@@ -76,15 +76,15 @@ def keep_earlier_thinking(trainer: GRPOTrainer) -> None:
 def prompt_format(trainer: GRPOTrainer) -> PromptFormat:
     """Return the prompt format of a run, with every end id that its model and its tokenizer declare."""
     args = cast(MAGEConfig, trainer.args)
-    known = PromptFormat(
+    run_format = PromptFormat(
         chat_template_kwargs=cast(Any, args.chat_template_kwargs) or {},
         system_prompt=args.system_prompt,
         end_ids=tuple(trainer.eos_token_ids),
         max_prompt_length=args.max_prompt_length,
         date=args.prompt_date,
     )
-    ends = ChatTokenizer(cast(Any, trainer.processing_class), known).end_ids
-    return replace(known, end_ids=tuple(sorted(ends)))
+    ends = ChatTokenizer(cast(Any, trainer.processing_class), run_format).end_ids
+    return replace(run_format, end_ids=tuple(sorted(ends)))
 
 
 def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
@@ -107,7 +107,7 @@ def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
     )
 
 
-def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
+def make_cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
     """Return a generator that runs the model itself and caches conversations; sampling is keyed by `args.seed`."""
     if trl_compat.is_sharded(trainer):
         raise ValueError(
@@ -121,7 +121,7 @@ def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
     tokens = chat_tokenizer(trainer)
     # A rollout played ahead samples while the optimiser changes the weights, so it needs a copy of them.
     if args.rollout_ahead:
-        return CopiedGenerator(copied_model(model), tokens, sampling, args.max_prompt_length)
+        return CopiedGenerator(copy_model(model), tokens, sampling, args.max_prompt_length)
     return CachedGenerator(model, tokens, sampling, args.max_prompt_length)
 
 
@@ -143,7 +143,7 @@ def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:
 
 BACKENDS: Mapping[str, Callable[[GRPOTrainer], AnyGenerator]] = {
     "trl": trl_generator,
-    "cached": cached_generator,
+    "cached": make_cached_generator,
     "vllm_stream": vllm_stream,
 }
 """Backends by the value of `MAGEConfig.backend`."""

@@ -27,11 +27,11 @@ class ResumableCallback(TrainerCallback, ExportableState):
     ) -> None:
         # The Trainer does not restore callbacks by itself unless it is configured to, so their state is read here. At
         # step 0 nothing was resumed, and the counts of an earlier `train` call must not remain.
-        kept: Any = state.stateful_callbacks or {}
-        held = kept.get(type(self).__name__) if state.global_step else None
+        callback_states: Any = state.stateful_callbacks or {}
+        own_state = callback_states.get(type(self).__name__) if state.global_step else None
         for name in self.stored:
             default = getattr(type(self), name)
-            setattr(self, name, held["attributes"].get(name, default) if held else default)
+            setattr(self, name, own_state["attributes"].get(name, default) if own_state else default)
 
 
 class RolloutProgress(ResumableCallback):
@@ -138,14 +138,14 @@ class Evaluations(TrainerCallback):
 
     Args:
         progress: Counter of rollouts.
-        every: Rollouts between two evaluations.
+        interval: Rollouts between two evaluations.
         rollouts: Rollouts of the run; None if its length is counted in updates.
     """
 
-    def __init__(self, progress: RolloutProgress, every: int, rollouts: int | None) -> None:
-        self._progress, self._every, self._last = progress, every, rollouts
+    def __init__(self, progress: RolloutProgress, interval: int, rollouts: int | None) -> None:
+        self._progress, self._every, self._last = progress, interval, rollouts
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        done = self._progress.rollouts
-        if not self._progress.updates_left and (done % self._every == 0 or done == self._last):
+        rollouts = self._progress.rollouts
+        if not self._progress.updates_left and (rollouts % self._every == 0 or rollouts == self._last):
             control.should_evaluate = True

@@ -38,8 +38,8 @@ def on_first_rank(function: Callable[[], T], together: bool = True) -> T:
     box: list[Any] = [function() if state.is_main_process else None]
     # A broadcast, because a result may be random (a draft's name) or depend on a file that another rank does not see.
     broadcast_object_list(box)
-    found: T = box[0]
-    return found
+    result: T = box[0]
+    return result
 
 
 class Checkpoints:
@@ -64,7 +64,7 @@ class Checkpoints:
         self._trainer, self._accelerator = trainer, trainer.accelerator
         self._play, self._opponents = play, opponents
 
-    def to_resume(self, asked: str | bool | None) -> str | None:
+    def to_resume(self, checkpoint: str | bool | None) -> str | None:
         """Return the checkpoint to resume from, or None for a new run.
 
         For True it is the newest sound checkpoint, with a warning for each newer one that is damaged. Raises ValueError
@@ -73,11 +73,11 @@ class Checkpoints:
         run = Path(str(self._trainer.args.output_dir))
         # Drafts of a killed run. No other process writes into this folder now.
         on_first_rank(lambda: remove_drafts(run, "checkpoint-*"))
-        if not asked:
+        if not checkpoint:
             check_new(run, "pass resume_from_checkpoint=True")
             return None
-        if asked is not True:
-            return asked
+        if checkpoint is not True:
+            return checkpoint
         newest, passed = on_first_rank(lambda: newest_checkpoint(run))
         for line in passed:
             _log.warning(line)
@@ -95,8 +95,8 @@ class Checkpoints:
         limit, planned = self._trainer.args.max_rollouts, self._trainer.args.max_steps
         if start is not None and limit is not None:
             state = TrainerState.load_from_json(str(Path(start) / TRAINER_STATE_NAME))
-            done: Any = (state.stateful_callbacks or {}).get(RolloutProgress.__name__)
-            if done and done["attributes"]["rollouts"] >= limit:
+            progress_state: Any = (state.stateful_callbacks or {}).get(RolloutProgress.__name__)
+            if progress_state and progress_state["attributes"]["rollouts"] >= limit:
                 self._trainer.args.max_steps = state.global_step
         try:
             yield
@@ -138,9 +138,9 @@ class Checkpoints:
         if plugin is not None and "FULL" not in str(plugin.state_dict_type):
             # All ranks take part in gathering the weights. An internal call writes a checkpoint, whose shards FSDP
             # saves itself.
-            held = None if internal else self._accelerator.get_state_dict(trainer.model)
-            if trainer.args.should_save and held is not None:
-                trainer.write_weights(output_dir, held)
+            weights = None if internal else self._accelerator.get_state_dict(trainer.model)
+            if trainer.args.should_save and weights is not None:
+                trainer.write_weights(output_dir, weights)
             elif trainer.args.should_save:
                 self._save_configuration(str(output_dir))
 
@@ -153,9 +153,9 @@ class Checkpoints:
 
     def end_here(self) -> TrainOutput:
         """End training between two steps, and write the checkpoint of this step unless a sound one exists."""
-        place = Path(str(self._trainer.args.output_dir)) / f"checkpoint-{self._trainer.state.global_step}"
+        folder = Path(str(self._trainer.args.output_dir)) / f"checkpoint-{self._trainer.state.global_step}"
         # One rank decides: another may see the folder before it is complete, and writing it is collective.
-        if on_first_rank(lambda: not place.exists() or verify_checkpoint(place) is not None):
+        if on_first_rank(lambda: not folder.exists() or verify_checkpoint(folder) is not None):
             self._trainer.write_checkpoint()
         trainer = self._trainer
         for event in (self._trainer.callback_handler.on_save, self._trainer.callback_handler.on_train_end):
@@ -166,23 +166,23 @@ class Checkpoints:
     def save(self, default: Callable[[], None]) -> None:
         """Save a checkpoint; `default` is the Trainer's own way."""
         run = Path(str(self._trainer.args.output_dir))
-        place = run / f"checkpoint-{self._trainer.state.global_step}"
+        target = run / f"checkpoint-{self._trainer.state.global_step}"
         best = None
         if self._trainer.state.best_global_step:
             # The Trainer's own path would name the draft, which is moved below.
             best = run / f"checkpoint-{self._trainer.state.best_global_step}"
-        with self._writing(place, str(place)) as draft:
+        with self._writing(target, str(target)) as draft:
             # transformers writes its folder into the draft, and its own rotation finds no older checkpoint there.
             self.draft = draft
             default()
             # Other ranks write shards and random states. The manifest must list all of them.
             self._accelerator.wait_for_everyone()
             if self._accelerator.is_main_process:
-                written = draft / place.name
+                written = draft / target.name
                 if best is not None:
                     self._trainer.state.best_model_checkpoint = str(best)
                     self._trainer.state.save_to_json(str(written / TRAINER_STATE_NAME))
-                finish_checkpoint(written, place)
+                finish_checkpoint(written, target)
                 rotate(run, self._trainer.args.save_total_limit, best)
         self.draft = None
 
@@ -199,11 +199,11 @@ class Checkpoints:
         write_atomically(folder / CARD, text)
 
     @contextmanager
-    def _writing(self, place: Path, named: str, together: bool = True) -> Iterator[Path]:
-        """Yield a draft folder beside `place`, the same on all ranks. It is removed if writing fails."""
+    def _writing(self, target: Path, label: str, together: bool = True) -> Iterator[Path]:
+        """Yield a draft folder beside `target`, the same on all ranks. It is removed if writing fails."""
         # Before the draft exists, so that a refusal leaves nothing to remove.
-        self._check_weights(named, together)
-        draft = on_first_rank(lambda: draft_beside(place), together)
+        self._check_weights(label, together)
+        draft = on_first_rank(lambda: draft_beside(target), together)
         if self._accelerator.is_main_process:
             draft.mkdir(parents=True)
         try:
@@ -217,7 +217,7 @@ class Checkpoints:
         if together:
             self._accelerator.wait_for_everyone()
 
-    def _check_weights(self, named: str, together: bool) -> None:
+    def _check_weights(self, label: str, together: bool) -> None:
         """Raise RunStopped if a weight is not finite: with `together`, on all ranks if it is on one."""
         broken = torch.zeros((), device=self._accelerator.device)
         for weight in trl_compat.local_weights(self._trainer):
@@ -225,6 +225,6 @@ class Checkpoints:
         if float(self._accelerator.reduce(broken, reduction="sum") if together else broken):
             step = self._trainer.state.global_step
             raise RunStopped(
-                f"The weights are not finite after update {step}, so {named} is not written. "
+                f"The weights are not finite after update {step}, so {label} is not written. "
                 f"Continue from the newest checkpoint with --resume and a lower learning_rate."
             )

@@ -78,8 +78,8 @@ class Evaluator:
         # An aborted evaluation rewinds the random state to this mark, and the resumed run repeats it.
         if self._player.interruptible("eval"):
             self._preemption.mark()
-        chosen = evaluation_sampling(self._play, self._trainer.args)
-        with sampled_as(self._trainer, self._player.generator, *chosen):
+        sampling_parameters = evaluation_sampling(self._play, self._trainer.args)
+        with override_sampling(self._trainer, self._player.generator, *sampling_parameters):
             metrics = default()
         self.running = False
         return metrics
@@ -154,12 +154,12 @@ class Evaluator:
         self._run_log.on_evaluation(self._progress.rollouts, state.global_step, values, line)
 
 
-def evaluation_sampling(played: PlaySettings | None, config: RunSettings) -> tuple[float, float, int]:
+def evaluation_sampling(play_settings: PlaySettings | None, config: RunSettings) -> tuple[float, float, int]:
     """Return temperature, top-p and top-k of an evaluation.
 
     Each is the configured one, else the paper's under its protocol, else that of training.
     """
-    paper = played is not None and played.env_kwargs.get("protocol") == "paper"
+    paper = play_settings is not None and play_settings.env_kwargs.get("protocol") == "paper"
     temperature, top_p, top_k = PAPER if paper else (config.temperature, 1.0, 0)
     return (
         temperature if config.eval_temperature is None else config.eval_temperature,
@@ -169,7 +169,7 @@ def evaluation_sampling(played: PlaySettings | None, config: RunSettings) -> tup
 
 
 @contextmanager
-def sampled_as(
+def override_sampling(
     trainer: GRPOTrainer, generator: AnyGenerator, temperature: float, top_p: float, top_k: int
 ) -> Iterator[None]:
     """Set the sampling parameters of the trainer's backend inside the context. A scripted backend stays as it is.
@@ -181,18 +181,18 @@ def sampled_as(
         top_p: Probability mass to sample from; 1 samples from all tokens.
         top_k: Number of tokens to sample from; 0 samples from all tokens.
     """
-    chosen = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    parameters = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     # Each kind of backend stores its sampling parameters elsewhere.
     if isinstance(generator, LockStepGenerator):
-        with trl_compat.sampling(trainer, chosen):
+        with trl_compat.sampling(trainer, parameters):
             yield
     elif isinstance(generator, CachedGenerator | StreamingVLLMGenerator | StreamingServerGenerator):
-        held: Any = generator
-        before = held.sampling
-        held.sampling = replace(before, **chosen)
+        backend: Any = generator
+        previous_sampling = backend.sampling
+        backend.sampling = replace(previous_sampling, **parameters)
         try:
             yield
         finally:
-            held.sampling = before
+            backend.sampling = previous_sampling
     else:
         yield

@@ -46,10 +46,10 @@ from mage_envs.trainer.trl.evaluation import EndedByEvaluation, Evaluator
 from mage_envs.trainer.trl.population import LEAGUE, restore_population, update_population
 from mage_envs.trainer.trl.rollout_player import RolloutPlayer
 from mage_envs.trainer.trl.setup import (
-    contradicted,
     credit_of,
     critic_of,
     env_maker,
+    find_contradiction,
     make_population,
     panel_evaluation,
     play_settings,
@@ -130,15 +130,15 @@ class MAGETrainer(TrainerHooks):
         panel = panel_evaluation(env, args)
         tasks = tuple(panel.tasks if panel else eval_tasks)
         if panel is not None:
-            made = partial(gym.make, panel.env_id, disable_env_checker=True, **panel.options)
-            eval_envs = RolloutEnvs(made, args.env_workers, args.env_memory_gb)
+            make_eval_env = partial(gym.make, panel.env_id, disable_env_checker=True, **panel.options)
+            eval_envs = RolloutEnvs(make_eval_env, args.env_workers, args.env_memory_gb)
         self.failure_log = FailureLog(args.output_dir)
         self.credit = credit_of(env, args)
         self.critic = critic_of(env, args, self._opponents())
         self.play = play_settings(env, args)
-        if not by_args and (named := contradicted(env, args)) is not None:
+        if not by_args and (field := find_contradiction(env, args)) is not None:
             raise ValueError(
-                f"MAGEConfig.{named} does not match the environment from make_env; remove it from the config."
+                f"MAGEConfig.{field} does not match the environment from make_env; remove it from the config."
             )
         if self.play is None and isinstance(self.population, League):
             raise ValueError("A league saves models with their play settings; make_env must use gym.make.")
@@ -173,8 +173,8 @@ class MAGETrainer(TrainerHooks):
         if panel is not None:
             self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
         # The run log and the console replace them.
-        for other in (ProgressCallback, PrinterCallback):
-            self.pop_callback(other)
+        for callback in (ProgressCallback, PrinterCallback):
+            self.pop_callback(callback)
         if self.play is not None:
             if self.play.env_kwargs.get("context") == "conversation":
                 keep_earlier_thinking(self)
@@ -342,7 +342,7 @@ class MAGETrainer(TrainerHooks):
         self.run_log.on_rollout_begin(index, self.state.global_step)
         # After a resume the population is new, and its state is that of the checkpoint.
         restore_population(self.population, self.progress.population)
-        trajectories, trained, clock, found = self.player.play_rollout(index)
+        trajectories, trained, clock, extra_metrics = self.player.play_rollout(index)
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
             raise RunStopped(f"{message}; tracebacks: {self.failure_log.path}")
@@ -356,17 +356,17 @@ class MAGETrainer(TrainerHooks):
         self.updates.fill(batches)
         if self.args.max_rollouts is not None:
             # The number of steps in the Trainer's loop, as far as it is known.
-            left = (self.args.max_rollouts - index) * len(batches)
-            self.state.max_steps = min(self.args.max_steps, self.state.global_step + left)
-        started = time.perf_counter()
-        metrics |= found | self.updates.score(model)
+            remaining_steps = (self.args.max_rollouts - index) * len(batches)
+            self.state.max_steps = min(self.args.max_steps, self.state.global_step + remaining_steps)
+        start_time = time.perf_counter()
+        metrics |= extra_metrics | self.updates.score(model)
         metrics |= variance_metrics(trajectories, trained) | rollout_metrics(trajectories)
         metrics |= {
             "failures/total": float(self.failure_log.count),
             "rollout": float(index),
             "updates_per_rollout": float(len(batches)),
             "rows": float(len(rows)),
-            "time/score": time.perf_counter() - started,
+            "time/score": time.perf_counter() - start_time,
         }
         metrics |= time_metrics(trajectories, clock.generate, clock.total)
         self.progress.rollouts = index + 1
@@ -386,6 +386,6 @@ class MAGETrainer(TrainerHooks):
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
         # Last, because the next rollout must meet the updated population.
-        last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
-        if self.args.rollout_ahead and not last and self.state.global_step + len(batches) < self.state.max_steps:
+        is_last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
+        if self.args.rollout_ahead and not is_last and self.state.global_step + len(batches) < self.state.max_steps:
             self.player.play_ahead(index + 1)

@@ -49,7 +49,7 @@ def update_population(
     trajectories: Sequence[Trajectory],
     updates: int,
     folder: Path,
-    named: Path,
+    user_folder: Path,
     save_snapshot: Callable[[str], None],
 ) -> dict[str, Any] | None:
     """Record the results in a population, and add a snapshot of the learner if it asks for one.
@@ -59,7 +59,7 @@ def update_population(
         trajectories: The last rollout.
         updates: Optimiser steps so far.
         folder: Absolute path of the snapshots, which stays right if other code changes the current folder.
-        named: The same folder as the user gave it. Opponents are named by it, so that a run's folder can be moved.
+        user_folder: The same folder as the user gave it. Opponents are named by it, so that the run can be moved.
         save_snapshot: Writes the model into a folder.
 
     Returns:
@@ -71,5 +71,5 @@ def update_population(
     if updates and population.wants_snapshot(updates):
         # The snapshot first: if it cannot be written, the population does not name it.
         save_snapshot(str(folder / f"step-{updates}"))
-        population.add(f"checkpoint:{named / f'step-{updates}'}", updates)
+        population.add(f"checkpoint:{user_folder / f'step-{updates}'}", updates)
     return population.state()

@@ -15,7 +15,7 @@ from mage_envs.text.generation import StreamingGenerator
 from mage_envs.trainer.backends.cached import CopiedGenerator
 from mage_envs.trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
 from mage_envs.trainer.rollout.async_rollout import AsyncRollout
-from mage_envs.trainer.rollout.tasks import redrawn, rollout_specs
+from mage_envs.trainer.rollout.tasks import redraw_groups, rollout_specs
 from mage_envs.trainer.runs.preemption import Preempted, Preemption
 from mage_envs.trainer.runs.run_log import RunLog
 from mage_envs.trainer.trl import trl_compat
@@ -93,7 +93,7 @@ class RolloutPlayer:
         """Return the NashConv of the current model in its training game."""
         env = self._envs.in_process[0]
         with self._session():
-            found = exploitability(
+            measurement = exploitability(
                 self.generator,
                 env.get_wrapper_attr("game"),
                 env.get_wrapper_attr("style"),
@@ -103,7 +103,7 @@ class RolloutPlayer:
                 resamples=50,
                 deadline=0.0 if self._generates_together() else self._trainer.args.model_timeout,
             )
-        return found.metrics()
+        return measurement.metrics()
 
     def play_rollout(self, index: int) -> PlayedRollout:
         """Play a rollout, unless it was played ahead.
@@ -112,35 +112,40 @@ class RolloutPlayer:
         """
         specs, metrics = self._specs(index), dict[str, float]()
         if self._ahead is not None and self._ahead.index == index:
-            ahead, started = self._ahead, time.perf_counter()
-            played, clock = self._take_ahead(ahead), ahead.clock
+            ahead, start_time = self._ahead, time.perf_counter()
+            trajectories, clock = self._take_ahead(ahead), ahead.clock
             metrics["rollout/staleness"] = float(self._trainer.state.global_step - ahead.step)
-            metrics["time/waited"] = time.perf_counter() - started
+            metrics["time/waited"] = time.perf_counter() - start_time
         else:
-            played, clock = self.play(self._share(specs))
-        # `played` keeps the redrawn groups, because metrics and populations count every meta-episode. `trained` drops
-        # them.
-        trained = played
+            trajectories, clock = self.play(self._share(specs))
+        # `trajectories` keeps the redrawn groups, because metrics and populations count every meta-episode. `trained`
+        # drops them.
+        trained = trajectories
         for _ in range(self._trainer.args.dynamic_sampling):
             dull = without_variance(trained)
             if not dull:
                 break
-            specs = redrawn(specs, dull, self._trainer.args.seed, index)
+            specs = redraw_groups(specs, dull, self._trainer.args.seed, index)
             # Every n-th spec, because the number of redrawn groups need not divide among the ranks.
-            again, more = self.play(specs[self._accelerator.process_index :: self._accelerator.num_processes])
-            played, trained = [*played, *again], [*again, *(one for one in trained if one.group not in dull)]
-            clock.generate += more.generate
-            clock.total += more.total
-        for some in (played, trained):
+            redrawn, redrawn_clock = self.play(
+                specs[self._accelerator.process_index :: self._accelerator.num_processes]
+            )
+            trajectories, trained = (
+                [*trajectories, *redrawn],
+                [*redrawn, *(trajectory for trajectory in trained if trajectory.group not in dull)],
+            )
+            clock.generate += redrawn_clock.generate
+            clock.total += redrawn_clock.total
+        for meta_episodes in (trajectories, trained):
             # Redrawn groups come last otherwise, and advantages are computed group by group.
-            some.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
-        return PlayedRollout(played, trained, clock, metrics)
+            meta_episodes.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
+        return PlayedRollout(trajectories, trained, clock, metrics)
 
     def _share(self, specs: Sequence[RolloutSpec]) -> Sequence[RolloutSpec]:
         """Return this rank's part of the specs."""
         share = len(specs) // self._accelerator.num_processes
-        first = self._accelerator.process_index * share
-        return specs[first : first + share]
+        start = self._accelerator.process_index * share
+        return specs[start : start + share]
 
     def play_ahead(self, index: int) -> None:
         """Start to play rollout `index` with the current weights while the model is trained."""
@@ -165,13 +170,13 @@ class RolloutPlayer:
         # the others waiting in a collective.
         with (
             suppress(Preempted),
-            self._log.kept("train", self._trainer.state.global_step),
+            self._log.record_crash("train", self._trainer.state.global_step),
             self._preemption.interrupting(),
         ):
             mine += ahead.result()
-        played = self._gather(mine, "train")
+        trajectories = self._gather(mine, "train")
         self._ahead = None
-        return played
+        return trajectories
 
     @contextmanager
     def _session(self) -> Iterator[None]:
@@ -215,12 +220,17 @@ class RolloutPlayer:
         interrupting = self._preemption.interrupting() if stops and not together else nullcontext()
         live = partial(self._any_rank_live, stops) if together else bool
         watch = partial(self._watch, phase == "train", not together) if stops else None
-        played: list[Trajectory] = []
-        with suppress(Preempted), self._log.kept(phase, self._trainer.state.global_step), self._session(), interrupting:
-            played += self._collect(envs, specs, live, clock, watch)
+        trajectories: list[Trajectory] = []
+        with (
+            suppress(Preempted),
+            self._log.record_crash(phase, self._trainer.state.global_step),
+            self._session(),
+            interrupting,
+        ):
+            trajectories += self._collect(envs, specs, live, clock, watch)
         # From now on, an error in a first call is a failure of its meta-episode, not a reason to end the run.
         self._begun = True
-        return self._gather(played, phase), clock
+        return self._gather(trajectories, phase), clock
 
     def _generates_together(self) -> bool:
         """Return True if every generator call needs all ranks, so that no rank may stop alone."""
@@ -259,32 +269,32 @@ class RolloutPlayer:
             on_step=on_step,
         )
 
-    def _gather(self, played: list[Trajectory], phase: str) -> list[Trajectory]:
+    def _gather(self, trajectories: list[Trajectory], phase: str) -> list[Trajectory]:
         """Return the meta-episodes of all ranks, and record their failures in the log."""
         # All ranks gather the flag, so that all of them raise or none does.
         if self.interruptible(phase) and any(gather_object([self._preemption.asked])):
             raise Preempted
-        if any(trajectory.failures for trajectory in played):
+        if any(trajectory.failures for trajectory in trajectories):
             # An environment that raised may be in an inconsistent state.
             (self._envs if phase == "train" else self._eval_envs).renew()
-        gathered: list[Trajectory] = mask_non_finite(gather_object(played), self._credit)
+        gathered: list[Trajectory] = mask_non_finite(gather_object(trajectories), self._credit)
         if self._accelerator.is_main_process:
             self._log.record(gathered, phase, self._trainer.state.global_step)
         return gathered
 
-    def _watch(self, shown: bool, alone: bool, done: int, total: int) -> None:
+    def _watch(self, shows_progress: bool, may_stop_alone: bool, num_finished: int, total: int) -> None:
         """Show the progress of a rollout, and stop it if a signal arrived and this rank may stop alone."""
-        if shown:
-            self._run_log.on_rollout_progress(self._progress.rollouts, done, total)
-        if alone:
-            self._preemption.check(done, total)
+        if shows_progress:
+            self._run_log.on_rollout_progress(self._progress.rollouts, num_finished, total)
+        if may_stop_alone:
+            self._preemption.check(num_finished, total)
 
     def _any_rank_live(self, stops: bool, mine: bool) -> bool:
         # One collective carries both flags.
-        told = torch.tensor(
+        flags = torch.tensor(
             [mine, stops and self._preemption.asked], dtype=torch.float, device=self._accelerator.device
         )
-        live, asked = self._accelerator.reduce(told, reduction="sum").tolist()
-        if asked:
+        live, stop_requests = self._accelerator.reduce(flags, reduction="sum").tolist()
+        if stop_requests:
             raise Preempted
         return bool(live)

@@ -44,8 +44,10 @@ CRITIC = 10_000
 
 def env_kwargs(config: RunSettings) -> dict[str, Any]:
     """Return the keyword arguments of the Meta id that were set. The id has defaults for the others."""
-    chosen = {argument: vars(config)[name] for name, argument in ENVIRONMENT.items() if vars(config)[name] is not None}
-    return chosen | cast("dict[str, Any]", config.env_kwargs or {})
+    arguments = {
+        argument: vars(config)[name] for name, argument in ENVIRONMENT.items() if vars(config)[name] is not None
+    }
+    return arguments | cast("dict[str, Any]", config.env_kwargs or {})
 
 
 def env_maker(config: RunSettings) -> Callable[[], gym.Env[Any, Any]]:
@@ -140,14 +142,14 @@ def words_limit(config: RunSettings) -> dict[str, int]:
     return {"max_completion_length": REPLY_WORDS} if spec.actions is None and spec.words_of_observations else {}
 
 
-def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
+def find_contradiction(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
     """Return the first field that contradicts `env`, which was made without the config, or None."""
-    played = play_settings(env, config)
-    told = {} if played is None else {"env_id": played.env_id, **played.env_kwargs}
-    said = {"env_id": config.env_id} if config.env_id != RunSettings.env_id else {}
-    for argument, value in {**said, **env_kwargs(config)}.items():
-        if told.get(argument) != value:
-            return next((name for name, known in ENVIRONMENT.items() if known == argument), argument)
+    settings = play_settings(env, config)
+    env_arguments = {} if settings is None else {"env_id": settings.env_id, **settings.env_kwargs}
+    id_argument = {"env_id": config.env_id} if config.env_id != RunSettings.env_id else {}
+    for argument, value in {**id_argument, **env_kwargs(config)}.items():
+        if env_arguments.get(argument) != value:
+            return next((name for name, known_argument in ENVIRONMENT.items() if known_argument == argument), argument)
     return None
 
 
@@ -189,10 +191,10 @@ def panel_evaluation(env: gym.Env[Any, Any], config: RunSettings) -> PanelPlayed
     """Return the evaluation panel of a training run in `env`, or None without `eval_panel`."""
     if config.eval_panel is None or not config.eval_every:
         return None
-    played = play_settings(env, config)
-    if played is None:
+    settings = play_settings(env, config)
+    if settings is None:
         raise ValueError("eval_panel requires an environment with an id; make_env must use gym.make.")
-    return panel_played(config.eval_panel, played.env_id, played.env_kwargs)
+    return panel_played(config.eval_panel, settings.env_id, settings.env_kwargs)
 
 
 def prompt_settings(config: RunSettings) -> dict[str, Any]:
@@ -209,18 +211,18 @@ def sample_prompts(config: RunSettings) -> dict[str, str]:
     """Return one full prompt of each kind, as the run's model will see it (seed 0, a scripted learner)."""
     env = env_maker(config)()
     observation, info = env.reset(seed=0)
-    found = {"first play": observation}
-    done = False
-    while not done:
+    prompts = {"first play": observation}
+    terminated = False
+    while not terminated:
         reflects = info["phase"] == "reflect"
         if reflects:
             kind = info["kind"]
         else:
             kind = "later play" if info["episode_index"] else "play"
-        found.setdefault(kind, observation)
+        prompts.setdefault(kind, observation)
         answer = "an example of a plan" if reflects else next(iter(info["legal_actions"]), "")
         tag = info["answer_tag"]
-        observation, _, done, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)
+        observation, _, terminated, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)
     # Further prompts of the first episode differ from "first play" by their turns only.
-    found.pop("play", None)
-    return found
+    prompts.pop("play", None)
+    return prompts

@@ -76,13 +76,13 @@ torch.serialization.register_package(9, lambda _: None, _on_numbered_cpu)
 def check_trl(version: str = trl_version, transformers: str = transformers_version) -> None:
     """Raise `ImportError` if TRL or transformers is outside its range, or has lost a private method of the list."""
     lost = [name for name in PRIVATE_METHODS if not hasattr(GRPOTrainer, name)]
-    for package, found, (low, high), supported in (
+    for package, installed, (low, high), supported in (
         ("trl", version, ("1.16", "2"), SUPPORTED),
         ("transformers", transformers, ("5.10", "6"), SUPPORTED_TRANSFORMERS),
     ):
-        if not Version(low) <= Version(found) < Version(high):
+        if not Version(low) <= Version(installed) < Version(high):
             raise ImportError(
-                f"{package} {found} is outside the supported range; install the supported one with: "
+                f"{package} {installed} is outside the supported range; install the supported one with: "
                 f"pip install '{supported}'."
             )
     if lost:
@@ -138,11 +138,11 @@ def check_precision(trainer: GRPOTrainer) -> None:
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     half = [weight for weight in trained if weight.dtype in (torch.bfloat16, torch.float16)]
     if half:
-        few, all_ = (sum(weight.numel() for weight in some) for some in (half, trained))
+        num_half, num_trained = (sum(weight.numel() for weight in weights) for weights in (half, trained))
         raise ValueError(
-            f"{few} of {all_} trained weights are {str(half[0].dtype).removeprefix('torch.')}, in which updates at "
-            f"learning_rate={args.learning_rate:g} round to nothing; load the model with --dtype float32 (bf16=True "
-            f"computes in bfloat16 all the same), or train an adapter (--use_peft true)."
+            f"{num_half} of {num_trained} trained weights are {str(half[0].dtype).removeprefix('torch.')}, in which "
+            f"updates at learning_rate={args.learning_rate:g} round to nothing; load the model with --dtype float32 "
+            f"(bf16=True computes in bfloat16 all the same), or train an adapter (--use_peft true)."
         )
 
 
@@ -195,8 +195,8 @@ def local_weights(trainer: GRPOTrainer) -> Iterator[torch.Tensor]:
     """Yield this process's part of each weight."""
     parted = _zero_3(trainer) is not None
     for weight in trainer.accelerator.unwrap_model(trainer.model).parameters():
-        held = cast(Any, weight).ds_tensor if parted else weight.detach()
-        yield held.to_local() if isinstance(held, DTensor) else held
+        part = cast(Any, weight).ds_tensor if parted else weight.detach()
+        yield part.to_local() if isinstance(part, DTensor) else part
 
 
 def check_whole_model(trainer: GRPOTrainer) -> None:
@@ -222,9 +222,9 @@ class _KeyedSampling(LogitsProcessor):
         ids, _ = draw(distribution(scores, self._sampling, None), uniforms(self._keys, self._drawn))
         # One call per generated token, so the count is the position in each row's stream.
         self._drawn += 1
-        chosen = torch.from_numpy(ids).to(scores.device)[:, None]
+        token_ids = torch.from_numpy(ids).to(scores.device)[:, None]
         # A single finite score: whatever the sampler draws, it is this token.
-        return torch.full_like(scores, -torch.inf).scatter(1, chosen, 0.0)
+        return torch.full_like(scores, -torch.inf).scatter(1, token_ids, 0.0)
 
 
 @contextmanager
@@ -259,10 +259,10 @@ def generate_ids(
     """
     count = len(prompts)
     if is_collective(trainer):
-        most = max(gather_object([count]))
+        max_count = max(gather_object([count]))
         # Filler: in a collective call all ranks must send equally many prompts.
-        prompts = prompts + [prompts[0]] * (most - count)
-        keys = np.pad(keys, (0, most - count))
+        prompts = prompts + [prompts[0]] * (max_count - count)
+        keys = np.pad(keys, (0, max_count - count))
     parts = [slice(0, len(prompts))]
     budget = cast(Any, trainer.args).max_tokens_per_generation
     if not trainer.use_vllm and budget:
@@ -276,13 +276,13 @@ def generate_ids(
     logprobs: list[list[float]] | None = []
     for part in parts:
         with nullcontext() if trainer.use_vllm else _sampling_by_key(trainer, keys[part]):
-            sampled, known = trainer._generate_single_turn(prompts[part], None, {}, 1)  # type: ignore[no-untyped-call]
+            sampled, sampled_logprobs = trainer._generate_single_turn(prompts[part], None, {}, 1)  # type: ignore[no-untyped-call]
         replies += [list(ids) for ids in sampled]
-        if known is None or logprobs is None:
+        if sampled_logprobs is None or logprobs is None:
             logprobs = None
         else:
             # TRL returns None for a token without a log-probability.
-            logprobs += [[float("nan") if p is None else float(p) for p in row] for row in known]
+            logprobs += [[float("nan") if p is None else float(p) for p in row] for row in sampled_logprobs]
     return replies[:count], None if logprobs is None else logprobs[:count]
 
 
@@ -297,19 +297,21 @@ def stop_at(trainer: GRPOTrainer, end_ids: Collection[int]) -> None:
 
 
 @contextmanager
-def sampling(trainer: GRPOTrainer, chosen: Mapping[str, float]) -> Iterator[None]:
+def sampling(trainer: GRPOTrainer, parameters: Mapping[str, float]) -> Iterator[None]:
     """Set sampling parameters of TRL's generation inside the context."""
     used: Any = vars(trainer.vllm_generation if trainer.use_vllm else trainer.generation_config)
     overriding: dict[str, Any] = {} if trainer.use_vllm else trainer.generation_kwargs
     # Only parameters that each target has already. TRL lets `generation_kwargs` override the config, so both are set.
-    before = [(held, {name: held[name] for name in chosen if name in held}) for held in (used, overriding)]
-    for held, kept in before:
-        held.update({name: chosen[name] for name in kept})
+    previous_values = [
+        (target, {name: target[name] for name in parameters if name in target}) for target in (used, overriding)
+    ]
+    for target, values in previous_values:
+        target.update({name: parameters[name] for name in values})
     try:
         yield
     finally:
-        for held, kept in before:
-            held.update(kept)
+        for target, values in previous_values:
+            target.update(values)
 
 
 @contextmanager
@@ -363,7 +365,7 @@ def model_name(trainer: GRPOTrainer) -> str:
 # -- forward and backward -----------------------------------------------------------------------------------
 
 
-def fused_scores(
+def score_with_fused_head(
     model: torch.nn.Module, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return log-probabilities and entropies, shape (B, T - 1), from the LM head that TRL fuses into its models.
@@ -416,18 +418,18 @@ def check_reference(model: str | PreTrainedModel, beta: float, adapted: bool) ->
         )
 
 
-def micro_batch(accelerator: Accelerator, model: torch.nn.Module, last: bool) -> AbstractContextManager[Any]:
+def micro_batch(accelerator: Accelerator, model: torch.nn.Module, is_last: bool) -> AbstractContextManager[Any]:
     """Return the context of a micro-batch's forward and backward pass: only the last one synchronises gradients.
 
     Args:
         accelerator: The trainer's accelerator.
         model: The wrapped model.
-        last: True for the last micro-batch of an update.
+        is_last: True for the last micro-batch of an update.
     """
     # accelerate's optimiser and DeepSpeed's engine read this flag. The context below is for DDP. FSDP gets none:
     # without its reduction every rank would hold the whole gradient.
-    accelerator.gradient_state._set_sync_gradients(last)
-    if last or accelerator.num_processes == 1 or accelerator.distributed_type == DistributedType.FSDP:
+    accelerator.gradient_state._set_sync_gradients(is_last)
+    if is_last or accelerator.num_processes == 1 or accelerator.distributed_type == DistributedType.FSDP:
         return nullcontext()
     context: AbstractContextManager[Any] = accelerator.no_sync(model)
     return context

@@ -93,7 +93,7 @@ class PolicyUpdates:
             # (B, T): the fused LM head scores only the positions with a label, and never stores all logits.
             labels = torch.full_like(batch.ids, -100)
             labels[batch.rows, batch.columns] = batch.ids[batch.rows, batch.columns]
-            logps, entropy = trl_compat.fused_scores(model, inputs, labels)
+            logps, entropy = trl_compat.score_with_fused_head(model, inputs, labels)
         at = (batch.rows, batch.columns - 1)
         return Scores(logps[at], torch.zeros_like(logps[at]) if entropy is None else entropy[at])
 
@@ -108,9 +108,9 @@ class PolicyUpdates:
         reuse = self._trainer.args.reuse_sampling_logprobs and (close or not differs)
         # The first update runs at the scored weights, so its own forward pass gives the old log-probabilities. With
         # `differs` that pass also measures the sampler's mismatch.
-        first = 0 if reuse and not differs else 1
+        first_scored = 0 if reuse and not differs else 1
         with trl_compat.scoring(self._trainer):
-            for update in islice(self.queue, first, None):
+            for update in islice(self.queue, first_scored, None):
                 update.reused = reuse
                 for rows in update.batches:
                     if reuse:
@@ -121,8 +121,8 @@ class PolicyUpdates:
             if self._trainer.beta:
                 with trl_compat.reference_model(self._trainer, model) as reference:
                     for rows in [batch for update in self.queue for batch in update.batches]:
-                        for row, held in zip(rows, self._log_probabilities(reference, rows), strict=True):
-                            row.reference = held
+                        for row, reference_logprobs in zip(rows, self._log_probabilities(reference, rows), strict=True):
+                            row.reference = reference_logprobs
         return {"sampling/reused": float(reuse)} if differs else {}
 
     def _log_probabilities(self, model: torch.nn.Module, rows: Sequence[Row]) -> list[Any]:
@@ -134,14 +134,14 @@ class PolicyUpdates:
 
         Ranks' gradients are averaged, so each rank divides by the tokens of all ranks and multiplies by their number.
         """
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         terms = loss_terms(self._trainer.args, self._run_share())
         scale = self._accelerator.num_processes / terms.denominator(update)
         total = torch.zeros((), device=self._accelerator.device)
         sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self._accelerator.device))
         for number, rows in enumerate(update.batches, start=1):
             batch = collate(rows, self.pad_id, self._accelerator.device)
-            with trl_compat.micro_batch(self._accelerator, model, last=number == len(update.batches)):
+            with trl_compat.micro_batch(self._accelerator, model, is_last=number == len(update.batches)):
                 # Backward per micro-batch, so that only one micro-batch's activations are in memory.
                 loss, parts = policy_loss(self.forward(model, batch), batch, terms)
                 trl_compat.backward(self._accelerator, loss * scale)
@@ -152,7 +152,7 @@ class PolicyUpdates:
             sums["useful"] = sums["useful"] + sum(row.length for row in rows)
         sums["loss"] = total / self._accelerator.num_processes
         sums["broken"] = is_broken(model, total, scaled=self._accelerator.scaler is not None)
-        if not self._record_update(update, sums, time.perf_counter() - started):
+        if not self._record_update(update, sums, time.perf_counter() - start_time):
             return total
         if self._accelerator.scaler is None:
             # The optimiser leaves out weights without a gradient. A gradient scaler skips the step itself.
@@ -171,8 +171,8 @@ class PolicyUpdates:
         keys = [*UPDATE_METRICS, "loss", "padded", "useful", "broken"]
         nothing = torch.zeros((), device=self._accelerator.device)
         local = torch.stack([*(sums.get(key, nothing).float() for key in keys), nothing + self._preemption.asked])
-        *summed, asked = self._accelerator.reduce(local, reduction="sum").tolist()
-        self._preemption.due = asked > 0 and not self.queue
+        *summed, stop_requests = self._accelerator.reduce(local, reduction="sum").tolist()
+        self._preemption.due = stop_requests > 0 and not self.queue
         totals = {key: value for key, value in zip(keys, summed, strict=True) if key in sums}
         if loss_terms(self._trainer.args).correct_sampling:
             totals[LARGEST_RATIO] = float(self._accelerator.gather(sums[LARGEST_RATIO]).max())

@@ -77,8 +77,8 @@ def mage_panel(panel: str = "kuhn-paper-128", reward: str = "return", env_kwargs
     rows = mage_envs.panel(panel).tasks()
     samples = [
         # The log is JSON, and its viewer rounds whole numbers above 2^53.
-        Sample(id=f"{panel}-{place}", input=row.env_id, metadata={"row": {**asdict(row), "seed": str(row.seed)}})
-        for place, row in enumerate(rows)
+        Sample(id=f"{panel}-{index}", input=row.env_id, metadata={"row": {**asdict(row), "seed": str(row.seed)}})
+        for index, row in enumerate(rows)
     ]
     return Task(
         dataset=MemoryDataset(samples, name=panel), solver=play_row(panel, reward, env_kwargs or {}), scorer=values()

@@ -59,23 +59,23 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
         self._env_id, self._chosen = env_id, (reward, env_kwargs)
         self._env: gym.Env[str, str] | None = None
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **given: Any) -> PromptObservation:
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> PromptObservation:
         """Start the row `index` of the panel `split`, or the server's environment with `seed` and `OPTIONS`."""
-        if unknown := given.keys() - {"split", "index", *OPTIONS}:
+        if unknown := kwargs.keys() - {"split", "index", *OPTIONS}:
             raise ValueError(f"unknown options of reset: {', '.join(sorted(unknown))}.")
-        options = {key: given[key] for key in OPTIONS if given.get(key) is not None}
+        options = {key: kwargs[key] for key in OPTIONS if kwargs.get(key) is not None}
         # A client is a stranger: no name of its own may import a module, open a file or call an address.
         if options.get("opponent", "uniform") not in mage_envs.list_opponents():
             raise ValueError(f"opponent={options['opponent']!r} is not one of mage_envs.list_opponents().")
-        if (split := given.get("split")) is None:
+        if (split := kwargs.get("split")) is None:
             env = make(self._env_id, *self._chosen)
         elif options or seed is not None:
             raise ValueError("A row of a split has its own seed and options. Leave seed, opponent, seat and task out.")
         else:
-            row, env = self._row(split, given.get("index", 0)), make_for(mage_envs.panel(split), *self._chosen)
+            row, env = self._row(split, kwargs.get("index", 0)), make_for(mage_envs.panel(split), *self._chosen)
             seed, options = row.seed, row.options()
         self._env, self.state = env, State(episode_id=episode_id, step_count=0)
-        return self._shown(*env.reset(seed=seed, options=options or None))
+        return self._make_observation(*env.reset(seed=seed, options=options or None))
 
     def step(self, action: AnswerAction, timeout_s: float | None = None, **unknown: Any) -> PromptObservation:
         if self._env is None:
@@ -84,11 +84,11 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
         self.state.step_count += 1
         if over := terminated or truncated:
             self._env = None
-        return self._shown(observation, info, reward=float(reward), done=over)
+        return self._make_observation(observation, info, reward=float(reward), done=over)
 
-    def _shown(self, prompt: str, info: Mapping[str, Any], **result: Any) -> PromptObservation:
-        known = mage_envs.public_info(info).keys() & PromptObservation.model_fields.keys()
-        return PromptObservation(prompt=prompt, **{key: info[key] for key in known}, **result)
+    def _make_observation(self, prompt: str, info: Mapping[str, Any], **result: Any) -> PromptObservation:
+        public_keys = mage_envs.public_info(info).keys() & PromptObservation.model_fields.keys()
+        return PromptObservation(prompt=prompt, **{key: info[key] for key in public_keys}, **result)
 
     # -- the task API: a panel is a split --------------------------------------------------------------------
 

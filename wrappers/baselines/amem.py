@@ -152,8 +152,8 @@ class AMem(Baseline):
         if not self._by_turn or not follows:
             return None
         record = view.turns[-1]
-        seen = f"Task: {task_line(view)}\nSeen: {record.observation}\nDone: {answer_text(record)}"
-        return self._write(view, f"{seen}\nThought: {record.thought[:TRACE]}" if record.thought else seen)
+        content = f"Task: {task_line(view)}\nSeen: {record.observation}\nDone: {answer_text(record)}"
+        return self._write(view, f"{content}\nThought: {record.thought[:TRACE]}" if record.thought else content)
 
     def after_episode(self, view: MemoryView, last: bool) -> Request | None:
         if last and self._bank.scope != "fill":
@@ -185,9 +185,9 @@ class AMem(Baseline):
     def render(self, view: MemoryView) -> str:
         if view.turn is None:
             return ""
-        chosen = self._read(state(view, view.turn.observation) + f"\n{self._keywords}")
-        items = [note.shown for note in chosen]
-        return "\n\n".join(items[: self._kept(items)])
+        notes = self._read(state(view, view.turn.observation) + f"\n{self._keywords}")
+        items = [note.shown for note in notes]
+        return "\n\n".join(items[: self._count_shown(items)])
 
     # -- writing --------------------------------------------------------------------------------------------
 
@@ -206,34 +206,34 @@ class AMem(Baseline):
             context=text_of(fields.get("context")) or GENERIC,
             tags=texts_of(fields.get("tags")),
         )
-        near = nearest(self.encoder, note.encoded, [other.encoded for other in self.notes], self._k_write)
+        near = nearest(self.encoder, note.encoded, [stored_note.encoded for stored_note in self.notes], self._k_write)
         if not near:
             self._bank.items.append(note)
             self._close()
             return None
         self._labels = [index for index, _ in near]
         self._tell("neighbours", ids=self._labels, scores=[score for _, score in near], encoder=self.encoder.name)
-        shown = [f"{label}. {self.notes[at].shown}" for label, at in enumerate(self._labels, start=1)]
-        text = _LINK.format(note=note.shown, neighbours="\n\n".join(shown))
+        neighbours = [f"{label}. {self.notes[at].shown}" for label, at in enumerate(self._labels, start=1)]
+        text = _LINK.format(note=note.shown, neighbours="\n\n".join(neighbours))
         return Request("link", _with_setting(view, text), tag=None, limit=ANSWER)
 
     def _take_links(self, fields: Mapping[str, Any]) -> None:
         """Store the new note, and replace the neighbours that the model revised. Unknown labels are ignored."""
         if self._new is None:
             return
-        links = [at for label in _listed(fields.get("links")) if (at := self._labelled(label)) is not None]
+        links = [at for label in _as_list(fields.get("links")) if (at := self._index_of_label(label)) is not None]
         tags = texts_of(fields.get("tags")) or self._new.tags
         items = self._bank.items
         items.append(replace(self._new, links=tuple(dict.fromkeys(links)), tags=tags))
-        for change in _listed(fields.get("update")):
-            at = self._labelled(change.get("label")) if isinstance(change, dict) else None
+        for change in _as_list(fields.get("update")):
+            at = self._index_of_label(change.get("label")) if isinstance(change, dict) else None
             if at is not None:
                 old = items[at]
                 context, tags = text_of(change.get("context")) or old.context, texts_of(change.get("tags")) or old.tags
                 items[at] = replace(old, context=context, tags=tags)
                 self._tell("evolved", id=at)
 
-    def _labelled(self, label: object) -> int | None:
+    def _index_of_label(self, label: object) -> int | None:
         """Return the note's index in the bank, which is its id, or None if the label was not shown."""
         # The length is limited, because int() is slow and may raise for very long digit strings.
         if isinstance(label, str) and label.strip().isdecimal() and len(label) < 9:
@@ -256,10 +256,10 @@ class AMem(Baseline):
         if not near:
             return []
         order = [at for hit, _ in near for at in (hit, *self.notes[hit].links)]
-        chosen = list(dict.fromkeys(order))[: self._k_read]
+        indices = list(dict.fromkeys(order))[: self._k_read]
         scores = dict(near)
-        self._tell("retrieved", ids=chosen, scores=[scores.get(at) for at in chosen], encoder=self.encoder.name)
-        return [self.notes[at] for at in chosen]
+        self._tell("retrieved", ids=indices, scores=[scores.get(at) for at in indices], encoder=self.encoder.name)
+        return [self.notes[at] for at in indices]
 
     def bank_text(self) -> str:
         """Return the text of the bank's file."""
@@ -276,7 +276,7 @@ def _note_of(item: Mapping[str, Any]) -> Note:
     return Note(**{**item, **lists})
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -289,11 +289,11 @@ def read_object(text: str) -> dict[str, Any] | None:
     if start < 0 or end < start:
         return None
     try:
-        found = json.loads(text[start : end + 1])
+        content = json.loads(text[start : end + 1])
     # json raises RecursionError if an answer nests thousands of brackets.
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def text_of(value: object) -> str:
@@ -303,5 +303,5 @@ def text_of(value: object) -> str:
 
 def texts_of(value: object) -> tuple[str, ...]:
     """Return the strings of a list without duplicates, or () if the value is not a list."""
-    found = [text_of(item) for item in value[:MAX_ITEMS]] if isinstance(value, list) else []
-    return tuple(dict.fromkeys(text for text in found if text))
+    texts = [text_of(item) for item in value[:MAX_ITEMS]] if isinstance(value, list) else []
+    return tuple(dict.fromkeys(text for text in texts if text))

@@ -48,7 +48,7 @@ class Baseline(Memory):
         """Record an answer that could not be parsed. `otherwise` is the reason if the answer itself is valid."""
         self._tell("parse_failure", kind=request.kind, reason=answer.reason or otherwise)
 
-    def _kept(self, items: Sequence[str]) -> int:
+    def _count_shown(self, items: Sequence[str]) -> int:
         """Return how many of `items`, best first, are shown: whole items within the limit, minus the dropped ones."""
         room, count = self._max_tokens, 0
         for item in items:

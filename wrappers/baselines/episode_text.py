@@ -21,26 +21,26 @@ def state(view: MemoryView, observation: str) -> str:
     return f"{task_line(view)}\n{observation}"
 
 
-def trace(turns: Sequence[TurnRecord], most: int) -> str:
-    """Return observations and answers, turn by turn. Above `most` characters, turns in the middle are omitted."""
+def trace(turns: Sequence[TurnRecord], max_characters: int) -> str:
+    """Return observations and answers, turn by turn. Above `max_characters`, turns in the middle are omitted."""
     texts = [f"{number}. Seen: {r.observation}\nDone: {answer_text(r)}" for number, r in enumerate(turns, start=1)]
-    first, last, length = 0, len(texts), 0
-    while first < last:
+    start, end, length = 0, len(texts), 0
+    while start < end:
         # Alternate between the start and the end, so that the omitted turns are those in the middle.
-        at = first if first <= len(texts) - last else last - 1
+        at = start if start <= len(texts) - end else end - 1
         length += len(texts[at]) + 1
-        if length > most:
+        if length > max_characters:
             break
-        first, last = (first + 1, last) if at == first else (first, last - 1)
-    left_out = [f"(turns left out here: {last - first})"] if last > first else []
-    return "\n".join([*texts[:first], *left_out, *texts[last:]])
+        start, end = (start + 1, end) if at == start else (start, end - 1)
+    left_out = [f"(turns left out here: {end - start})"] if end > start else []
+    return "\n".join([*texts[:start], *left_out, *texts[end:]])
 
 
-def episode_text(view: MemoryView, most: int) -> str:
-    """Return the last episode as text: the task, the first observation, at most `most` characters of turns, the end."""
+def episode_text(view: MemoryView, max_characters: int) -> str:
+    """Return the last episode as text: the task, the first observation, at most `max_characters` of turns, the end."""
     record = view.records[-1]
     return (
-        f"Task: {task_line(view)}\nIt began with: {record.first_observation}\n{trace(record.turns, most)}\n"
+        f"Task: {task_line(view)}\nIt began with: {record.first_observation}\n{trace(record.turns, max_characters)}\n"
         f"It ended with: {view.ended(record)}"
     )
 
@@ -52,6 +52,6 @@ def verdict(view: MemoryView, record: EpisodeRecord) -> str:
     return f"{record.value:+g} {record.unit}" if record.shows_score else record.ended_as
 
 
-def tagged(name: str | None, about: str) -> str:
+def tag_instruction(name: str | None, about: str) -> str:
     """Return the instruction to write `about` inside the tag `name`, or an empty string if the style has no tag."""
     return "" if name is None else f" End your reply with {about} inside tags, like this: <{name}>{about}</{name}>"

@@ -13,7 +13,7 @@ import numpy as np
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
 from mage_envs.wrappers.baselines.baseline import Baseline
-from mage_envs.wrappers.baselines.episode_text import state, tagged, verdict
+from mage_envs.wrappers.baselines.episode_text import state, tag_instruction, verdict
 from mage_envs.wrappers.baselines.memory_bank import Bank, bank_text
 from mage_envs.wrappers.memory import Answer, MemoryView, Request
 from mage_envs.wrappers.retrieval import Encoder, make_encoder, nearest
@@ -108,12 +108,12 @@ class Memento(Baseline):
             return
         record = view.records[-1]
         # MementoTrace makes no plan; its cases store the actions in place of one.
-        done = "; ".join(answer_text(turn) for turn in record.turns)[:PLAN]
+        actions = "; ".join(answer_text(turn) for turn in record.turns)[:PLAN]
         self._store(
             Case(
                 id=len(self.cases),
                 state=state(view, record.first_observation),
-                plan=self._plan if self.plans else done,
+                plan=self._plan if self.plans else actions,
                 success=record.success,
                 score=verdict(view, record),
                 episode=record.index,
@@ -132,9 +132,9 @@ class Memento(Baseline):
     def render(self, view: MemoryView) -> str:
         plan = [self._plan] if self._plan else []
         shows = self._shows_cases or not self.plans
-        cases = [self._labelled(view, case) for case in self._cases] if shows else []
+        cases = [self._case_text(view, case) for case in self._cases] if shows else []
         items = plan + cases
-        return "\n\n".join(items[: self._kept(items)])
+        return "\n\n".join(items[: self._count_shown(items)])
 
     # -- cases ----------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Memento(Baseline):
         self._bank.items.append(case)
 
     @staticmethod
-    def _labelled(view: MemoryView, case: Case) -> str:
+    def _case_text(view: MemoryView, case: Case) -> str:
         # The verdict of a style that states the setting also knows draws, and the case ends with it.
         if view.states_setting:
             return f"Case of episode {case.episode + 1}: {case.shown}"
@@ -162,14 +162,16 @@ class Memento(Baseline):
                 parts.append("\n\n".join([f"# {heading}", *cases]))
         if self._cases:
             parts.append("Follow what succeeded, and avoid what failed.")
-        parts.append(f"Write the plan.{tagged(view.style.remark_tag, 'your numbered plan')}")
+        parts.append(f"Write the plan.{tag_instruction(view.style.remark_tag, 'your numbered plan')}")
         return "\n\n".join(parts)
 
     def bank_text(self) -> str:
         """Return the text of the bank's file."""
-        return bank_text(self.name, [asdict(case) for case in self.cases], encoder=self.encoder.name, **self._learned())
+        return bank_text(
+            self.name, [asdict(case) for case in self.cases], encoder=self.encoder.name, **self._model_fields()
+        )
 
-    def _learned(self) -> Mapping[str, Any]:
+    def _model_fields(self) -> Mapping[str, Any]:
         return {}
 
 
@@ -283,9 +285,9 @@ class MementoQ(Memento):
             values = self._values
             # sorted() is stable, so cases with equal values stay in the order of similarity.
             alike = sorted(((at, round(values.chance(rows[at]), 6)) for at, _ in alike), key=lambda pair: -pair[1])
-        chosen = alike[: self._k]
-        self._read_now = [rows[at] for at, _ in chosen]
-        return chosen
+        retrieved = alike[: self._k]
+        self._read_now = [rows[at] for at, _ in retrieved]
+        return retrieved
 
     def _store(self, case: Case) -> None:
         self._rows += [(row, case.success) for row in self._read_now]
@@ -296,5 +298,5 @@ class MementoQ(Memento):
         if last:
             self._kept_rows = len(self._rows)
 
-    def _learned(self) -> Mapping[str, Any]:
+    def _model_fields(self) -> Mapping[str, Any]:
         return {"features": FEATURES, "rows": len(self._rows), "values": CaseValues.learn(self._rows).weights}

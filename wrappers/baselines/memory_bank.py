@@ -91,8 +91,8 @@ def read_bank(file: str) -> Mapping[str, Any]:
 
 def bank_digest(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a bank's canonical JSON, without the digest itself."""
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    return sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    payload = {key: value for key, value in content.items() if key != "sha256"}
+    return sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def bank_text(memory: str, items: Sequence[Mapping[str, Any]], **facts: Any) -> str:

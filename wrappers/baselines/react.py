@@ -37,7 +37,7 @@ class ReAct(Baseline):
 
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
         written = [index for index, record in enumerate(turns) if record.thought]
-        # Newest first, because `_kept` counts from the start of its list.
+        # Newest first, because `_count_shown` counts from the start of its list.
         newest = written[::-1]
-        kept = set(newest[: self._kept([turns[index].thought for index in newest])])
-        return [record.thought if index in kept else "" for index, record in enumerate(turns)]
+        shown_indices = set(newest[: self._count_shown([turns[index].thought for index in newest])])
+        return [record.thought if index in shown_indices else "" for index, record in enumerate(turns)]

@@ -8,7 +8,7 @@ from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.parser import INVALID
 from mage_envs.text.prompts import EpisodeRecord
 from mage_envs.wrappers.baselines.baseline import Baseline
-from mage_envs.wrappers.baselines.episode_text import tagged, trace
+from mage_envs.wrappers.baselines.episode_text import tag_instruction, trace
 from mage_envs.wrappers.memory import Answer, MemoryView, Request
 
 TRACE = 12_000
@@ -50,13 +50,13 @@ class Reflexion(Baseline):
         super().begin()
         self._reflections = []
 
-    def failed(self, record: EpisodeRecord) -> bool:
+    def is_failure(self, record: EpisodeRecord) -> bool:
         """Return True if the episode counts as a failure."""
         return not record.success if self._below is None else record.value < self._below
 
     def after_episode(self, view: MemoryView, last: bool) -> Request | None:
         record = view.records[-1]
-        if last or not (self._always or self.failed(record)):
+        if last or not (self._always or self.is_failure(record)):
             return None
         return Request("reflect", self._request(view, record))
 
@@ -73,13 +73,13 @@ class Reflexion(Baseline):
 
     def render(self, view: MemoryView) -> str:
         items = [f"after episode {episode + 1}: {text}" for episode, text in self._reflections]
-        kept = items[len(items) - self._kept(items[::-1]) :]
-        return "\n".join(f"{number}. {item}" for number, item in enumerate(kept, start=1))
+        shown_items = items[len(items) - self._count_shown(items[::-1]) :]
+        return "\n".join(f"{number}. {item}" for number, item in enumerate(shown_items, start=1))
 
     def _request(self, view: MemoryView, record: EpisodeRecord) -> str:
         # Styles that state the setting state the end once, with their own verdict.
         says_failed = not view.states_setting
-        failed = self.failed(record)
+        failed = self.is_failure(record)
         parts = [_ROLE.format(failed=" that failed" if failed and says_failed else "")]
         if not view.continuing:
             parts += [
@@ -92,5 +92,5 @@ class Reflexion(Baseline):
         if self._reflections:
             plans = [f"{number}. {text}" for number, (_, text) in enumerate(self._reflections, start=1)]
             parts.append("\n".join(["# Your earlier plans", *plans]))
-        parts.append(f"Write the new plan in a few sentences.{tagged(view.style.remark_tag, 'your plan')}")
+        parts.append(f"Write the new plan in a few sentences.{tag_instruction(view.style.remark_tag, 'your plan')}")
         return "\n\n".join(parts)

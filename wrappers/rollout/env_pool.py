@@ -51,7 +51,7 @@ class EpisodeHistory(NamedTuple):
 
     start: ResetCall
     replies: list[str]
-    shown: str
+    observation: str
     """The latest observation."""
 
 
@@ -142,12 +142,12 @@ def _play(env: gym.Env[Any, Any], call: ResetCall | str) -> Any:
 
 
 def _replay(env: gym.Env[Any, Any], course: EpisodeHistory) -> None:
-    shown = _play(env, course.start)[0]
+    observation = _play(env, course.start)[0]
     for reply in course.replies:
-        shown = _play(env, reply)[0]
+        observation = _play(env, reply)[0]
     # Environments may draw from other sources than their seed. The observation shows whether the replay reached the
     # same state.
-    if shown != course.shown:
+    if observation != course.observation:
         raise RuntimeError(
             "its worker was lost in another meta-episode, and a replay from its seed and replies ended in another "
             "observation; reset and step must be deterministic for workers to replay a meta-episode"
@@ -190,13 +190,13 @@ class InProcessEnvs:
         self._waiting.clear()
 
     def _play(self, move: EnvCall, watch: Watchdog, deadline: float) -> Outcome:
-        def who() -> str:
+        def describe() -> str:
             return (
                 f"{move.describe()} (in this process; use --env-workers 1 to play it in a process that can be stopped)"
             )
 
         try:
-            outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=who)
+            outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=describe)
         except CallTimeout as late:
             outcome = WorkerLost(HANG, str(late), format_traceback(late))
         return move.slot, outcome
@@ -306,20 +306,20 @@ class WorkerProcessEnvs:
                 self._begin_next(worker)
 
     def poll(self, timeout: float | None) -> list[Outcome]:
-        found: dict[int, Any] = {}
+        outcome_by_slot: dict[int, Any] = {}
         until = time.monotonic() + (timeout or 0.0)
         while self._playing:
             patience = inf
             if timeout is not None:
                 # With an outcome in hand, only collect the outcomes that are ready already.
-                patience = 0.0 if found else max(until - time.monotonic(), 0.0)
+                patience = 0.0 if outcome_by_slot else max(until - time.monotonic(), 0.0)
             next_one = self._pool.outcome_within(patience)
             if next_one is None:
                 break
-            # An empty dict here (a replay has ended) leaves `found` as it is, and the loop keeps waiting.
-            found |= self._on_outcome(*next_one)
-        outcomes = [(slot, found[slot]) for slot in self._order if slot in found]
-        self._order = [slot for slot in self._order if slot not in found]
+            # An empty dict here (a replay has ended) leaves `outcome_by_slot` as it is, and the loop keeps waiting.
+            outcome_by_slot |= self._on_outcome(*next_one)
+        outcomes = [(slot, outcome_by_slot[slot]) for slot in self._order if slot in outcome_by_slot]
+        self._order = [slot for slot in self._order if slot not in outcome_by_slot]
         return outcomes
 
     def cancel(self) -> None:

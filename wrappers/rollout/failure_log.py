@@ -63,7 +63,7 @@ class FailureLog:
         self._lines.append(rows)
 
     @contextmanager
-    def kept(self, phase: str, step: int) -> Iterator[None]:
+    def record_crash(self, phase: str, step: int) -> Iterator[None]:
         """Record the traceback of an error that ends the run, and add a note with the file's path to the error."""
         try:
             yield
@@ -98,13 +98,13 @@ def failure_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
         "member": trajectory.member,
     }
     # `failure` is None if a later attempt succeeded. Then no attempt is final.
-    last = len(trajectory.failures) - 1
+    last_attempt = len(trajectory.failures) - 1
     return [
         {"kind": failure.kind, "reason": failure.reason, **where}
         | {
             "episode": failure.episode,
             "attempt": failure.attempt,
-            "given_up": number == last and trajectory.failure is not None,
+            "given_up": number == last_attempt and trajectory.failure is not None,
             "traceback": failure.traceback,
         }
         for number, failure in enumerate(trajectory.failures)

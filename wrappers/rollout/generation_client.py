@@ -97,11 +97,11 @@ class GenerationClient:
         """Return True if a streaming backend has prompts under way, or `poll` has answers ready."""
         return bool(self._streamed or self._refused)
 
-    def poll(self, who: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
+    def poll(self, describe: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
         """Return the next answers; a streaming backend may return none within the timeout.
 
         Args:
-            who: Function that returns a description of the call for warnings and errors.
+            describe: Function that returns a description of the call for warnings and errors.
             strict: True to raise the exception of a streaming backend instead of failing its prompts.
             timeout: Seconds to wait for a streaming backend; None waits for at least one answer.
 
@@ -111,27 +111,29 @@ class GenerationClient:
         Raises:
             RunStopped: If the streaming backend is dead.
         """
-        clock, started = self._clock, self._since
-        if started is None:
-            started = clock.now()
-        answers = self._answers(who, strict, timeout)
-        now = clock.now()
-        clock.generate += now - started
+        clock, start_time = self._clock, self._since
+        if start_time is None:
+            start_time = clock.now()
+        answers = self._answers(describe, strict, timeout)
+        end_time = clock.now()
+        clock.generate += end_time - start_time
         clock.calls += len(answers)
-        self._since = now if self.busy else None
+        self._since = end_time if self.busy else None
         return answers
 
-    def _answers(self, who: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
+    def _answers(
+        self, describe: Callable[[], str], strict: bool, timeout: float | None
+    ) -> list[tuple[int, ModelReply]]:
         # Rejected prompts have their answer already, so their meta-episodes need not wait for the others.
         refused, self._refused = self._refused, []
         if refused:
             return refused
         if self._streaming is None:
-            return self._generate(self._lock_step, who)
+            return self._generate(self._lock_step, describe)
         # Twice the limit: the backend's own timeout, which fails a single request, should expire first.
-        outcome = self._within(2 * self._deadline, who, self._listen, self._streaming, timeout)
+        outcome = self._within(2 * self._deadline, describe, self._listen, self._streaming, timeout)
         if isinstance(outcome, CallError | WorkerLost):
-            return self._give_up(outcome, who, strict)
+            return self._give_up(outcome, describe, strict)
         self._silent = self._silent and not outcome
         self._streamed -= {slot for slot, _ in outcome}
         return list(outcome)
@@ -148,7 +150,7 @@ class GenerationClient:
                 raise CallTimeout(f"no answer within {2 * self._deadline:g} s")
 
     def _give_up(
-        self, broken: CallError | WorkerLost, who: Callable[[], str], strict: bool
+        self, broken: CallError | WorkerLost, describe: Callable[[], str], strict: bool
     ) -> list[tuple[int, ModelReply]]:
         """Fail all open prompts of a streaming backend. Raise RunStopped if it failed twice without an answer."""
         error = broken.error if isinstance(broken, CallError) else None
@@ -157,31 +159,33 @@ class GenerationClient:
         reason = broken.reason if isinstance(broken, WorkerLost) else reason_of(broken.error)
         if self._silent:
             raise RunStopped(
-                f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: {who()}. "
-                "Restart it, and resume from the newest checkpoint."
+                f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: "
+                f"{describe()}. Restart it, and resume from the newest checkpoint."
             ) from error
         slots, self._silent = sorted(self._streamed), True
-        self.cancel(who)
+        self.cancel(describe)
         return [(slot, broken) for slot in slots]
 
-    def cancel(self, who: Callable[[], str]) -> None:
+    def cancel(self, describe: Callable[[], str]) -> None:
         """Cancel the open prompts of a streaming backend."""
         # The outcome is ignored: if the backend cannot cancel either, its next call fails and reports that.
         if self._streaming is not None and self._streamed:
             self._streamed.clear()
-            self._within(self._deadline, who, self._streaming.cancel)
+            self._within(self._deadline, describe, self._streaming.cancel)
 
-    def _within(self, deadline: float, who: Callable[[], str], function: Callable[..., Any], *arguments: Any) -> Any:
+    def _within(
+        self, deadline: float, describe: Callable[[], str], function: Callable[..., Any], *arguments: Any
+    ) -> Any:
         """Return the function's result, `CallError` if it raises, or `WorkerLost` if it times out."""
         try:
-            return self._watch.call(attempt, function, *arguments, deadline=deadline, who=who)
+            return self._watch.call(attempt, function, *arguments, deadline=deadline, who=describe)
         except CallTimeout as late:
             return WorkerLost(HANG, str(late), format_traceback(late))
 
-    def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
+    def _generate(self, generator: Generator, describe: Callable[[], str]) -> list[tuple[int, ModelReply]]:
         """Answer all queued prompts in one lock-step call."""
         prompts, self._waiting = self._waiting, []
-        outcome = self._within(self._deadline, who, _answers, generator, prompts)
+        outcome = self._within(self._deadline, describe, _answers, generator, prompts)
         # The other ranks cannot know about the failure and would wait for this rank, so it ends the run.
         if isinstance(outcome, CallError) and self._collective:
             raise outcome.error
@@ -195,7 +199,7 @@ def _answers(generator: Generator, prompts: Sequence[Prompt]) -> list[tuple[int,
 
 
 def generate_with_timeout(
-    generator: Generator | StreamingGenerator, prompts: Sequence[Prompt], deadline: float, who: str
+    generator: Generator | StreamingGenerator, prompts: Sequence[Prompt], deadline: float, description: str
 ) -> list[Completion]:
     """Answer a whole batch, in order. An exception of the generator is raised.
 
@@ -203,7 +207,7 @@ def generate_with_timeout(
         generator: Lock-step or streaming generator.
         prompts: Prompts of any slots.
         deadline: Timeout in seconds of a lock-step call, or of one answer of a streaming backend; 0 disables it.
-        who: Description of the call for warnings and errors.
+        description: Description of the call for warnings and errors.
 
     Returns:
         One completion per prompt.
@@ -211,25 +215,25 @@ def generate_with_timeout(
     Raises:
         RunStopped: If a call or an answer times out.
     """
-    found: dict[int, Completion] = {}
+    answers: dict[int, Completion] = {}
     with Watchdog(warn_slow) as watch:
         model = GenerationClient(generator, watch, deadline, collective=False, clock=RolloutClock())
         # Slots must be distinct within a call, and the prompts of a batch may share one.
         for row, prompt in enumerate(prompts):
             model.submit(prompt._replace(slot=row))
         try:
-            while len(found) < len(prompts):
-                for row, answer in model.poll(lambda: who, True, None):
+            while len(answers) < len(prompts):
+                for row, answer in model.poll(lambda: description, True, None):
                     if isinstance(answer, CallError):
                         raise answer.error
                     if isinstance(answer, WorkerLost):
-                        raise RunStopped(f"Waited for {who}: {answer.reason}.")
-                    found[row] = answer
+                        raise RunStopped(f"Waited for {description}: {answer.reason}.")
+                    answers[row] = answer
         finally:
-            model.cancel(lambda: who)
-    return [found[row] for row in range(len(prompts))]
+            model.cancel(lambda: description)
+    return [answers[row] for row in range(len(prompts))]
 
 
-def warn_slow(who: str, seconds: float) -> None:
+def warn_slow(description: str, seconds: float) -> None:
     """Log a warning with the duration and the description of a slow call."""
-    LOGGER.warning("Waiting for %.0f s already for %s.", seconds, who)
+    LOGGER.warning("Waiting for %.0f s already for %s.", seconds, description)

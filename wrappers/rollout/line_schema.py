@@ -179,5 +179,5 @@ def problems_of(kind: type[BaseModel], value: Any) -> Iterator[str]:
         _reader(kind).validate_python(value)
     except ValidationError as error:
         for problem in error.errors(include_url=False, include_context=False, include_input=False):
-            place = ".".join(map(str, problem["loc"]))
-            yield f"{place}: {problem['msg']}"[:MAX_MESSAGE]
+            location = ".".join(map(str, problem["loc"]))
+            yield f"{location}: {problem['msg']}"[:MAX_MESSAGE]

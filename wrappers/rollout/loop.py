@@ -114,8 +114,8 @@ class _Rollout:
         """Return a description of the runs that wait for the model."""
         if not self.live:
             return "the model, which other ranks call"
-        first = min(self.live)
-        return f"the model, for {len(self.live)} meta-episodes; the first: {self.live[first][1].describe()}"
+        first_slot = min(self.live)
+        return f"the model, for {len(self.live)} meta-episodes; the first: {self.live[first_slot][1].describe()}"
 
 
 def collect(
@@ -176,7 +176,7 @@ def collect(
         RunStopped: If a streaming generator is dead.
     """
     clock = clock if clock is not None else RolloutClock()
-    started = clock.now()
+    start_time = clock.now()
     pool = envs if isinstance(envs, EnvPool) else InProcessEnvs(envs, make_env)
     if not len(pool) and specs:
         raise ValueError("collect() needs at least one environment.")
@@ -224,7 +224,7 @@ def collect(
             # No call may continue behind the caller's back after Ctrl-C, a preemption or an error.
             pool.cancel()
             model.cancel(rollout.describe)
-    clock.total += clock.now() - started
+    clock.total += clock.now() - start_time
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]
     if len(finished) != len(specs):
         raise RuntimeError(f"collect() lost {len(specs) - len(finished)} of {len(specs)} meta-episodes.")

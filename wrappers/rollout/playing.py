@@ -220,7 +220,7 @@ class MetaEpisodeRollout:
         If the prompt was too long, the environment returns a shorter one instead, and no step is recorded.
         """
         # The step is described by the info that came with its prompt, not by the info that follows it.
-        asked, completion = self._info, self._reply
+        prompt_info, completion = self._info, self._reply
         if info.get("shortened"):
             self._shortened += 1
             self._make_prompt(observation, info)
@@ -229,19 +229,19 @@ class MetaEpisodeRollout:
         self._last = completion
         self._earned += reward
         over = terminated or truncated
-        if (own := info.get("hand_reward")) is not None:
+        if (hand_reward := info.get("hand_reward")) is not None:
             # MetaEpisode pays an episode at its end and names each hand's share. A wrapper around it may pay otherwise.
             extra = reward - (info.get("episode_return") or 0.0)
-            reward = own + extra if extra else own
-        self.steps.append(self._step(asked, info, completion, reward, over))
+            reward = hand_reward + extra if extra else hand_reward
+        self.steps.append(self._step(prompt_info, info, completion, reward, over))
         self._shortened = 0
-        ended = info.get("episode_end", over)
-        if ended:
+        episode_end = info.get("episode_end", over)
+        if episode_end:
             self._results.append(self._result(info, truncated))
             self._earned = 0.0
         # Before `_make_prompt`, which adds the next user message to this chat.
         self._chat.append(Message("assistant", completion.text))
-        wrong = bad_pay(self.steps[-1:], self._results if ended else ())
+        wrong = bad_pay(self.steps[-1:], self._results if episode_end else ())
         if wrong is not None:
             self.fail(REWARD, wrong)
         elif over:
@@ -251,22 +251,22 @@ class MetaEpisodeRollout:
             self._make_prompt(observation, info)
 
     def _step(
-        self, asked: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
+        self, prompt_info: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
     ) -> Step:
         # The defaults here and below describe an environment without a meta-episode: one episode of one hand.
-        phase, episode, turn = asked.get("phase", "play"), asked.get("episode_index", 0), 0
+        phase, episode, turn = prompt_info.get("phase", "play"), prompt_info.get("episode_index", 0), 0
         if phase == "play":
-            before, turns = self._turns
-            turn = turns if episode == before else 0
+            last_episode, turns = self._turns
+            turn = turns if episode == last_episode else 0
             self._turns = (episode, turn + 1)
         return Step(
             episode=episode,
             phase=phase,
             turn=turn,
-            hand=asked.get("hand", 0),
-            anchor=asked.get("anchor", self.prompt.messages[-1].content),
-            information_state=asked.get("information_state", ""),
-            seat=asked.get("seat", 0),
+            hand=prompt_info.get("hand", 0),
+            anchor=prompt_info.get("anchor", self.prompt.messages[-1].content),
+            information_state=prompt_info.get("information_state", ""),
+            seat=prompt_info.get("seat", 0),
             action=info.get("action"),
             reward=reward,
             penalty=info.get("penalty", 0.0),
@@ -278,12 +278,12 @@ class MetaEpisodeRollout:
             truncated=completion.truncated,
             legal_ids=completion.legal_ids,
             hand_end=info.get("hand_end", over),
-            kind=asked.get("kind", phase),
+            kind=prompt_info.get("kind", phase),
             messages=self.prompt.messages[-self._new :],
-            fresh_chat=asked.get("fresh_chat", True),
+            fresh_chat=prompt_info.get("fresh_chat", True),
             shortened=self._shortened,
             legal_actions=self.prompt.legal_actions,
-            tokens=completion.tokens or _counted(completion),
+            tokens=completion.tokens or _count_tokens(completion),
             events=tuple(info.get("memory_events", ())),
             reasoning=completion.reasoning,
         )
@@ -352,6 +352,6 @@ class MetaEpisodeRollout:
         )
 
 
-def _counted(completion: Completion) -> tuple[int, int] | None:
+def _count_tokens(completion: Completion) -> tuple[int, int] | None:
     """Return the tokens of the prompt and of the reply, or None if the backend gave no ids."""
     return (len(completion.prompt_ids), len(completion.ids)) if completion.prompt_ids else None

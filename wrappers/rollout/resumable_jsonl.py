@@ -33,7 +33,7 @@ class ResumableJsonl:
         """
         if not self.path.exists():
             return []
-        found = []
+        rows = []
         for number, line in enumerate(lines_inside(self.path.parent, self.path.name), start=1):
             if not line.endswith(b"\n"):
                 break
@@ -43,47 +43,47 @@ class ResumableJsonl:
                 raise ValueError(f"{self.path}, line {number}, cannot be read as JSON ({error}).") from error
             if not isinstance(row, dict):
                 raise ValueError(f"{self.path}, line {number}, must be a JSON object.")
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
-    def resume(self, step: int, ended: str, unended: bool = False) -> int:
+    def resume(self, step: int, end_key: str, repeats_end: bool = False) -> int:
         """Remove a torn last line and the lines that the resumed run writes again; return the number of lines left.
 
         Args:
             step: Optimiser steps that are done.
-            ended: Key whose value "eval" marks the lines that end their step.
-            unended: True if the end of `step` is repeated, too.
+            end_key: Key whose value "eval" marks the lines that end their step.
+            repeats_end: True if the end of `step` is repeated, too.
         """
         # Drafts of a run that was killed in this method.
         for draft in drafts_of(self.path.parent, self.path.name):
             draft.unlink()
         if not self.path.exists():
             return 0
-        last = None if unended else (step, "eval")
-        kept = [row for row in self.rows() if row["step"] < step or (row["step"], row.get(ended)) == last]
-        if kept:
-            write_atomically(self.path, "".join(map(_line, kept)))
+        last_row = None if repeats_end else (step, "eval")
+        rows = [row for row in self.rows() if row["step"] < step or (row["step"], row.get(end_key)) == last_row]
+        if rows:
+            write_atomically(self.path, "".join(map(_line, rows)))
         else:
             self.path.unlink()
-        return len(kept)
+        return len(rows)
 
     def append(self, rows: Iterable[Line]) -> None:
         """Append lines. If the disk is full, none of them is written."""
-        left = "".join(map(_line, rows)).encode()
-        if not left:
+        unwritten = "".join(map(_line, rows)).encode()
+        if not unwritten:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered, so that a failed write leaves nothing but the bytes that `os.write` counted.
         file = open_to_append(self.path)
         try:
-            before = os.lseek(file, 0, os.SEEK_END)
+            start_offset = os.lseek(file, 0, os.SEEK_END)
             try:
                 # `os.write` writes only a part if the disk has room for no more.
-                while left:
-                    left = left[os.write(file, left) :]
+                while unwritten:
+                    unwritten = unwritten[os.write(file, unwritten) :]
             except OSError as error:
                 # Removes the part that was written, so that no torn line stays.
-                os.ftruncate(file, before)
+                os.ftruncate(file, start_offset)
                 error.filename = str(self.path)
                 raise
             os.fsync(file)

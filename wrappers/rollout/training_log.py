@@ -20,25 +20,25 @@ SETTINGS = "mage.json"
 
 def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return each metric's mean over the rows that contain it."""
-    found: dict[str, list[float]] = defaultdict(list)
+    values_by_name: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, value in row.items():
             if name not in ("kind", "step", "rollout"):
-                found[name].append(value)
-    return {name: sum(values) / len(values) for name, values in found.items()}
+                values_by_name[name].append(value)
+    return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 
 
 def transcripts(folder: str | Path) -> list[Line]:
     """Return the meta-episodes that a run logged, in the order in which they were played. Raises ValueError."""
-    return _checked(ResumableJsonl(Path(folder) / TRANSCRIPTS), TranscriptRecord)
+    return _validate_lines(ResumableJsonl(Path(folder) / TRANSCRIPTS), TranscriptRecord)
 
 
 def metric_rows(folder: str | Path, kind: str) -> list[dict[str, Any]]:
     """Return the lines of one kind in a run's folder. Raises ValueError for a line of another form."""
-    return [row for row in _checked(ResumableJsonl(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
+    return [row for row in _validate_lines(ResumableJsonl(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
 
 
-def _checked(lines: ResumableJsonl, kind: type[BaseModel]) -> list[dict[str, Any]]:
+def _validate_lines(lines: ResumableJsonl, kind: type[BaseModel]) -> list[dict[str, Any]]:
     rows = lines.rows()
     for number, row in enumerate(rows, start=1):
         if problem := next(problems_of(kind, row), None):

@@ -185,7 +185,7 @@ def bad_returns(returns: Sequence[float]) -> str | None:
     return None
 
 
-def masked(trajectory: Trajectory, kind: str, reason: str) -> Trajectory:
+def mask_trajectory(trajectory: Trajectory, kind: str, reason: str) -> Trajectory:
     """Mark a trajectory as a failure.
 
     Args:

@@ -25,8 +25,8 @@ def trajectory_to_json(trajectory: Trajectory) -> Line:
     if trajectory.opponent_calls:
         at_times["opponent_calls"] = plain(trajectory.opponent_calls)
     if trajectory.failed_reply is not None:
-        told = trajectory.failed_reply._asdict()
-        at_times["failed_reply"] = {name: value for name, value in told.items() if value is not None}
+        reply = trajectory.failed_reply._asdict()
+        at_times["failed_reply"] = {name: value for name, value in reply.items() if value is not None}
     return at_times | {
         "task": trajectory.task.to_json(),
         "category": trajectory.category,
@@ -90,19 +90,19 @@ def trajectory_from_json(line: Mapping[str, Any]) -> Trajectory:
     )
 
 
-def read_episode(told: Mapping[str, Any]) -> EpisodeResult:
+def read_episode(stored: Mapping[str, Any]) -> EpisodeResult:
     """Return the result of an episode. Lines of version 1 have neither `outcome` nor `ended_with`."""
     # `float` also reads the names of NaN and infinities that `plain` wrote.
     return EpisodeResult(
-        reward=float(told["reward"]),
-        value=float(told["value"]),
-        hands=told["hands"],
-        success=told["success"],
-        timeout=told["timeout"],
-        seats=tuple(told["seats"]),
-        metrics={name: float(value) for name, value in told["metrics"].items()},
-        outcome=told.get("outcome", ""),
-        ended_with=tuple(told.get("ended_with", ())),
+        reward=float(stored["reward"]),
+        value=float(stored["value"]),
+        hands=stored["hands"],
+        success=stored["success"],
+        timeout=stored["timeout"],
+        seats=tuple(stored["seats"]),
+        metrics={name: float(value) for name, value in stored["metrics"].items()},
+        outcome=stored.get("outcome", ""),
+        ended_with=tuple(stored.get("ended_with", ())),
     )
 
 
@@ -149,9 +149,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(element) for key, element in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
+        return [plain(element) for element in value]
     if isinstance(value, np.generic):
         return plain(value.item())
     return repr(value)

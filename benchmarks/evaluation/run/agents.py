@@ -101,7 +101,7 @@ class EndpointAgent:
         self._endpoint = ",".join((endpoint, *(f"{key}={value:g}" for key, value in (sampling or {}).items())))
         # Fail on a bad name before anything is played. The endpoint itself is created per game.
         endpoints = shared_endpoints(self._endpoint)
-        if endpoints[0].named[2].style is not None:
+        if endpoints[0].spec[2].style is not None:
             raise ValueError(f"Agent {self.name!r}: style is an option of opponents. Use --style for an agent.")
         self.model = endpoints[0].model
         """Name of the model in its requests."""
@@ -119,7 +119,7 @@ class EndpointAgent:
     def request(self, game_name: str) -> dict[str, Any]:
         """Return the parameters of its requests in that game, limits and sampling included, for the records."""
         endpoint = self._endpoints(game_name)[0]
-        return endpoint.parameters | ({} if endpoint.named[2].seed else {"seed": False})
+        return endpoint.parameters | ({} if endpoint.spec[2].seed else {"seed": False})
 
     def look_up(self, game_name: str) -> None:
         """Read the id of the served model from the list of each server, and forget earlier replies.
@@ -130,7 +130,7 @@ class EndpointAgent:
         # Endpoints are shared by all runs of a process, and the server may have changed since the last one.
         for endpoint in self._endpoints(game_name):
             endpoint.replied = None
-        self._listed = _one_model({endpoint.listed_model() for endpoint in self._endpoints(game_name)})
+        self._listed = _one_model({endpoint.query_model_id() for endpoint in self._endpoints(game_name)})
 
     def served(self, game_name: str) -> dict[str, str | None]:
         """Return the id of the served model in the servers' lists and in their replies so far, None if unknown.

@@ -152,7 +152,7 @@ def evaluate(
     # Further workers would have no environment to play.
     workers = min(workers, batch, len(panel))
     player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
-    kept = nullcontext() if failure_log is None else failure_log.kept("eval", 0)
+    kept = nullcontext() if failure_log is None else failure_log.record_crash("eval", 0)
     with closing(player), kept:
         trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
     account(trajectories, agent.name, failure_log, resumed)

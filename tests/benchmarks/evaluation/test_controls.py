@@ -20,7 +20,7 @@ from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.controls import controlled, memories_of
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.cli.program import main
-from mage_envs.wrappers.controls import CONTROLS, record_json, record_of, split_control
+from mage_envs.wrappers.controls import CONTROLS, parse_control, record_json, record_of
 
 PANEL = Panel(
     env_id="mage/KuhnPoker-Meta-v0",
@@ -267,6 +267,6 @@ def test_the_same_opponent_with_other_deals(tmp_path):
 
 
 def test_a_specification_without_a_control_stands():
-    assert split_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
-    assert split_control("my.module:Mine")[1] == "my.module:Mine"
+    assert parse_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
+    assert parse_control("my.module:Mine")[1] == "my.module:Mine"
     assert sorted(CONTROLS) == ["frozen", "given", "none", "other", "same", "shuffled"]

@@ -88,7 +88,7 @@ def test_every_sentence_is_understood(task_type):
         task_text = sentence.format(obj="soapbar", recep="toilet", toggle="desklamp", mrecep="")
         task = read_task(f"You are in a room.\n\nYour task is to: {task_text}.")
         assert task is not None
-        assert task.thing == "soapbar"
+        assert task.object_kind == "soapbar"
         assert (task.parent, task.lamp) == (("", "desklamp") if "look_at" in task_type else ("toilet", ""))
         assert task.number == (2 if "two" in task_type else 1)
         assert task.verb == next((verb for verb in ("clean", "heat", "cool") if verb in task_type), "")

@@ -147,7 +147,7 @@ def play_out(
     weights, hands, answers, rows = enumeration.prior, list[PlayedHand](), list[OwnBelief](), list[list[Expected]]()
     for episode in range(enumeration.episodes):
         seat, continuation = enumeration.seat(episode), enumeration.later(episode)
-        answer = random_answer(rng, count) if episode else OwnBelief(asked=False)
+        answer = random_answer(rng, count) if episode else OwnBelief(was_asked=False)
         answers.append(answer)
         own_weights = weights if answer.probabilities is None else tuple(answer.probabilities)
         beliefs = [weights, own_weights, enumeration.alone(int(np.argmax(weights)))]
@@ -165,7 +165,7 @@ def play_out(
                 weights = enumeration.weights(enumeration.waits(tracks[0], seat)[1][ending])
                 weights = tuple(weight / sum(weights) for weight in weights)
                 hands.append(
-                    PlayedHand(seat, choices, state.returns[seat], episode=episode, place=episode, ending=ending)
+                    PlayedHand(seat, choices, state.returns[seat], episode=episode, position=episode, ending=ending)
                 )
                 break
             key, action = state.information_state(seat), str(rng.choice(state.legal_actions))
@@ -243,7 +243,7 @@ def test_the_exact_parts_are_those_of_an_independent_enumeration(name, options, 
                     max(row.meta_values.values()) - row.meta_values[row.action], **CLOSE
                 )
                 posterior = row.hand_values, row.meta_values
-                if answer.asked and answer.probabilities is None:
+                if answer.was_asked and answer.probabilities is None:
                     assert part.inference is part.decision is part.gap is None
                     assert part.exploration == pytest.approx(losses(row, posterior)[1], **CLOSE)
                     continue
@@ -255,7 +255,7 @@ def test_the_exact_parts_are_those_of_an_independent_enumeration(name, options, 
                         own_values = posterior
                     else:
                         naming_loss, counts["names"] = losses(row, row.likely)[0], counts["names"] + 1
-                inference, exploration, gap = losses(row, own_values if answer.asked else posterior)
+                inference, exploration, gap = losses(row, own_values if answer.was_asked else posterior)
                 assert part.inference == pytest.approx(inference - naming_loss, **CLOSE)
                 assert part.exploration == pytest.approx(exploration, **CLOSE)
                 assert part.gap == pytest.approx(gap, **CLOSE)
@@ -316,9 +316,9 @@ def test_a_belief_in_a_series_keeps_the_known_order_of_tasks() -> None:
                     row = opponent.distribution(turn_of(state)._replace(episode=episode))
                     state = state.after(list(row)[int(rng.choice(len(row), p=list(row.values())))])
             ending = state.observation(0)
-            hands.append(PlayedHand(0, choices, state.returns[0], episode=episode, place=episode, ending=ending))
+            hands.append(PlayedHand(0, choices, state.returns[0], episode=episode, position=episode, ending=ending))
         prior_beliefs = np.array(
-            [np.reshape(hand.before, (len(pool), -1)).sum(axis=1) for hand in meta_values.judge(hands)]
+            [np.reshape(hand.prior, (len(pool), -1)).sum(axis=1) for hand in meta_values.judge(hands)]
         )
         stated = [rng.dirichlet(np.ones(len(pool))) * (row > 0) for row in prior_beliefs]
         answers = [OwnBelief((row / row.sum()).tolist()) for row in stated]

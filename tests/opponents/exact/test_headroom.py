@@ -23,8 +23,8 @@ from mage_envs.opponents.exact import (
     headroom,
     policy_value,
 )
-from mage_envs.opponents.exact.bayes import differential_weights, lived_hands
-from mage_envs.opponents.exact.beliefs import most_states
+from mage_envs.opponents.exact.bayes import build_hands, differential_weights
+from mage_envs.opponents.exact.beliefs import max_states
 from mage_envs.opponents.exact.learner_hands import TooManyStates
 from mage_envs.tree import Node, roots_of
 from tests.opponents import small_games as small
@@ -242,17 +242,17 @@ def test_two_episodes_against_all_pure_strategies() -> None:
     ids=["liars", "kuhn", "dilemma", "patterns"],
 )
 def test_a_hand_as_it_is_lived_is_worth_the_best_response_to_each_opponent(game: Game, pool: str) -> None:
-    lived, size = lived_hands(game, pool), len(as_pool(pool).entries)
+    lived, size = build_hands(game, pool), len(as_pool(pool).entries)
     for seat in (0, 1):
         response_values = [best_response(game, entry, seat).value for entry in as_pool(pool).entries]
-        worth = lived.seated(seat)[1].tree.worth(np.eye(size))[-1]
+        worth = lived.get(seat)[1].tree.worth(np.eye(size))[-1]
         assert worth == pytest.approx(response_values, abs=1e-12)
 
 
 def test_orders_of_the_same_evidence_are_one_state() -> None:
     meeting = Meeting(small.pennies(1), small.coins(0.8, 0.5, 0.2), 0, episodes=9, alternate=False)
     assert [stage.beliefs.shape[1] for stage in meeting.stages] == list(range(1, 10)), "one per number of heads"
-    assert meeting.states == most_states(meeting.hands) == 45
+    assert meeting.states == max_states(meeting.hands) == 45
     for stage in meeting.stages:
         assert stage.beliefs.sum(axis=0) == pytest.approx(1, abs=1e-12)
 

@@ -173,7 +173,7 @@ def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(
         assert isinstance(opponent, ExactPolicy)
         next_opponent = in_episode(opponent, 1)
         second = [
-            way._replace(hand=way.hand._replace(place=1, episode=1)) for way in ways(next_opponent, mine, 1, True)
+            way._replace(hand=way.hand._replace(position=1, episode=1)) for way in ways(next_opponent, mine, 1, True)
         ]
         for chance, first_hand in ways(opponent, mine, 0, True):
             for second_chance, second_hand in second:
@@ -194,7 +194,7 @@ def test_after_a_lost_hand_the_rest_is_solved_again() -> None:
         values = DecisionValues(KUHN, POOL, rest=remainder)
         lost = PlayedHand(1, [], -2.0, by_rules=False, skipped=skipped)
         then = PlayedHand(skipped, [OwnChoice("K", "bet") if skipped == 0 else OwnChoice("Kb", "call")], 1.0)
-        first_judgement, second_judgement = values.judge([lost, then._replace(place=1 + skipped)])
+        first_judgement, second_judgement = values.judge([lost, then._replace(position=1 + skipped)])
         assert first_judgement.available - sum(first_judgement.regrets) == pytest.approx(
             0.4 * -2 + second_judgement.available, abs=1e-12
         )

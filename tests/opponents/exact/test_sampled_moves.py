@@ -9,7 +9,7 @@ from mage_envs.core import Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import OpponentPool, TabularPolicy, make_opponent
 from mage_envs.opponents.exact import NotExact, bayes_value, best_response, headroom
-from mage_envs.opponents.exact.bayes import lived_hands
+from mage_envs.opponents.exact.bayes import build_hands
 from mage_envs.opponents.exact.sampled import SampledMoves, jackknife_error
 from mage_envs.opponents.exact.single_hands import SingleHands
 from mage_envs.opponents.switching import switching
@@ -118,7 +118,7 @@ def test_policies_that_remember_are_refused(name: str, samples: int) -> None:
     opponent = Watching(UNKNOWN) if name == "Watching" else name
     with pytest.raises(NotExact, match=rf"^Opponent '{name}' remembers earlier hands .*: there are no exact values"):
         headroom(KuhnPoker(), opponent, samples=samples)
-    for solve in (bayes_value, lived_hands):
+    for solve in (bayes_value, build_hands):
         with pytest.raises(NotExact, match="remembers earlier hands"):
             solve(KuhnPoker(), opponent)
     with pytest.raises(NotExact, match="remembers earlier hands"):

@@ -397,7 +397,7 @@ def test_nothing_runs_on_after_an_interrupt(server: Server, connect: Connect) ->
 
 @pytest.mark.parametrize(
     "function",
-    ["Underway.add", "BaseEventLoop.call_soon_threadsafe", "Connection.start", "EndpointGenerator.start"],
+    ["PendingCalls.add", "BaseEventLoop.call_soon_threadsafe", "Connection.start", "EndpointGenerator.start"],
 )
 def test_an_interrupt_while_a_call_starts_cancels_it(server: Server, connect: Connect, function: str) -> None:
     endpoint = connect(concurrency=1)

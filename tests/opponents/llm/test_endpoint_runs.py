@@ -21,7 +21,7 @@ from mage_envs.benchmarks.runs.distributed import Playing
 from mage_envs.cli.program import main
 from mage_envs.opponents.llm.endpoint import EndpointGenerator
 from mage_envs.opponents.llm.failures import CallFailed, without_addresses
-from mage_envs.opponents.llm.names import SERVERS, known_servers, portable_name
+from mage_envs.opponents.llm.names import SERVERS, portable_name, read_servers
 from mage_envs.opponents.llm.reading import read_answer, read_models
 from mage_envs.text.generation import Completion
 from tests.interruptions import run_in_fork
@@ -167,11 +167,11 @@ def test_a_run_against_a_model_resumes_at_another_server_and_shows_no_host(
     assert main(["verify", str(out)]) == 0
     assert main(["verify", "--replay", str(out)]) == 0
     # A worker on another machine has another environment, and is sent the servers.
-    servers = known_servers()
+    servers = read_servers()
     assert servers["tiny,temperature=0.5"] == spec(second_server, "temperature=0.5").removeprefix("llm:")
     monkeypatch.delenv(SERVERS)
     Playing("scripted:first", read_about(out), batch=1, env_timeout=0, servers=servers)()
-    assert known_servers() == servers
+    assert read_servers() == servers
 
 
 def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, capfd: Any) -> None:

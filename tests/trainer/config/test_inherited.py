@@ -18,7 +18,7 @@ from mage_envs.trainer.method.batch import build_rows, collate
 from mage_envs.trainer.method.loss import LossTerms, Scores, policy_loss
 from mage_envs.trainer.method.metrics import update_metrics
 from mage_envs.trainer.trl import trl_compat
-from mage_envs.trainer.trl.backend_registry import cached_generator
+from mage_envs.trainer.trl.backend_registry import make_cached_generator
 from tests.trainer.cli.test_cli import error_line
 from tests.trainer.method.test_loss import step, trajectory
 from tests.trainer.tiny_runs import POOL, make_config, make_env, make_trainer, save_model
@@ -151,12 +151,12 @@ def test_what_a_model_is_not_given_is_one_line(
 
 def test_cached_needs_whole_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(save_model(tmp_path / "model"), tmp_path)
-    assert cached_generator(trainer).model is trainer.model
+    assert make_cached_generator(trainer).model is trainer.model
     monkeypatch.setattr(trainer, "is_fsdp_enabled", True)
     with pytest.raises(
         ValueError, match='backend="cached" needs the whole model in each process, .* Use backend="trl"'
     ):
-        cached_generator(trainer)
+        make_cached_generator(trainer)
 
 
 def test_no_rank_asks_a_server_while_it_gets_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.trl.evaluation import evaluation_sampling, sampled_as
+from mage_envs.trainer.trl.evaluation import evaluation_sampling, override_sampling
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.trainer.tiny_runs import make_trainer, save_model
@@ -80,13 +80,13 @@ def test_evaluations_are_sampled_as_the_protocol_says(model: str, tmp_path: Path
     assert evaluation_sampling(paper, RunSettings(eval_temperature=0.5, eval_top_k=3)) == (0.5, 0.8, 3)
     assert evaluation_sampling(PlaySettings("x", {"protocol": "adaptive"}), RunSettings()) == (1.0, 1.0, 0)
     trainer = make_trainer(model, tmp_path / "run", generator=None, **OPTIONS)
-    with sampled_as(trainer, trainer.player.generator, 0.7, 0.8, 20):
+    with override_sampling(trainer, trainer.player.generator, 0.7, 0.8, 20):
         config = trainer.generation_config
         assert (config.temperature, config.top_p, config.top_k) == (0.7, 0.8, 20)
     assert (trainer.generation_config.temperature, trainer.generation_config.top_p) == (1.0, 1.0)
     generator = CachedGenerator(trainer.model, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
     sampling_before = generator.sampling
-    with sampled_as(trainer, generator, 0.7, 0.8, 20):
+    with override_sampling(trainer, generator, 0.7, 0.8, 20):
         assert (generator.sampling.temperature, generator.sampling.top_p, generator.sampling.top_k) == (0.7, 0.8, 20)
     assert generator.sampling is sampling_before
 

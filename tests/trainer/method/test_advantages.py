@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mage_envs.trainer.method.advantages import CreditConfig, _centred_values, compute_advantages, without_variance
+from mage_envs.trainer.method.advantages import CreditConfig, _centre_values, compute_advantages, without_variance
 from mage_envs.trainer.method.returns import returns_from_values
 from mage_envs.wrappers import ADAPTIVE, PAPER
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
@@ -45,7 +45,7 @@ def test_pooled_anchors_alone_give_the_measured_values():
 
 def test_centred_example():
     members = group([LOSS, LOSS, WIN], LLL)
-    centred = _centred_values(members, config())
+    centred = _centre_values(members, config())
     returns = returns_from_values(members[0], centred[0], 0.95, True)
     play = [returns[i] for i, step in enumerate(members[0].steps) if step.phase == "play"]
     assert play == pytest.approx([2.65, 2.79, 2.93, 4.89, 5.14, 5.42, 9.03, 9.5, 10], abs=0.0051)

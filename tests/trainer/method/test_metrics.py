@@ -15,7 +15,7 @@ from mage_envs.trainer.method.metrics import (
     rollout_metrics,
     update_metrics,
 )
-from mage_envs.wrappers.rollout.trajectory import RETURN, Trajectory, masked
+from mage_envs.wrappers.rollout.trajectory import RETURN, Trajectory, mask_trajectory
 from tests.trainer import meta_episodes
 
 
@@ -68,7 +68,7 @@ def test_failures_above_the_threshold_stop_a_run(failed: int, threshold: float, 
 
 def test_the_metrics_of_a_rollout_count_failures_and_retries() -> None:
     rollout = [replace(meta_episodes.trajectory([1.0]), retries=number) for number in (0, 1, 2)]
-    failed = masked(replace(trajectory(None), retries=3), RETURN, "nan")
+    failed = mask_trajectory(replace(trajectory(None), retries=3), RETURN, "nan")
     logged = rollout_metrics([*rollout, failed])
     assert (logged["retries"], logged["failures"], logged["failures/return"]) == (6.0, 1.0, 1.0)
 
@@ -76,7 +76,9 @@ def test_the_metrics_of_a_rollout_count_failures_and_retries() -> None:
 def test_a_masked_meta_episode_says_where_it_failed() -> None:
     """In the episode of its last answer; without an answer, in the first one."""
     long_trajectory = meta_episodes.trajectory([1.0, 2.0, 3.0])
-    assert [masked(member, RETURN, "nan").failures[-1].episode for member in (long_trajectory, trajectory(None))] == [
+    assert [
+        mask_trajectory(member, RETURN, "nan").failures[-1].episode for member in (long_trajectory, trajectory(None))
+    ] == [
         2,
         0,
     ]

@@ -304,7 +304,7 @@ def test_what_ends_a_run_leaves_its_traceback_too(workers: int, tmp_path: Path) 
     failure_log = FailureLog(tmp_path)
     planned_specs = [RolloutSpec(Task("", seed=104))]
     envs: Any = WorkerProcessEnvs(Broken, 1, 1) if workers else [Broken()]
-    with pytest.raises(ValueError, match="a bug") as raised, failure_log.kept("train", 0):
+    with pytest.raises(ValueError, match="a bug") as raised, failure_log.record_crash("train", 0):
         collect(envs, ScriptedGenerator(answer), planned_specs)
     if workers:
         envs.close()

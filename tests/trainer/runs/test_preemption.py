@@ -19,8 +19,7 @@ from mage_envs.benchmarks.evaluation.suites import panels
 from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.trainer import MAGETrainer
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.trl import trl_compat
-from mage_envs.trainer.trl.backend_registry import cached_generator, trl_generator
+from mage_envs.trainer.trl import backend_registry, trl_compat
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import run_in_fork, run_ranks
 from tests.trainer.runs.test_interruptions import as_rank, weights_of
@@ -42,7 +41,11 @@ def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **se
 
     def generator(trainer: MAGETrainer) -> Any:
         backend = (
-            make_cached_generator(trainer) if ranks else cached_generator(trainer) if ahead else trl_generator(trainer)
+            make_cached_generator(trainer)
+            if ranks
+            else backend_registry.make_cached_generator(trainer)
+            if ahead
+            else backend_registry.trl_generator(trainer)
         )
         generate = backend.generate
 

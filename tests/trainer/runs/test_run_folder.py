@@ -119,7 +119,7 @@ def test_rotation_keeps_the_newest_sound_ones_and_the_best(tmp_path: Path) -> No
     truncate(steps[3])
     rotate(tmp_path, 2)
     assert checkpoints(tmp_path) == [steps[5], steps[4], steps[3], steps[2]]  # 6 and 4 are damaged
-    rotate(tmp_path, 1, kept=steps[2])
+    rotate(tmp_path, 1, best=steps[2])
     assert checkpoints(tmp_path) == [steps[5], steps[4], steps[3], steps[2]]
     rotate(tmp_path, 1)
     assert [path for path in checkpoints(tmp_path) if verify_checkpoint(path) is None] == [steps[4]]

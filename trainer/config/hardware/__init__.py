@@ -63,23 +63,23 @@ class Hardware:
 
     def launch(self) -> dict[str, str]:
         """Return the commands that start a run, directly and by Slurm, without the arguments of mage train."""
-        started = f"mage train --hardware {self.name}"
+        command = f"mage train --hardware {self.name}"
         if self.processes > 1:
             config = f"--config_file {FOLDER / 'fsdp2.accelerate.yaml'} --num_processes {self.processes}"
-            started = f"accelerate launch {config} -m mage_envs train --hardware {self.name}"
-        asked = {"nodes": self.nodes, "gpus-per-node": self.gpus, "cpus-per-task": 8 * self.devices}
+            command = f"accelerate launch {config} -m mage_envs train --hardware {self.name}"
+        slurm_options = {"nodes": self.nodes, "gpus-per-node": self.gpus, "cpus-per-task": 8 * self.devices}
         # Only options that differ from those of the template are passed to sbatch.
-        options = "".join(f"--{name}={number} " for name, number in asked.items() if number != TEMPLATE[name])
+        options = "".join(f"--{name}={number} " for name, number in slurm_options.items() if number != TEMPLATE[name])
         slurm = {"slurm": f"sbatch {options}{FOLDER / 'train.slurm'} --hardware {self.name}"}
         # Several nodes need a launcher on each of them, which the Slurm template starts.
-        return slurm if self.nodes > 1 else {"command": started, **slurm}
+        return slurm if self.nodes > 1 else {"command": command, **slurm}
 
 
 def hardware_names() -> list[str]:
     """Return all names, from small to large."""
     # The product of the numbers in a name orders them: 1x24gb, 1x80gb, 8x80gb, 4x8x80gb. A name without numbers is 1.
-    found = [path.stem for path in FOLDER.glob("*.yaml") if not path.stem.endswith(".accelerate")]
-    return sorted(found, key=lambda name: prod(map(int, re.findall(r"\d+", name))))
+    names = [path.stem for path in FOLDER.glob("*.yaml") if not path.stem.endswith(".accelerate")]
+    return sorted(names, key=lambda name: prod(map(int, re.findall(r"\d+", name))))
 
 
 def hardware(name: str) -> Hardware:

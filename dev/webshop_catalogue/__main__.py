@@ -17,8 +17,8 @@ from pathlib import Path
 
 from dev.webshop_catalogue.guarantee import built, proven
 from dev.webshop_catalogue.prove import Proof, prove, summary
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certified, stream
-from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, counted
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certificates, stream
+from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, log_progress
 from mage_envs.games.webshop.shop import Shop
 
 
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
             except Unproven as error:
                 sys.stdout.write(f"not proven: {error}\n")
                 return 1
-            if made != certified(wanted.size, held_out):
+            if made != certificates(wanted.size, held_out):
                 failed.append("the certificates differ from those in certificates.toml")
         sys.stdout.write("split         goals  holding  by words  rank>10  near misses  alternatives\n")
         for split in SPLITS:
@@ -65,8 +65,8 @@ def _proven(size: str, held_out: bool, seeds: int, folder: Path) -> tuple[list[S
     """Return the proven shops and their certificates, and print the certificates. Raises Unproven."""
     shops, made, goals, searches = [], [], 0, 0
     # A size without a certificate has one catalogue, too.
-    for seed in range(seeds or max(1, len(certified(size, held_out)))):
-        catalogue = built(counted(stream(size, seed, held_out=held_out), size), folder / f"{held_out}-{seed}")
+    for seed in range(seeds or max(1, len(certificates(size, held_out)))):
+        catalogue = built(log_progress(stream(size, seed, held_out=held_out), size), folder / f"{held_out}-{seed}")
         told = proven(catalogue)
         shops.append(Shop(catalogue, "made"))
         made.append(told.certificate)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.cache import cached
+from mage_envs.games.webshop.cache import build_cached_folder
 from mage_envs.games.webshop.catalogue_maker import FamilyRecord
 from mage_envs.games.webshop.embedded import Unproven, certificate, products_of
 from mage_envs.games.webshop.products import MadeGoal, Product
@@ -45,7 +45,7 @@ class Proven(NamedTuple):
 
 def built(families: Iterable[FamilyRecord], folder: Path) -> Catalogue:
     """Write a catalogue below a folder without comparing its certificate."""
-    return Catalogue(cached("built", lambda draft: write_catalogue(draft, products_of(families)), folder))
+    return Catalogue(build_cached_folder("built", lambda draft: write_catalogue(draft, products_of(families)), folder))
 
 
 def proven(catalogue: Catalogue) -> Proven:
@@ -114,7 +114,7 @@ def searches(index: Index, product: Callable[[int], Product]) -> int:
 def _queries(product: Product, ranking: Ranking) -> Iterator[str]:
     """Yield queries, from the rarest words of the title to the whole indexed text."""
     yield " ".join(_rarest(product.title, ranking)[:_FIRST])
-    text = product.indexed_text()
+    text = product.search_text()
     rarest = _rarest(text, ranking)
     for count in _NEXT:
         yield " ".join(rarest[:count])

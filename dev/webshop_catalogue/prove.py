@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import UNLIMITED, Product
-from mage_envs.games.webshop.reward import attribute_met, lower_texts, options_matched
+from mage_envs.games.webshop.reward import count_options, has_attribute, lower_texts
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.shop import Shop
@@ -151,7 +151,7 @@ class Buyer:
                 if axis not in chosen:
                     chosen[axis] = value
                     break
-        return options_matched(chosen.values(), goal.options)
+        return count_options(chosen.values(), goal.options)
 
     def _affords(self, position: int, goal: Goal) -> bool:
         return self._price(position) <= goal.price_upper
@@ -160,7 +160,7 @@ class Buyer:
         return self._factor(position, goal.query, goal.product_category, goal.title)
 
     def _told(self, position: int, attribute: str) -> bool:
-        return attribute_met(self._product(position), attribute, self._texts(position))
+        return has_attribute(self._product(position), attribute, self._texts(position))
 
     def _read(self, position: int) -> tuple[str, str, str]:
         return lower_texts(self._product(position))
@@ -205,11 +205,11 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
     # The title and the whole text come last: a buyer cannot know them, but they prove that the target is reachable.
     if not rank:
         product = shop.catalogue.product(target)
-        for words in (*_queries(goal), product.title, product.indexed_text()):
+        for words in (*_queries(goal), product.title, product.search_text()):
             results = search(words)
             looked_at |= dict.fromkeys(results)
             if target in results:
-                query, by_words = words, words not in (product.title, product.indexed_text())
+                query, by_words = words, words not in (product.title, product.search_text())
                 break
     return Proof(
         goal_id=goal.id,

@@ -70,7 +70,7 @@ def test_a_goal_beyond_its_product_is_an_error(shop):
 
 def test_a_product_that_no_search_finds_is_an_error():
     products = [normalise({"asin": f"B{number:03}", "name": "Red Shoe", "query": "shoe"}) for number in range(51)]
-    index = index_of((product.asin, product.indexed_text()) for product in products)
+    index = index_of((product.asin, product.search_text()) for product in products)
     assert searches(index_of([("B", "red shoe")]), lambda position: products[position]) == 1
     with pytest.raises(Unproven, match="Product B050: no search finds it among the first 50"):
         searches(index, lambda position: products[position])

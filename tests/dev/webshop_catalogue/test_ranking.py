@@ -27,7 +27,7 @@ def queries(shop):
     found = [goal.instruction for goal in islice(shop.goals("train"), 0, None, 10)]
     for product in products:
         words = product.title.lower().split()
-        found += [product.indexed_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
+        found += [product.search_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
     return [*found, "size color pack", "xyzzy", "the of and", "", "red xyzzy", f"{found[0]} " * 900]
 
 

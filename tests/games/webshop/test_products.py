@@ -64,7 +64,7 @@ def test_texts():
 
 def test_only_the_first_bullet_is_searched():
     shown = product(full_description="D", small_description=["First", "Second"], options={"A": ["x", "Y"], "B": ["z"]})
-    assert shown.indexed_text() == "some shoe d first a: x, y, and b: z"
+    assert shown.search_text() == "some shoe d first a: x, y, and b: z"
 
 
 def test_which_entries_are_loaded():

@@ -4,7 +4,7 @@ from mage_envs.web.visits import Visit, Visits
 
 
 def test_the_longest_idle_visit_makes_room(visit):
-    visits = Visits(most=3, idle=1e9)
+    visits = Visits(limit=3, idle=1e9)
     kept = [Visit(visit()) for _ in range(4)]
     for number in range(3):
         visits.add(str(number), kept[number])
@@ -19,7 +19,7 @@ def test_the_longest_idle_visit_makes_room(visit):
 
 def test_idle_visits_end(visit):
     now = 0.0
-    visits = Visits(most=9, idle=10, clock=lambda: now)
+    visits = Visits(limit=9, idle=10, clock=lambda: now)
     visits.add("old", Visit(visit()))
     now = 6.0
     visits.add("new", Visit(visit()))

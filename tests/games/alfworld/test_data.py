@@ -160,8 +160,8 @@ def test_the_index_is_kept_and_renewed(root, monkeypatch):
     folder = root / "json_2.1.1" / "train"
     first = read_index(folder)
     read = []
-    examined = index_module._examined
-    monkeypatch.setattr(index_module, "_examined", lambda *given: (read.append(given[1]), examined(*given))[1])
+    examined = index_module._examine
+    monkeypatch.setattr(index_module, "_examine", lambda *given: (read.append(given[1]), examined(*given))[1])
     index_module._entries.cache_clear()
     assert read_index(folder) == first
     assert read == []

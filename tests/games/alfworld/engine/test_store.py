@@ -30,14 +30,14 @@ def kept(folder):
 
 
 def test_the_translation_is_kept(folder, monkeypatch):
-    first = GameStore(POOL).compiled(tiny())
+    first = GameStore(POOL).load(tiny())
     assert kept(folder).name == f"{first.key}.game"
 
     def translated(domain, problem):
         raise AssertionError("translated twice")
 
     monkeypatch.setattr(packages, "translate", translated)
-    again = GameStore(POOL).compiled(tiny())
+    again = GameStore(POOL).load(tiny())
     assert again is not first
     assert (again.key, again.sas, again.intro) == (first.key, first.sas, first.intro)
     engine = FastEngine()
@@ -66,21 +66,21 @@ def flipped(whole, at):
 
 @pytest.mark.parametrize("damage", [pytest.param(change, id=name) for name, change in damages()])
 def test_a_damaged_file_is_made_again(folder, damage):
-    first = GameStore(POOL).compiled(tiny())
+    first = GameStore(POOL).load(tiny())
     path = kept(folder)
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    again = GameStore(POOL).compiled(tiny())
+    again = GameStore(POOL).load(tiny())
     assert again.sas == first.sas
     assert kept(folder).read_bytes() == whole
 
 
 def test_a_file_of_another_game_is_not_taken(folder):
-    GameStore(POOL).compiled(tiny())
+    GameStore(POOL).load(tiny())
     path = kept(folder)
     path.rename(path.with_name(f"{game_key(read_game(tiny(index=1)))}.game"))
     store = GameStore(POOL)
-    assert store.compiled(tiny(index=1)).intro != store.compiled(tiny()).intro
+    assert store.load(tiny(index=1)).intro != store.load(tiny()).intro
 
 
 def test_the_key_covers_all_texts_and_the_versions(monkeypatch):
@@ -98,16 +98,16 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "file"))
     with pytest.warns(RuntimeWarning, match="set MAGE_ENVS_CACHE to a folder that can be written"):
-        assert GameStore(POOL).compiled(tiny()).intro
+        assert GameStore(POOL).load(tiny()).intro
 
 
 def test_memory_holds_the_games_that_were_used_last(monkeypatch):
     monkeypatch.setattr(store_module, "_KEPT", 2)
     store = GameStore(POOL)
-    first, second, _ = (store.compiled(tiny(index=index)) for index in (0, 1, 0))
-    store.compiled(tiny(index=2))
-    assert store.compiled(tiny(index=0)) is first
-    again = store.compiled(tiny(index=1))
+    first, second, _ = (store.load(tiny(index=index)) for index in (0, 1, 0))
+    store.load(tiny(index=2))
+    assert store.load(tiny(index=0)) is first
+    again = store.load(tiny(index=1))
     assert again is not second
     assert again.intro == second.intro
 
@@ -124,7 +124,7 @@ def test_a_pool_prefers_the_library_that_holds_the_game():
 
 
 def test_a_kept_game_needs_neither_textworld_nor_the_translator(folder):
-    GameStore(POOL).compiled(tiny())
+    GameStore(POOL).load(tiny())
     code = """
 import sys
 from mage_envs.games.alfworld.engine import FastEngine

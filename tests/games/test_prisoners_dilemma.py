@@ -52,7 +52,7 @@ def test_nobody_sees_a_choice_before_both_are_made() -> None:
     for _, root in roots_of(PrisonersDilemma(rounds=2)):
         for node in positions([root]):
             if node.player == 1:
-                other = _before(node.state).after("defect" if node.state.chosen == "cooperate" else "cooperate")
+                other = _before(node.state).after("defect" if node.state.open_choice == "cooperate" else "cooperate")
                 assert node.state.observation(1) == other.observation(1)
                 assert node.state.information_state(1) == other.information_state(1)
                 assert node.state.information_state(0) != other.information_state(0)

@@ -51,7 +51,7 @@ def built(families: Iterable[FamilyRecord], folder: Path) -> Catalogue:
 def proven(catalogue: Catalogue) -> Proven:
     """Prove the goals of a stored catalogue. Raises Unproven if a goal cannot be reached with full reward."""
     products = (catalogue.product(position) for position in range(len(catalogue)))
-    goals = sum(len(product.made) for product in checked(products))
+    goals = sum(len(product.made_goals) for product in checked(products))
     made = searches(Index.open(catalogue.folder / "index"), catalogue.product)
     return Proven(goals, made, certificate(catalogue.folder))
 
@@ -59,7 +59,7 @@ def proven(catalogue: Catalogue) -> Proven:
 def checked(products: Iterable[Product]) -> Iterator[Product]:
     """Yield the products. Raises Unproven if a goal of a product is not worth exactly 1.0."""
     for product in products:
-        for number, goal in enumerate(product.made):
+        for number, goal in enumerate(product.made_goals):
             if not is_worth_all(product, goal):
                 goal_id = f"{product.asin}-m{number}"
                 raise Unproven(f"Goal {goal_id}: its own product does not earn the full reward; {_REMEDY}")

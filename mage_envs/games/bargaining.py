@@ -12,7 +12,7 @@ from mage_envs.games.rounds import together
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
-from mage_envs.text.words.spelling import said
+from mage_envs.text.words.spelling import move_word
 
 ITEMS = ("book", "hat", "ball")
 ORDERS = ((6, 3, 1), (1, 6, 3), (3, 1, 6))
@@ -90,7 +90,7 @@ class BargainState(GrownState):
     def _key(self, seat: int) -> str:
         words = [str(value) for value in self.values[seat]]
         for number, action in enumerate(self.said):
-            words.append(said(action, number % 2 == seat))
+            words.append(move_word(action, number % 2 == seat))
         return " ".join(words)
 
     def tell(self, seat: int) -> str:

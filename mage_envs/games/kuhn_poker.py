@@ -12,7 +12,7 @@ from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.loading.options import check_choice
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
-from mage_envs.text.words.spelling import said
+from mage_envs.text.words.spelling import move_word
 
 CARDS = ("J", "Q", "K")
 DEALS = tuple(permutations(range(3), 2))
@@ -65,7 +65,7 @@ def _words(information_state: str, seat: int) -> tuple[str, ...]:
     hand, _, opponent_card = information_state.partition("|")
     return (
         hand[0],
-        *(said(move, mine) for mine, move in _moves(hand[1:], seat)),
+        *(move_word(move, mine) for mine, move in _moves(hand[1:], seat)),
         *([f"opp-{opponent_card}"] if opponent_card else []),
     )
 
@@ -146,7 +146,7 @@ class KuhnState(TableState):
         else:
             caption = f"Your turn: {' or '.join(self.legal_actions)}" if self.player == seat else "The opponent's turn"
         moves = list(_moves(self.betting, seat))
-        return drawing.hand(own_card, opponent_card, moves, chips > 0 if over else None, caption, first=seat == 0)
+        return drawing.hand(own_card, opponent_card, moves, chips > 0 if over else None, caption, acts_first=seat == 0)
 
 
 @cache

@@ -9,7 +9,7 @@ from mage_envs.drawing import Picture
 from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.settings import GameSettings
-from mage_envs.text.words.spelling import said
+from mage_envs.text.words.spelling import move_word
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ACTIONS = tuple(f"({row}, {column})" for row in (1, 2, 3) for column in (1, 2, 3))
@@ -37,7 +37,7 @@ def winner(board: str) -> int | None:
 
 def _words(cells: str, seat: int) -> tuple[str, ...]:
     """Return the marks as words by cell: `2-2`, or `opp-2-2` for the opponent's."""
-    return tuple(said(ACTIONS[cell], mark == _MARKS[seat]) for cell, mark in enumerate(cells) if mark != ".")
+    return tuple(move_word(ACTIONS[cell], mark == _MARKS[seat]) for cell, mark in enumerate(cells) if mark != ".")
 
 
 class Board(TableState):

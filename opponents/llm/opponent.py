@@ -214,7 +214,7 @@ class LanguageModelPolicy:
                 answer=1 + (sum(record.legal for record in records) if learner else failed),
             )
         )
-        return Prompt((Message("user", self._renaming.shown(text)),), slot, seed, turn.legal_actions)
+        return Prompt((Message("user", self._renaming.rename(text)),), slot, seed, turn.legal_actions)
 
     def read(self, completion: Completion) -> str | None:
         """Return the action's text in an answer, or None if it contains no action."""

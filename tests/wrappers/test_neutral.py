@@ -35,7 +35,7 @@ def played(game, style, place=0, **options):
             legal = info["legal_actions"]
             answer = legal[(place + len(actions)) % len(legal)]
             if style == "neutral":
-                answer = env.get_wrapper_attr("style").renaming.shown(answer).upper()
+                answer = env.get_wrapper_attr("style").renaming.rename(answer).upper()
             reply = f"<action>{answer}</action>"
         else:
             reply = "<remark>a note</remark>"
@@ -72,10 +72,10 @@ def test_every_memory_is_renamed(memory):
 def test_neutral_words_are_no_words_of_the_game_and_differ(game):
     spec = make_game(game).spec
     words = NeutralWords(spec)
-    shown = [words.shown(action) for action in spec.actions or ()]
+    shown = [words.rename(action) for action in spec.actions or ()]
     assert len(set(shown)) == len(shown)
     for word in (*shown, *spec.neutral.values()):
-        assert words.shown(word) == word, "a text that is renamed twice stays the same"
+        assert words.rename(word) == word, "a text that is renamed twice stays the same"
     assert [words.read(word) for word in shown] == list(spec.actions or ())
     assert words.read("anything else") == "anything else"
 

@@ -174,7 +174,7 @@ class GenerationClient:
     def _within(self, deadline: float, who: Callable[[], str], function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the function's result, `CallError` if it raises, or `WorkerLost` if it times out."""
         try:
-            return self._watch.call(attempt, function, *arguments, deadline=deadline, who=who)
+            return self._watch.call(attempt, function, *arguments, deadline=deadline, describe=who)
         except CallTimeout as late:
             return WorkerLost(HANG, str(late), format_traceback(late))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
 from mage_envs.games.openspiel.wrappers import Unwrapped
-from mage_envs.text.words.spelling import WordsOfState, said
+from mage_envs.text.words.spelling import WordsOfState, move_word
 
 RANKS = "JQK"
 RULES = (
@@ -70,7 +70,7 @@ def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
     """Return the own card, round 1, the open card, round 2, and the opponent's card if it is shown."""
     rounds: dict[int, list[str]] = {1: [], 2: []}
     for number, (mover, word) in _betting(key):
-        rounds[number].append(said(word, mover == seat))
+        rounds[number].append(move_word(word, mover == seat))
     opened, opponent_card = (
         [f"{whose}-{_rank(card, by_rank)}"] if card else []
         for whose, card in (("open", field(key, "Public")), ("opp", field(key, "Shown")))

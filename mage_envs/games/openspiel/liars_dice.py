@@ -8,7 +8,7 @@ from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
 from mage_envs.games.openspiel.wrappers import Unwrapped
-from mage_envs.text.words.spelling import WordsOfState, said
+from mage_envs.text.words.spelling import WordsOfState, move_word
 
 _FACES = ("one", "two", "three", "four", "five", "six")
 
@@ -32,7 +32,7 @@ def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
         _bid(int(count), int(face) - 1, sides) for count, _, face in (move.partition("-") for move in moves) if face
     ]
     called = ["liar"] if len(bids) < len(moves) else []
-    spoken = [said(move, turn % 2 == seat) for turn, move in enumerate([*bids, *called])]
+    spoken = [move_word(move, turn % 2 == seat) for turn, move in enumerate([*bids, *called])]
     return (*(f"die-{die}" for die in dice), *spoken, *(f"opp-die-{die}" for die in opponent_dice))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
 from mage_envs.games.openspiel.wrappers import Unwrapped
-from mage_envs.text.words.spelling import WordsOfState, said
+from mage_envs.text.words.spelling import WordsOfState, move_word
 
 ITEMS = (("book", "books"), ("hat", "hats"), ("ball", "balls"))
 
@@ -30,7 +30,7 @@ def _words(key: str, seat: int) -> tuple[str, ...]:
     worth = zip(ITEMS, _numbers(values.partition(":")[2]), strict=True)
     moves = [f"keep {_format_items(_numbers(offer.partition('Offer:')[2]))}" for offer in offers]
     moves += ["agree"] if agreed.endswith("1") else []
-    spoken = [said(move, turn % 2 == seat) for turn, move in enumerate(moves)]
+    spoken = [move_word(move, turn % 2 == seat) for turn, move in enumerate(moves)]
     return (*things, *(f"{item}-{value}" for (item, _), value in worth), *spoken)
 
 

@@ -35,7 +35,7 @@ class Unproven(RuntimeError):
     """A generated catalogue that is not a proven one, or a goal that cannot be reached with full reward."""
 
 
-def embedded(size: str, split: str, seed: int = 0) -> Path:
+def generate_catalogue(size: str, split: str, seed: int = 0) -> Path:
     """Return the folder of a generated catalogue, and build it if it does not exist.
 
     Args:
@@ -98,7 +98,7 @@ def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:
             goals.setdefault(goal.asin, []).append(to_made_goal(goal))
         for member, listing in zip(family.members, family.listings, strict=True):
             attributes = [attribute.name for attribute in member.attributes]
-            yield normalise(listing.raw, {"attributes": attributes}, made=goals.get(listing.raw["asin"], ()))
+            yield normalise(listing.raw, {"attributes": attributes}, made_goals=goals.get(listing.raw["asin"], ()))
 
 
 def to_made_goal(goal: CatalogueGoal) -> MadeGoal:

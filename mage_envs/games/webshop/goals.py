@@ -149,11 +149,11 @@ def _build_synthetic(product: Product, number: int, seed: int) -> Goal:
 
 
 def _number_made(product: Product) -> range:
-    return range(len(product.made))
+    return range(len(product.made_goals))
 
 
 def _build_made(product: Product, number: int, seed: int) -> Goal:
-    return goal_for(product, "made", number, product.made[number])
+    return goal_for(product, "made", number, product.made_goals[number])
 
 
 KINDS: Mapping[str, Kind] = {
@@ -161,7 +161,7 @@ KINDS: Mapping[str, Kind] = {
     "synthetic": Kind(
         "s", _number_synthetic, lambda product: _same(product, _number_synthetic(product)), _build_synthetic
     ),
-    "made": Kind("m", _number_made, lambda product: [goal.split for goal in product.made], _build_made),
+    "made": Kind("m", _number_made, lambda product: [goal.split for goal in product.made_goals], _build_made),
 }
 
 

@@ -73,7 +73,7 @@ class Product(NamedTuple):
     """Start of the synthetic instructions, or None if the product has none."""
     instruction_attributes: tuple[str, ...] = ()
     annotations: tuple[Annotation, ...] = ()
-    made: tuple[MadeGoal, ...] = ()
+    made_goals: tuple[MadeGoal, ...] = ()
 
     def price(self, seed: int) -> float:
         """Return the price in dollars, drawn from the price range by (`seed`, asin) if there is a range."""
@@ -115,7 +115,7 @@ def from_record(record: bytes) -> Product:
 
 
 _LISTED = tuple(map(Product._fields.index, ("bullets", "attributes", "instruction_attributes")))
-_OPTIONS, _ANNOTATIONS, _MADE = map(Product._fields.index, ("options", "annotations", "made"))
+_OPTIONS, _ANNOTATIONS, _MADE = map(Product._fields.index, ("options", "annotations", "made_goals"))
 
 
 def _options(stored: Sequence[Any]) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ def normalise(
     raw: Mapping[str, Any],
     instructions: Mapping[str, Any] | None = None,
     annotations: Sequence[Mapping[str, Any]] = (),
-    made: Sequence[MadeGoal] = (),
+    made_goals: Sequence[MadeGoal] = (),
 ) -> Product:
     """Return the product of a raw entry.
 
@@ -142,7 +142,7 @@ def normalise(
         raw: Entry in the schema of `items_shuffle.json`.
         instructions: Entry of the product in the file of attributes, if there is one.
         annotations: Human instructions for the product.
-        made: Goals of a generated product.
+        made_goals: Goals of a generated product.
 
     Raises:
         MalformedProduct: If the original would fail on the entry.
@@ -170,7 +170,7 @@ def normalise(
         instruction=about.get("instruction"),
         instruction_attributes=_parse_list(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
         annotations=tuple(_annotation(asin, entry) for entry in annotations),
-        made=tuple(made),
+        made_goals=tuple(made_goals),
     )
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from mage_envs.games.webshop.cache import MANIFEST
-from mage_envs.games.webshop.embedded import embedded
+from mage_envs.games.webshop.embedded import generate_catalogue
 from mage_envs.games.webshop.goal_tables import read_goals
 from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.shop import Shop, open_shop
@@ -53,7 +53,7 @@ def shop_for(
                 "names a file of your own goals (*.json)."
             )
         # The seed is fixed, so that all environments of a size have the same prices.
-        shop = open_shop(embedded(size, split, catalogue), "made", 0, title_tagger)
+        shop = open_shop(generate_catalogue(size, split, catalogue), "made", 0, title_tagger)
     else:
         if goals not in (None, *GOALS) and not has_user_goals:
             raise ValueError(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mage_envs.core import Game, NotEnumerable, State
 from mage_envs.random.streams import GAME, SEATS, Streams
-from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOUT, UNREADABLE, paid_word, seat_word
+from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOUT, UNREADABLE, return_word, seat_word
 
 WALKED = 30_000
 """Limit of positions for the walk of a tree. A larger game is sampled."""
@@ -29,16 +29,16 @@ def vocabulary(game: Game) -> tuple[str, ...]:
         raise ValueError(f"{spec.name} has no fixed set of actions (GameSpec.actions), so no vocabulary of its own.")
     seats = range(spec.players)
     try:
-        observed = _met(game, _walk(game))
+        observed = _collect_words(game, _walk(game))
     except NotEnumerable:
-        observed = _met(game, _sample(game))
+        observed = _collect_words(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
-    ends = [paid_word(spec.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
+    ends = [return_word(spec.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
     # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
     return tuple(dict.fromkeys([*fixed, *spec.actions, *observed, *ends, *_REMARKS.split()]))
 
 
-def _met(game: Game, states: Iterator[State]) -> list[str]:
+def _collect_words(game: Game, states: Iterator[State]) -> list[str]:
     """Return the words of these states for all seats, sorted."""
     seats = range(game.spec.players)
     words: set[str] = set()
@@ -46,7 +46,7 @@ def _met(game: Game, states: Iterator[State]) -> list[str]:
         for seat in seats:
             words.update(game.spec.words(state.information_state(seat), seat))
         if state.player is None:
-            words.update(paid_word(value) for value in state.returns)
+            words.update(return_word(value) for value in state.returns)
     return sorted(words)
 
 

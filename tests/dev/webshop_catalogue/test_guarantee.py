@@ -31,7 +31,7 @@ def test_what_it_calls_worth_all_earns_exactly_one(shop):
     fulfilled = 0
     for goal in islice(shop.goals("train"), 0, None, 6):
         product = shop.catalogue.product(shop.catalogue.find(goal.asin))
-        made = product.made[int(goal.id[-1])]
+        made = product.made_goals[int(goal.id[-1])]
         assert is_worth_all(product, made)
         assert best_reward(shop, product, goal) == 1.0
         fulfilled += 1
@@ -44,26 +44,26 @@ def test_what_it_calls_worth_all_earns_exactly_one(shop):
 def test_two_values_of_one_axis_cannot_both_be_had(shop):
     product = next(product for product in map(shop.catalogue.product, range(100)) if len(product.options) == 1)
     [values] = product.options.values()
-    goal = product.made[0]
+    goal = product.made_goals[0]
     assert is_worth_all(product, goal._replace(options=(values[0],)))
     assert not is_worth_all(product, goal._replace(options=(values[0], values[-1])))
 
 
 def test_a_price_range_must_be_below_the_limit_as_a_whole(shop):
     product = next(product for product in map(shop.catalogue.product, range(100)) if product.low < product.high)
-    assert not is_worth_all(product, product.made[0]._replace(price_upper=product.high))
+    assert not is_worth_all(product, product.made_goals[0]._replace(price_upper=product.high))
 
 
 def test_a_title_that_repeats_one_noun_is_taken_for_something_else(shop):
     product = shop.catalogue.product(0)._replace(title=" ".join(["Shoe"] * 11))
     own = shop.goal_at(0)._replace(title=product.title)
-    assert not is_worth_all(product, product.made[0])
+    assert not is_worth_all(product, product.made_goals[0])
     assert best_reward(shop, product, own) < 1.0
 
 
 def test_a_goal_beyond_its_product_is_an_error(shop):
     product = shop.catalogue.product(3)
-    wrong = product._replace(made=(product.made[0], product.made[1]._replace(price_upper=1.0)))
+    wrong = product._replace(made_goals=(product.made_goals[0], product.made_goals[1]._replace(price_upper=1.0)))
     with pytest.raises(Unproven, match=f"Goal {product.asin}-m1: its own product does not earn the full reward"):
         list(checked([product, wrong]))
 

@@ -37,14 +37,14 @@ def test_every_proven_catalogue_has_a_certificate_of_this_format():
 @pytest.mark.parametrize("split", ["train", "ood_catalogue"])
 @pytest.mark.parametrize("size", ["tiny", "small", *(pytest.param(size, marks=pytest.mark.slow) for size in BIG)])
 def test_the_generated_catalogue_is_the_proven_one(size, split):
-    about = read_manifest(embedded.embedded(size, split))
+    about = read_manifest(embedded.generate_catalogue(size, split))
     assert about["proven"] is True
     assert about["certificate"] == certificates(size, split == "ood_catalogue")[0]
     assert sum(about["goals"]["made"].values()) == 2 * SIZES[size]
 
 
 def test_a_further_catalogue_is_the_proven_one():
-    about = read_manifest(embedded.embedded("small", "train", 19))
+    about = read_manifest(embedded.generate_catalogue("small", "train", 19))
     assert about["certificate"] == certificates("small", False)[19]
     assert about["source"]["seed"] == 19
 
@@ -53,7 +53,7 @@ def test_a_catalogue_without_a_certificate_is_said_to_be_unproven(tmp_path, monk
     """As `xl`, whose proof has not been run yet."""
     monkeypatch.setattr(embedded, "certificates", lambda size, held_out: ())
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
-    assert read_manifest(embedded.embedded("tiny", "train"))["proven"] is False
+    assert read_manifest(embedded.generate_catalogue("tiny", "train"))["proven"] is False
     assert "The goals of the catalogue 'tiny', seed 0, are not proven." in caplog.text
 
 
@@ -65,5 +65,5 @@ def test_a_catalogue_that_is_not_the_proven_one_is_not_kept(tmp_path, monkeypatc
     )
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     with pytest.raises(Unproven, match="The goals of the generated catalogue 'tiny', seed 0, are not proven"):
-        embedded.embedded("tiny", "train")
+        embedded.generate_catalogue("tiny", "train")
     assert [path.suffix for path in (tmp_path / "webshop").iterdir()] == [".lock"]

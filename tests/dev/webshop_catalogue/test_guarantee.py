@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from dev.webshop_catalogue.guarantee import built, checked, is_worth_all, proven, searches
+from dev.webshop_catalogue.guarantee import build_catalogue, check_goals, is_worth_all, proven, searches
 from dev.webshop_catalogue.prove import best_reward
 from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.games.webshop.catalogue_maker import stream
@@ -65,7 +65,7 @@ def test_a_goal_beyond_its_product_is_an_error(shop):
     product = shop.catalogue.product(3)
     wrong = product._replace(made_goals=(product.made_goals[0], product.made_goals[1]._replace(price_upper=1.0)))
     with pytest.raises(Unproven, match=f"Goal {product.asin}-m1: its own product does not earn the full reward"):
-        list(checked([product, wrong]))
+        list(check_goals([product, wrong]))
 
 
 def test_a_product_that_no_search_finds_is_an_error():
@@ -79,7 +79,7 @@ def test_a_product_that_no_search_finds_is_an_error():
 @pytest.mark.parametrize(("size", "seed", "held_out"), [(7, 3, False), (333, 11, True)])
 def test_any_size_is_proven(tmp_path, size, seed, held_out):
     families = stream(size, seed, held_out=held_out)
-    catalogue = built(families, tmp_path)
+    catalogue = build_catalogue(families, tmp_path)
     assert proven(catalogue).goals == 2 * size
     shop = Shop(catalogue, "made")
     for goal in map(shop.goal_at, range(0, 2 * size, 5)):

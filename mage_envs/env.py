@@ -71,9 +71,7 @@ def seat_plan(rule: str, players: int, hands: int) -> SeatPlan:
     return SeatPlan(
         # A game with one player has only seat 0, which the rule "second" must not exclude.
         firsts=tuple(range(players)) if fixed_seat is None or players == 1 else (fixed_seat,),
-        courses=tuple(
-            tuple((first_seat + step * hand) % players for hand in range(hands)) for first_seat in range(players)
-        ),
+        courses=tuple(tuple((seat + step * hand) % players for hand in range(hands)) for seat in range(players)),
         moved=step * hands,
     )
 

@@ -88,8 +88,8 @@ CANDIDATES: Mapping[str, AdaptCell] = {
 
 def candidate(name: str, cell: AdaptCell) -> dict[str, Any]:
     """Return the row of a candidate: its exact values, and the errors on a panel of the suite's size."""
-    started = time.process_time()
-    found = exact_values(cell)
+    start_time = time.process_time()
+    values = exact_values(cell)
     row: dict[str, Any] = {
         "cell": name,
         "game": cell.game,
@@ -99,22 +99,22 @@ def candidate(name: str, cell: AdaptCell) -> dict[str, Any]:
         "chosen": name in CELLS,
         "control": cell.control,
         "family": cell.family,
-        "blind": found.blind,
-        "no_memory": found.no_memory,
-        "sum": list(found.per_episode["sum"]),
-        "last": found.per_episode["last"][-1],
-        "reachable": found.reachable,
-        "exploration": found.exploration,
+        "blind": values.blind,
+        "no_memory": values.no_memory,
+        "sum": list(values.per_episode["sum"]),
+        "last": values.per_episode["last"][-1],
+        "reachable": values.reachable,
+        "exploration": values.exploration,
         "error": None,
         "level_error": None,
     }
     scale = scale_of_cell(cell)
     if scale is not None:
         # A cell with players of the game's own has no enumerable tree.
-        error = _played_error if cell.players else _exact_error
+        error = _error_by_play if cell.players else _exact_error
         row["level_error"] = max(error(name, cell, scale, player) for player in PLAYERS)
         row["error"] = row["level_error"] * scale.length / cell.hands / EPISODES
-    return {**row, "seconds": round(time.process_time() - started, 1)}
+    return {**row, "seconds": round(time.process_time() - start_time, 1)}
 
 
 def _exact_error(name: str, cell: AdaptCell, scale: Scale, player: str) -> float:
@@ -122,7 +122,7 @@ def _exact_error(name: str, cell: AdaptCell, scale: Scale, player: str) -> float
     return level_moments(cell, scale, player)[1]
 
 
-def _played_error(name: str, cell: AdaptCell, scale: Scale, player: str) -> float:
+def _error_by_play(name: str, cell: AdaptCell, scale: Scale, player: str) -> float:
     """Return the standard error of the level of one of the references, from `PANELS` panels together."""
     spec = cell.agent(player)
     if spec is None:
@@ -203,21 +203,21 @@ def candidates() -> None:
 
 def references() -> None:
     """Play the references, and write their rows and records."""
-    found: dict[str, dict[str, Any]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as folder:
         for reference in REFERENCES:
-            started = time.process_time()
+            start_time = time.process_time()
             if status := mage(["adapt", f"policy:{reference}", "--out", f"{folder}/{reference}", "--json"]):
                 raise RuntimeError(f"{reference}: mage adapt ended with status {status}.")
-            told = json.loads((Path(folder) / reference / "adapt.json").read_text("utf-8"))
-            condition = told["conditions"][told["main"]]
+            content = json.loads((Path(folder) / reference / "adapt.json").read_text("utf-8"))
+            condition = content["conditions"][content["main"]]
             cells = {cell["cell"]: cell["level"] or _gain(cell["gain"]) for cell in condition["cells"]}
-            found[reference] = {**cells, "mean": told["level"], "own": told["adaptation"]["own"]}
-            found[reference]["other"] = told["adaptation"]["other"]
-            sys.stderr.write(f"{reference}: {time.process_time() - started:.0f} CPU seconds\n")
+            scores[reference] = {**cells, "mean": content["level"], "own": content["adaptation"]["own"]}
+            scores[reference]["other"] = content["adaptation"]["other"]
+            sys.stderr.write(f"{reference}: {time.process_time() - start_time:.0f} CPU seconds\n")
         pack(Path(folder), FULL_ARCHIVE, REFERENCES)
-    write_atomically(STORED, json.dumps(found, indent=1) + "\n")
-    blocks = reference_blocks(found)
+    write_atomically(STORED, json.dumps(scores, indent=1) + "\n")
+    blocks = reference_blocks(scores)
     write_atomically(RESULTS / "adapt.txt", as_text(blocks))
     sys.stdout.write(as_text(blocks))
 
@@ -228,12 +228,12 @@ def _gain(gain: list[float | None]) -> dict[str, Any]:
     return {"mean": mean, "low": low, "high": high}
 
 
-def reference_blocks(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+def reference_blocks(scores: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the table of the references from their scores by reference and cell."""
     rows = []
     for name in [*CELLS, "mean", "own", "other"]:
-        shown = [found.get(reference, {}).get(name) for reference in REFERENCES]
-        rows.append([NAMES.get(name, name), *(NOT_KNOWN if level is None else _level_text(level) for level in shown)])
+        levels = [scores.get(reference, {}).get(name) for reference in REFERENCES]
+        rows.append([NAMES.get(name, name), *(NOT_KNOWN if level is None else _level_text(level) for level in levels)])
     return [
         "References of the suite adapt: level in each cell, ± half a 95% interval over meta-episodes",
         "",
@@ -253,11 +253,11 @@ def _level_text(level: Mapping[str, Any]) -> str:
 
 def figure() -> None:
     """Draw what the score means in one cell: the exact learners over the episodes, and the way from 0 to 1."""
-    found = exact_values(CELLS["dilemma"])
-    shown = blank(6.4, 3.2, what="The figure of the suite adapt")
-    axis = shown.add_subplot()
+    exact = exact_values(CELLS["dilemma"])
+    image = blank(6.4, 3.2, what="The figure of the suite adapt")
+    axis = image.add_subplot()
     episodes = range(1, EPISODES + 1)
-    forgets, best, myopic = found.no_memory_per_episode, found.per_episode["sum"], found.per_episode["myopic"]
+    forgets, best, myopic = exact.no_memory_per_episode, exact.per_episode["sum"], exact.per_episode["myopic"]
     reached = (sum(myopic) - sum(forgets)) / (sum(best) - sum(forgets))
     axis.fill_between(episodes, forgets, best, color="#4477aa", alpha=0.15, linewidth=0)
     for values, name, colour in (
@@ -273,15 +273,15 @@ def figure() -> None:
     axis.annotate("... for what it shows", (2, best[1]), (2.05, best[1] - 0.09), fontsize=9)
     axis.legend(fontsize=8, loc="lower right", frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
-    save(shown, IMAGE)
+    save(image, IMAGE)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--references", action="store_true", help="play the references instead")
     parser.add_argument("--figure", action="store_true", help="draw the figure of docs/adaptation.md instead")
-    chosen = parser.parse_args()
-    if chosen.figure:
+    arguments = parser.parse_args()
+    if arguments.figure:
         figure()
     else:
-        (references if chosen.references else candidates)()
+        (references if arguments.references else candidates)()

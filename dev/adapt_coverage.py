@@ -61,7 +61,7 @@ class Coverage(NamedTuple):
     """Number of cells in which the level differs between panels."""
 
 
-def repeated(name: str, spec: str, panels: int, slip: float = 0.0) -> list[ScaleScore]:
+def repeat_levels(name: str, spec: str, panels: int, slip: float = 0.0) -> list[ScaleScore]:
     """Return the levels of an agent on many panels of a cell that differ in their seeds.
 
     Args:
@@ -83,7 +83,7 @@ def panels_of(name: str, panels: int) -> list[Sequence[Task]]:
 
 
 def levels_on(name: str, spec: str, panels: Sequence[Sequence[Task]], slip: float = 0.0) -> list[ScaleScore]:
-    """Return the level of an agent on each panel of a cell. Further arguments as in `repeated`."""
+    """Return the level of an agent on each panel of a cell. Further arguments as in `repeat_levels`."""
     return [_known(run.level()) for run in runs_on(name, spec, panels, slip)]
 
 
@@ -108,9 +108,11 @@ def runs_on(
     for part in panels:
         players = agent.generator(game, memory) if isinstance(agent, PolicyAgent) else agent.generator(game)
         watched = WatchedGenerator(SlippingGenerator(players, slip, role))
-        played = evaluate(GeneratorAgent(watched, agent.name), part, options, batch=len(part))
-        judged = {slot: values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(played)}
-        yield run_of_cell(cell, scale, part, judged)
+        trajectories = evaluate(GeneratorAgent(watched, agent.name), part, options, batch=len(part))
+        judgements = {
+            slot: values.of(trajectory, watched.seen[slot, 0]) for slot, trajectory in enumerate(trajectories)
+        }
+        yield run_of_cell(cell, scale, part, judgements)
 
 
 def _known(score: ScaleScore | None) -> ScaleScore:
@@ -128,9 +130,9 @@ class SlippingGenerator:
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         replies = self._generator.generate(prompts)
-        return [self._replaced(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
+        return [self._slip_reply(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
 
-    def _replaced(self, prompt: Prompt, reply: Completion) -> Completion:
+    def _slip_reply(self, prompt: Prompt, reply: Completion) -> Completion:
         if prompt.phase != "play":
             return reply
         rng = Streams(*prompt.seed[:2]).at(self._role, prompt.seed[2]).generator()
@@ -141,7 +143,7 @@ class SlippingGenerator:
         return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")
 
 
-def covered(levels: Sequence[ScaleScore], truth: float) -> tuple[int, float]:
+def count_covered(levels: Sequence[ScaleScore], truth: float) -> tuple[int, float]:
     """Return how many intervals contain the exact level, and the mean half width."""
     ends = [(level.low, level.high) for level in levels if level.low is not None and level.high is not None]
     if len(ends) < len(levels):
@@ -166,14 +168,14 @@ def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Cov
     """
     exact = {name: exact_level(name, reference) for name in names}
     luck = {name: error > ROUNDING for name, (_, error) in exact.items()}
-    played = {name: repeated(name, _spec(name, reference), seeds if luck[name] else 1) for name in names}
+    levels_by_cell = {name: repeat_levels(name, _spec(name, reference), seeds if luck[name] else 1) for name in names}
     weights = family_weights({name: CELLS[name].family for name in names})
     suites = [
-        mean_over_families({name: played[name][seed if luck[name] else 0] for name in names}, LEAST_LEVEL)
+        mean_over_families({name: levels_by_cell[name][seed if luck[name] else 0] for name in names}, LEAST_LEVEL)
         for seed in range(seeds)
     ]
     truth = sum(weights[name] * max(level, LEAST_LEVEL) for name, (level, _) in exact.items())
-    count, half = covered([level for level in suites if level is not None], truth)
+    count, half = count_covered([level for level in suites if level is not None], truth)
     return Coverage(reference=reference, truth=truth, covered=count, seeds=seeds, half=half, luck=sum(luck.values()))
 
 
@@ -195,7 +197,7 @@ def slip_coverage(name: str, slip: float, panels: int) -> tuple[Coverage, Covera
 def _in_one_cell(text: str, scores: Sequence[ScaleScore]) -> Coverage:
     """Return the coverage of scores whose exact value is estimated by their mean."""
     truth = float(np.mean([score.mean for score in scores]))
-    count, half = covered(scores, truth)
+    count, half = count_covered(scores, truth)
     return Coverage(reference=text, truth=truth, covered=count, seeds=len(scores), half=half, luck=1)
 
 
@@ -209,7 +211,7 @@ def _spec(name: str, reference: str) -> str:
 
 def table_of(rows: Sequence[Coverage]) -> list[Block]:
     """Return the table of the coverages."""
-    shown = [
+    cells = [
         [row.reference, f"{row.truth:.3f}", f"{row.covered} of {row.seeds}", f"{row.half:.3f}", str(row.luck)]
         for row in rows
     ]
@@ -217,7 +219,7 @@ def table_of(rows: Sequence[Coverage]) -> list[Block]:
         f"Coverage of the 95% interval of the level over families of {len(ADJUSTED)} cells,",
         f"on panels of {META_EPISODES} meta-episodes per cell that differ in their seeds",
         "",
-        TextTable(["agent", "level", "covered", "error", "cells"], shown),
+        TextTable(["agent", "level", "covered", "error", "cells"], cells),
         "",
         "level: the exact one; with slips, the mean over all panels. covered: intervals that contain it.",
         "own memory: the same for the adaptation by the own memory, in place of the level.",
@@ -229,10 +231,10 @@ def table_of(rows: Sequence[Coverage]) -> list[Block]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slips", action="store_true", help="only the rows with slips")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     slips = [row for name in SLIP_CELLS for slip in (0.02, 0.1) for row in slip_coverage(name, slip, SLIP_PANELS)]
-    exact = [] if chosen.slips else [coverage(name, seeds) for name, seeds in SEEDS.items()]
+    exact = [] if arguments.slips else [coverage(name, seeds) for name, seeds in SEEDS.items()]
     blocks = table_of([*exact, *slips])
-    if not chosen.slips:
+    if not arguments.slips:
         write_atomically(TABLE, as_text(blocks))
     sys.stdout.write(as_text(blocks))

@@ -39,10 +39,10 @@ def level_moments(cell: AdaptCell, scale: Scale, player: str) -> tuple[float, fl
     seat = settings_of(cell.game).seat or "alternate"
     regret = variance = 0.0
     for meeting in meetings(game, pool, episodes=EPISODES, hands=cell.hands, seat=seat):
-        chosen = blind_choices(meeting) if player == "blind" else BayesSolution(meeting, "myopic").choices
+        choices = blind_choices(meeting) if player == "blind" else BayesSolution(meeting, "myopic").choices
         # In a series of tasks, each opponent has several entries: one for each order of the tasks.
         orders = meeting.stages[0].beliefs.reshape(len(pool), -1)
-        parts = regret_moments(meeting, BayesSolution(meeting, "sum"), chosen).reshape(2, *orders.shape)
+        parts = regret_moments(meeting, BayesSolution(meeting, "sum"), choices).reshape(2, *orders.shape)
         means, squares = (parts * orders).sum(axis=2) / orders.sum(axis=1)
         for name, weight, mean, square in zip(pool.entries, pool.weights, means, squares, strict=True):
             share = weight / len(cell.seats)
@@ -56,15 +56,15 @@ def blind_choices(meeting: Meeting) -> Choices:
     """Return the choices of the best play of each hand under the prior."""
 
     def choices(hand: int, states: slice) -> list[Places]:
-        tree, found = meeting.plans[hand].tree, list[Places]()
+        tree, actions = meeting.plans[hand].tree, list[Places]()
 
-        def best(each: Floats) -> Places:
+        def best(values: Floats) -> Places:
             # The first of equally good actions, as in `BlindPolicy`.
-            found.append((each[0] >= each[0].max(axis=1, keepdims=True) - _TIE).argmax(axis=1))
-            return found[-1]
+            actions.append((values[0] >= values[0].max(axis=1, keepdims=True) - _TIE).argmax(axis=1))
+            return actions[-1]
 
         tree.decide((tree.payoff @ meeting.stages[0].beliefs)[None], best)
-        return found
+        return actions
 
     return choices
 
@@ -77,25 +77,29 @@ def regret_moments(meeting: Meeting, optimum: BayesSolution, choices: Choices) -
         optimum: Solution of the credit `sum`, by which decisions are judged.
         choices: Choices of the player.
     """
-    found = np.zeros((2, len(meeting.stages[0].beliefs), 1))
+    moments = np.zeros((2, len(meeting.stages[0].beliefs), 1))
     for hand in reversed(range(len(meeting.hands))):
         plan, stage = meeting.plans[hand], meeting.stages[hand]
-        made = np.zeros((2, *stage.beliefs.shape))
+        hand_moments = np.zeros((2, *stage.beliefs.shape))
         for states in meeting.parts(hand):
             worth, beliefs = optimum.follow(hand, states).sum(axis=0), stage.beliefs[:, states]
-            lost, met = _walk(plan, worth, beliefs, choices(hand, states))
+            lost, reach = _walk(plan, worth, beliefs, choices(hand, states))
             # Most endings are off the player's way.
-            on = met[plan.ends].any(axis=1)
+            on = reach[plan.ends].any(axis=1)
             ends, tells = plan.ends[on], plan.tells[on]
-            weight, regret = plan.weight[on, None] * met[ends], lost[ends]
+            weight, regret = plan.weight[on, None] * reach[ends], lost[ends]
             # After the last hand there is one state, in which nothing is lost.
-            after = stage.successors[tells][:, states] if len(stage.successors) else np.zeros(regret.shape, np.intp)
-            for i, (mean, square) in enumerate(zip(*found, strict=True)):
-                chance, later = weight * plan.evidence[tells, i, None], mean[after]
-                made[0, i, states] = (chance * (regret + later)).sum(axis=0)
-                made[1, i, states] = (chance * (regret**2 + 2 * regret * later + square[after])).sum(axis=0)
-        found = made
-    return found[:, :, 0]
+            next_states = (
+                stage.successors[tells][:, states] if len(stage.successors) else np.zeros(regret.shape, np.intp)
+            )
+            for i, (mean, square) in enumerate(zip(*moments, strict=True)):
+                chance, later_mean = weight * plan.evidence[tells, i, None], mean[next_states]
+                hand_moments[0, i, states] = (chance * (regret + later_mean)).sum(axis=0)
+                hand_moments[1, i, states] = (chance * (regret**2 + 2 * regret * later_mean + square[next_states])).sum(
+                    axis=0
+                )
+        moments = hand_moments
+    return moments[:, :, 0]
 
 
 def _walk(plan: HandPlan, worth: Floats, beliefs: Floats, choices: Sequence[Places]) -> tuple[Floats, Floats]:
@@ -107,16 +111,18 @@ def _walk(plan: HandPlan, worth: Floats, beliefs: Floats, choices: Sequence[Plac
         beliefs: Probability of each opponent, (N, S).
         choices: Actions of the player.
     """
-    lost, met, reached = np.zeros_like(worth), np.zeros_like(worth), plan.branch_probabilities()
+    regrets, reach, reached = np.zeros_like(worth), np.zeros_like(worth), plan.branch_probabilities()
     # The root is the last branch.
-    met[-1] = 1
+    reach[-1] = 1
     # A group of decisions precedes the groups that lead to it.
-    for (options, starts, branches), chosen in reversed(list(zip(plan.tree.decisions, choices, strict=True))):
+    for (options, starts, branches), actions in reversed(list(zip(plan.tree.decisions, choices, strict=True))):
         branch = np.repeat(branches, np.diff([*starts, len(options)]))
         mass = reached[options[:, 0]] @ beliefs
-        each = worth[options]
+        values = worth[options]
         # A decision that no opponent leads to has no regret.
-        regret = np.divide(each.max(axis=1, keepdims=True) - each, mass[:, None], where=mass[:, None] > 0, out=0 * each)
-        lost[options] = lost[branch][:, None] + regret
-        met[options] = met[branch][:, None] * (chosen[:, None] == np.arange(options.shape[1])[:, None])
-    return lost, met
+        regret = np.divide(
+            values.max(axis=1, keepdims=True) - values, mass[:, None], where=mass[:, None] > 0, out=0 * values
+        )
+        regrets[options] = regrets[branch][:, None] + regret
+        reach[options] = reach[branch][:, None] * (actions[:, None] == np.arange(options.shape[1])[:, None])
+    return regrets, reach

@@ -81,7 +81,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 def unpack(folder: Path, names: Sequence[str] = tuple(ROWS), file: Path = ARCHIVE) -> None:
     """Restore the folders of these rows of an archive below `folder`."""
     with tarfile.open(file) as archive:
-        members = [one for one in archive.getmembers() if one.name.partition("/")[0] in names]
+        members = [member for member in archive.getmembers() if member.name.partition("/")[0] in names]
         archive.extractall(folder, members, filter="data")
     for path in folder.rglob(f"*/{EPISODES}/*{PACKED}"):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
@@ -102,11 +102,11 @@ def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
     for name in names:
         result = AdaptResult.of(read_stored_suite(folder / name, partial=True))
         levels = result.cell_levels()
-        each = [score_text(levels.get(cell)) for cell in MINI]
+        level_texts = [score_text(levels.get(cell)) for cell in MINI]
         counts = [len(Records(run).lines) for run in runs_of(folder / name)]
         size = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         scores = [result.level(), result.difference(NONE), result.difference(OTHER)]
-        rows.append([name, *each, *map(score_text, scores), size])
+        rows.append([name, *level_texts, *map(score_text, scores), size])
     return [
         "Reference rows of adapt-mini, computed from adapt_records.tar.xz: level, ± half a 95% interval",
         "",
@@ -118,7 +118,7 @@ def table_of(folder: Path, names: Sequence[str] = tuple(ROWS)) -> list[Block]:
     ]
 
 
-def verified(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
+def verify_rows(folder: Path, names: Sequence[str] = tuple(ROWS)) -> None:
     """Validate and replay rows below `folder`. Raise ValueError if a run is not valid, or if its replay differs."""
     for name in names:
         restore_sources(folder / name)
@@ -141,17 +141,17 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, metavar="RUNS", help="write the archive from the folders of the rows")
     parser.add_argument("--suite", choices=("adapt", "adapt-mini"), default="adapt-mini", help="suite to verify")
-    chosen = parser.parse_args()
-    if chosen.pack:
-        pack(chosen.pack)
+    options = parser.parse_args()
+    if options.pack:
+        pack(options.pack)
         raise SystemExit
-    with TemporaryDirectory() as made:
-        if chosen.suite == "adapt":
-            unpack(Path(made), REFERENCES, FULL_ARCHIVE)
-            verified(Path(made), REFERENCES)
-            check_references(Path(made))
+    with TemporaryDirectory() as scratch:
+        if options.suite == "adapt":
+            unpack(Path(scratch), REFERENCES, FULL_ARCHIVE)
+            verify_rows(Path(scratch), REFERENCES)
+            check_references(Path(scratch))
         else:
-            unpack(Path(made))
-            verified(Path(made))
-            write_atomically(TABLE, as_text(table_of(Path(made))))
+            unpack(Path(scratch))
+            verify_rows(Path(scratch))
+            write_atomically(TABLE, as_text(table_of(Path(scratch))))
             sys.stdout.write(TABLE.read_text("utf-8"))

@@ -30,19 +30,22 @@ STORED_SEED, CHALLENGE_SEED, APART = 1 << 40, 1 << 41, 1 << 20
 def levels_of(name: str, panel: Panel) -> Mapping[str, Sequence[ComparedMean]]:
     """Return the levels of each player on panels of a cell that differ in their seeds."""
     panels = [replace(panel, seed=panel.seed + APART * number).tasks() for number in range(CHALLENGES)]
-    found = {}
+    levels = {}
     for player in PLAYERS:
         spec = CELLS[name].agent(player)
         if spec is None:
             raise ValueError(f"{player} does not play {name}.")
         means = [compared_level(level) for level in levels_on(name, spec, panels)]
-        found[player] = [mean for mean in means if mean is not None]
-    return found
+        levels[player] = [mean for mean in means if mean is not None]
+    return levels
 
 
-def passed(stored: Sequence[ComparedMean], challenges: Sequence[ComparedMean]) -> int:
+def count_agreements(stored: Sequence[ComparedMean], challenges: Sequence[ComparedMean]) -> int:
     """Return how many challenges agree with the stored run before them."""
-    return sum(compare_means(there, here)[1] for there, here in zip(stored, challenges, strict=True))
+    return sum(
+        compare_means(stored_mean, challenge_mean)[1]
+        for stored_mean, challenge_mean in zip(stored, challenges, strict=True)
+    )
 
 
 def row_of(name: str) -> list[str]:
@@ -50,9 +53,9 @@ def row_of(name: str) -> list[str]:
     panel = cell_panel(CELLS[name], META_EPISODES)
     stored = levels_of(name, replace(panel, seed=STORED_SEED))
     challenge = replace(panel, seed=CHALLENGE_SEED, rows_per_cell=ROWS, size=0)
-    found = levels_of(name, challenge)
-    honest = [passed(stored[player], found[player]) for player in PLAYERS]
-    as_best = [passed(stored["bayes"], found[player]) for player in PLAYERS[2:]]
+    challenges = levels_of(name, challenge)
+    honest = [count_agreements(stored[player], challenges[player]) for player in PLAYERS]
+    as_best = [count_agreements(stored["bayes"], challenges[player]) for player in PLAYERS[2:]]
     return [name, *map(str, [*honest, *as_best])]
 
 

@@ -32,15 +32,15 @@ def games() -> tuple[str, ...]:
     """Return the games of this package in the order of their registration."""
     # Gymnasium keeps the order of registration, while `list_games` sorts the names.
     ids = [re.fullmatch(r"mage/(\w+)-Meta-v0", name) for name in gym.registry]
-    names = [found[1] for found in ids if found]
+    names = [match[1] for match in ids if match]
     # Another package may announce games of its own.
     return tuple(name for name in names if load_game(name).__module__.startswith("mage_envs.games."))
 
 
 def summary(docstring: str | None) -> str:
     """Return the first paragraph of a docstring on one line, without its last full stop."""
-    first, _, _ = inspect.cleandoc(docstring or "").partition("\n\n")
-    return " ".join(first.split()).removesuffix(".")
+    paragraph, _, _ = inspect.cleandoc(docstring or "").partition("\n\n")
+    return " ".join(paragraph.split()).removesuffix(".")
 
 
 def section(game: type, title: str) -> str:
@@ -51,9 +51,9 @@ def section(game: type, title: str) -> str:
     """
     pattern = re.compile(rf"^{title}: (.*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
     for owner in game.__mro__:
-        found = pattern.search(inspect.cleandoc(owner.__doc__ or ""))
-        if found:
-            return " ".join(found[1].split()).removesuffix(".")
+        match = pattern.search(inspect.cleandoc(owner.__doc__ or ""))
+        if match:
+            return " ".join(match[1].split()).removesuffix(".")
     raise ValueError(f"The docstring of {game.__name__} must have a section '{title}: ...'.")
 
 
@@ -99,8 +99,8 @@ def options_table() -> str:
 
 def seats_table() -> str:
     """Return the table of the games in which the learner has one seat by default."""
-    named = [(name, settings_of(name).seat) for name in games()]
-    return table(("game", "default `seat`"), [(name, f"`{seat}`") for name, seat in named if seat])
+    seats = [(name, settings_of(name).seat) for name in games()]
+    return table(("game", "default `seat`"), [(name, f"`{seat}`") for name, seat in seats if seat])
 
 
 def opponents_table() -> str:
@@ -114,9 +114,9 @@ def opponents_table() -> str:
             continue
         names = [f"{info.name}{_arguments(info)}" for info in infos]
         names += [form for form in list_forms() if form.startswith(f"{prefix}/")]
-        shown = ", ".join(f"`{name.removeprefix(f'{prefix}/')}`" for name in names)
+        name_list = ", ".join(f"`{name.removeprefix(f'{prefix}/')}`" for name in names)
         pools = ", ".join(f"`{pool}`" for pool in list_pools() if pool.startswith(f"{prefix}/"))
-        rows.append((f"`{prefix}/...`", ", ".join(plays), shown, pools, summary(import_module(module).__doc__)))
+        rows.append((f"`{prefix}/...`", ", ".join(plays), name_list, pools, summary(import_module(module).__doc__)))
     return table(("prefix", "plays", "names", "pools", "description"), rows)
 
 
@@ -124,7 +124,7 @@ def _arguments(info: OpponentInfo) -> str:
     """Return the optional arguments of an opponent as `[:first,second]`."""
     builder = load_entry(info.builder) if isinstance(info.builder, str) else info.builder
     parameters = list(inspect.signature(builder).parameters.values())[int(info.needs_game) :]
-    names = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    names = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
     return f"[:{','.join(names)}]" if names else ""
 
 
@@ -136,8 +136,8 @@ def training_options_table() -> str:
         for item in fields(group):
             text = " ".join(item.metadata["help"].split())
             # The help ends with the default, which has a column of its own here.
-            found = re.fullmatch(r"(.*) \(default: (.*)\)\.", text)
-            about, default = (text, "") if found is None else (f"{found[1]}.", found[2])
+            match = re.fullmatch(r"(.*) \(default: (.*)\)\.", text)
+            about, default = (text, "") if match is None else (f"{match[1]}.", match[2])
             rows.append((f"`--{item.name}`", field_type(item), default, about.replace("|", "\\|")))
         parts.append(f"## {summary(group.__doc__)}\n\n" + table(("flag", "type", "default", "meaning"), rows))
     return "\n" + "\n".join(parts) + "\n"

@@ -46,18 +46,18 @@ def stale_texts(published: bool) -> list[tuple[str, str]]:
     stale = []
     for name, pairs in LINES.items():
         text = (ROOT / name).read_text()
-        for before, after in pairs:
-            if published and before in text:
-                stale.append((name, before))
-            if not published and (text.count(before) != 1 or (after and after in text)):
-                stale.append((name, before))
+        for unpublished_text, published_text in pairs:
+            if published and unpublished_text in text:
+                stale.append((name, unpublished_text))
+            if not published and (text.count(unpublished_text) != 1 or (published_text and published_text in text)):
+                stale.append((name, unpublished_text))
     return stale
 
 
 def switch(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
     """Return the text of a file after publication."""
-    for before, after in pairs:
-        text = text.replace(before, after)
+    for unpublished_text, published_text in pairs:
+        text = text.replace(unpublished_text, published_text)
     return text
 
 

@@ -47,35 +47,37 @@ AGENTS = {
 
 def reference_setting(panel: str) -> Setting:
     """Return the setting of the references: the panel's own tasks, or generated ones if the data are absent."""
-    found = named_panel(panel)
-    options = {**found.defaults, "memory": "none"}
-    return setting_for(f"{found.stand_in or panel}-{SIZE}", **options)
+    panel_entry = named_panel(panel)
+    options = {**panel_entry.defaults, "memory": "none"}
+    return setting_for(f"{panel_entry.stand_in or panel}-{SIZE}", **options)
 
 
-def outcome_counts(played: Sequence[Trajectory]) -> dict[str, int]:
+def outcome_counts(trajectories: Sequence[Trajectory]) -> dict[str, int]:
     """Return the meta-episodes with a success, and those with a draw in their last planned episode."""
-    last = [one.episodes[-1] for one in played if len(one.episodes) == one.num_episodes]
+    last_episodes = [
+        trajectory.episodes[-1] for trajectory in trajectories if len(trajectory.episodes) == trajectory.num_episodes
+    ]
     return {
-        SUCCESS: sum(any(episode.success for episode in one.episodes) for one in played),
-        DRAWS: sum(episode.is_draw for episode in last),
-        "whole": len(last),
+        SUCCESS: sum(any(episode.success for episode in trajectory.episodes) for trajectory in trajectories),
+        DRAWS: sum(episode.is_draw for episode in last_episodes),
+        "whole": len(last_episodes),
     }
 
 
 def measure_references(panels: Sequence[str]) -> dict[str, Any]:
     """Play the reference agents on panels of the paper and return their results."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for panel in panels:
         game, _ = RELEASED[panel]
         setting = reference_setting(panel)
-        found[panel] = {"played": setting.name, "fingerprint": setting.fingerprint, SUCCESS: {}, DRAWS: {}}
+        results[panel] = {"played": setting.name, "fingerprint": setting.fingerprint, SUCCESS: {}, DRAWS: {}}
         for kind, agent in zip(("ceiling", "baseline"), AGENTS[game], strict=True):
             counts = outcome_counts(evaluate(make_agent(agent), setting.tasks, setting.options))
-            found[panel][SUCCESS][kind] = {"agent": agent, "count": counts[SUCCESS], "of": len(setting.tasks)}
+            results[panel][SUCCESS][kind] = {"agent": agent, "count": counts[SUCCESS], "of": len(setting.tasks)}
             if panel == "paper-tictactoe-mcts1000":
-                found[panel][DRAWS][kind] = {"agent": agent, "count": counts[DRAWS], "of": counts["whole"]}
-        found[panel] = {key: value for key, value in found[panel].items() if value}
-    return found
+                results[panel][DRAWS][kind] = {"agent": agent, "count": counts[DRAWS], "of": counts["whole"]}
+        results[panel] = {key: value for key, value in results[panel].items() if value}
+    return results
 
 
 def measure_costs() -> list[dict[str, Any]]:
@@ -104,9 +106,9 @@ def _tables(results: dict[str, Any]) -> str:
         cells = list(with_ours(cells_of(name, None), results["ours"]))
         parts.append(f"## {title}\n")
         for panel in dict.fromkeys(cell.panel for cell in cells):
-            here = [cell for cell in cells if cell.panel == panel]
-            for measure in dict.fromkeys(cell.measure for cell in here):
-                rows = [[cell.method, *cell.texts()] for cell in here if cell.measure == measure]
+            panel_cells = [cell for cell in cells if cell.panel == panel]
+            for measure in dict.fromkeys(cell.measure for cell in panel_cells):
+                rows = [[cell.method, *cell.texts()] for cell in panel_cells if cell.measure == measure]
                 head = ["", "ours", "paper", "ceiling", "baseline", "mark"]
                 parts.append(f"### `{panel}`: {measure}\n\n{markdown([head, *rows])}")
     return "\n".join(parts)
@@ -116,13 +118,13 @@ def _cost_table(rows: Sequence[dict[str, Any]]) -> str:
     head = ["stages", "hours, typical", "hours, at most", "GPU hours, typical", "GPU hours, at most", "disk", "calls"]
     lines = []
     for title, training in (("trainings", True), ("evaluations", False)):
-        here = [row for row in rows if row["training"] == training]
-        typical, most = (sum(row["hours"][place] for row in here) for place in (0, 1))
-        gpus = [sum(row["hours"][place] * row["devices"] for row in here) for place in (0, 1)]
-        disk = sum(row["disk"] for row in here) / 2**40
-        calls = sum(row["calls"][0] for row in here)
-        numbers = [f"{value:,.0f}" for value in (typical, most, *gpus)]
-        lines.append([f"{len(here)} {title}", *numbers, f"{disk:.1f} TiB" if disk else "", f"{calls:,.0f}"])
+        stages = [row for row in rows if row["training"] == training]
+        typical, maximum = (sum(row["hours"][index] for row in stages) for index in (0, 1))
+        gpus = [sum(row["hours"][index] * row["devices"] for row in stages) for index in (0, 1)]
+        disk = sum(row["disk"] for row in stages) / 2**40
+        calls = sum(row["calls"][0] for row in stages)
+        numbers = [f"{value:,.0f}" for value in (typical, maximum, *gpus)]
+        lines.append([f"{len(stages)} {title}", *numbers, f"{disk:.1f} TiB" if disk else "", f"{calls:,.0f}"])
     return markdown([head, *lines])
 
 
@@ -190,16 +192,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--measure", nargs="*", choices=list(RELEASED), help="play the references again")
     parser.add_argument("--costs", action="store_true", help="compute the costs again")
     parser.add_argument("--runs", type=Path, help="folder of `mage paper`, to read our runs from")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {"ours": {}, "costs": []}
-    if chosen.measure is not None:
-        kept = json.loads(REFERENCES.read_text("utf-8")) | measure_references(chosen.measure or list(RELEASED))
-        REFERENCES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    if chosen.costs:
+    if options.measure is not None:
+        references = json.loads(REFERENCES.read_text("utf-8")) | measure_references(options.measure or list(RELEASED))
+        REFERENCES.write_text(json.dumps(references, indent=1) + "\n", encoding="utf-8")
+    if options.costs:
         results["costs"] = measure_costs()
-    if chosen.runs is not None:
+    if options.runs is not None:
         for name in TABLES:
-            for cell in cells_of(name, chosen.runs):
+            for cell in cells_of(name, options.runs):
                 if cell.ours is not None and cell.mark != "trial":
                     results["ours"][f"{cell.panel}/{cell.method}/{cell.measure}"] = asdict(cell.ours)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

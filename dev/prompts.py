@@ -37,16 +37,16 @@ def prompts_of(game: str) -> dict[str, str]:
     options: dict[str, Any] = {"size": "tiny"} if game == "WebShop" else {}
     env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, num_episodes=2, **options)
     prompt, info = env.reset(seed=SEED)
-    found = {PLAY: prompt}
+    prompts = {PLAY: prompt}
     answer = ILLEGAL
     while info["phase"] == "play":
         prompt, _, _, _, info = env.step(f"<action>{answer}</action>")
-        found.setdefault(LATER, prompt)
+        prompts.setdefault(LATER, prompt)
         answer = info["legal_actions"][0] if info["legal_actions"] else ""
-    return {**found, REFLECT: prompt}
+    return {**prompts, REFLECT: prompt}
 
 
-def shortened(prompt: str, task: str) -> str:
+def shorten(prompt: str, task: str) -> str:
     """Return a prompt without a task that equals `task`, and without the middle if it is long."""
     text = prompt.replace(task, "[...]")
     half = MAX_CHARACTERS // 2
@@ -55,11 +55,11 @@ def shortened(prompt: str, task: str) -> str:
 
 def section(game: str) -> str:
     """Return the section of an id."""
-    found = prompts_of(game)
-    task = found[PLAY].split("\n\n")[0].removeprefix("# Task\n")
+    prompts = prompts_of(game)
+    task = prompts[PLAY].split("\n\n")[0].removeprefix("# Task\n")
     blocks = [f"## mage/{game}-Meta-v0"]
-    for name, prompt in found.items():
-        text = prompt if name == PLAY else shortened(prompt, task)
+    for name, prompt in prompts.items():
+        text = prompt if name == PLAY else shorten(prompt, task)
         blocks.append(f"### {game}: {name}\n\n````text\n{text}\n````")
     return "\n\n".join(blocks)
 

@@ -30,5 +30,5 @@ class PublishedReadme(MetadataHookInterface):
 def with_absolute_links(text: str, repository: str) -> str:
     """Return Markdown whose relative links and images are files of the repository's default branch."""
     return LINK.sub(
-        lambda found: f"{found[1]}{found[2]}({repository}/{'raw' if found[1] else 'blob'}/HEAD/{found[3]})", text
+        lambda match: f"{match[1]}{match[2]}({repository}/{'raw' if match[1] else 'blob'}/HEAD/{match[3]})", text
     )

@@ -109,9 +109,9 @@ class FreshInstall(NamedTuple):
     megabytes: float
     """Size of the installed files, without pip."""
 
-    def run(self, *command: str, given: str = "") -> str:
+    def run(self, *command: str, stdin: str = "") -> str:
         """Run a command of the environment's `bin` in its folder and return its output."""
-        return run(str(self.folder / "bin" / command[0]), *command[1:], folder=self.folder, given=given)
+        return run(str(self.folder / "bin" / command[0]), *command[1:], folder=self.folder, stdin=stdin)
 
     def versions(self, names: Sequence[str]) -> str:
         """Return the installed versions of Python and of the named distributions."""
@@ -120,17 +120,17 @@ class FreshInstall(NamedTuple):
         return self.run("python", "-c", script, *names).strip()
 
 
-def run(*command: str, folder: Path, given: str = "") -> str:
+def run(*command: str, folder: Path, stdin: str = "") -> str:
     """Run a command without this checkout on its path and return its standard output.
 
     Raises:
         CommandFailed: If the command fails.
     """
-    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, check=False, env=clean())
-    if done.returncode:
-        output = (done.stderr or done.stdout)[-2000:]
-        raise CommandFailed(f"{' '.join(command)} exited with {done.returncode}: {output}")
-    return done.stdout
+    process = subprocess.run(command, cwd=folder, input=stdin, capture_output=True, text=True, check=False, env=clean())
+    if process.returncode:
+        output = (process.stderr or process.stdout)[-2000:]
+        raise CommandFailed(f"{' '.join(command)} exited with {process.returncode}: {output}")
+    return process.stdout
 
 
 def clean() -> dict[str, str]:
@@ -140,8 +140,8 @@ def clean() -> dict[str, str]:
 
 def core_dependencies() -> list[str]:
     """Return the requirements of a core installation, from pyproject.toml."""
-    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return found
+    requirements: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    return requirements
 
 
 def oldest(requirements: Sequence[str]) -> list[str]:
@@ -159,16 +159,16 @@ def install(python: str, target: str, folder: Path, pins: Sequence[str] = ()) ->
         pins: Constraints of other packages. Without them pip takes the newest versions.
     """
     run(python, "-m", "venv", str(folder), folder=ROOT)
-    empty = installed_bytes(folder)
+    empty = count_bytes(folder)
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins) + "\n")
     began = time.monotonic()
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", str(constraints))
     run(*pip, target, folder=folder)
-    return FreshInstall(folder, time.monotonic() - began, (installed_bytes(folder) - empty) / 1e6)
+    return FreshInstall(folder, time.monotonic() - began, (count_bytes(folder) - empty) / 1e6)
 
 
-def installed_bytes(folder: Path) -> int:
+def count_bytes(folder: Path) -> int:
     """Return the size of all files in a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
@@ -176,11 +176,11 @@ def installed_bytes(folder: Path) -> int:
 def smoke(environment: FreshInstall) -> str:
     """Run the smoke test with warnings as errors and return the root digest of its evaluation."""
     environment.run("python", "-W", "error", "-c", CHECK)
-    for command, given in SMOKE:
-        last = environment.run("mage", *command, given=given)
-    digest = re.search(r"root (\w+): valid", last)
+    for command, stdin in SMOKE:
+        output = environment.run("mage", *command, stdin=stdin)
+    digest = re.search(r"root (\w+): valid", output)
     if digest is None:
-        raise CommandFailed(f"mage verify printed no root digest: {last}")
+        raise CommandFailed(f"mage verify printed no root digest: {output}")
     return digest[1]
 
 
@@ -196,7 +196,7 @@ def call_every_command(environment: FreshInstall, long: bool = True) -> None:
     """
     (environment.folder / "rows.yaml").write_text(ROWS)
     for name, words in EVERY_COMMAND.items():
-        environment.run("mage", name, *words, given="quit\n")
+        environment.run("mage", name, *words, stdin="quit\n")
     for command in LONG_COMMANDS if long else ():
         environment.run("mage", *command)
     open_arena(environment)
@@ -227,15 +227,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.versions", description=__doc__.splitlines()[0])
     parser.add_argument("--python", nargs="+", default=[], help="more interpreters for the newest dependencies")
     parser.add_argument("--extras", nargs="+", default=[], help="extras to install and measure, each beside the core")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     requirements = core_dependencies()
     names = [re.split(r"[>=<]", requirement)[0] for requirement in requirements]
     plans = [("oldest", sys.executable, oldest(requirements)), ("newest", sys.executable, [])]
-    plans += [("newest", python, []) for python in chosen.python]
+    plans += [("newest", python, []) for python in options.python]
     roots = set()
-    with tempfile.TemporaryDirectory() as kept:
-        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", kept, folder=ROOT)
-        [wheel] = Path(kept).glob("*.whl")
+    with tempfile.TemporaryDirectory() as wheel_folder:
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheel_folder, folder=ROOT)
+        [wheel] = Path(wheel_folder).glob("*.whl")
         print("| core | Python, versions | root of the evaluation |\n|---|---|---|")
         for row, (kind, python, pins) in enumerate(plans):
             with tempfile.TemporaryDirectory() as folder:
@@ -247,11 +247,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             call_every_command(environment)
             print(f"\nEvery command runs in an environment with [all] and without alfworld: {len(EVERY_COMMAND)}")
         print("\n| extra | size in MB | seconds of pip |\n|---|---|---|")
-        for extra in ("", *chosen.extras):
+        for extra in ("", *options.extras):
             with tempfile.TemporaryDirectory() as folder:
                 target = f"{wheel}[{extra}]" if extra else str(wheel)
-                found = install(sys.executable, target, Path(folder) / "environment")
-                print(f"| {extra or 'core'} | {found.megabytes:.0f} | {found.seconds:.0f} |", flush=True)
+                installation = install(sys.executable, target, Path(folder) / "environment")
+                print(f"| {extra or 'core'} | {installation.megabytes:.0f} | {installation.seconds:.0f} |", flush=True)
     if len(roots) > 1:
         print("The evaluations differ between the environments.", file=sys.stderr)
     return int(len(roots) > 1)

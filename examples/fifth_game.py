@@ -40,7 +40,7 @@ def train(held_out: str, out: Path, rollouts: int, seed: int) -> None:
     from mage_envs.trainer.trl.mage_trainer import MAGETrainer
     from mage_envs.trainer.trl.setup import exact_critic_settings
 
-    chosen: dict[str, Any] = {
+    options_without_games: dict[str, Any] = {
         **WORDS,
         "env_id": ENV_ID,
         "max_rollouts": rollouts,
@@ -51,12 +51,12 @@ def train(held_out: str, out: Path, rollouts: int, seed: int) -> None:
         "save_strategy": "no",
     }
     # The vocabulary is that of all five games, but no step of the training sees the fifth.
-    every = MAGEConfig(**chosen)
-    start = words_model(out / "words", every)
+    full_config = MAGEConfig(**options_without_games)
+    start = words_model(out / "words", full_config)
     # The config has parsed the text of its options.
-    options: Any = every.env_kwargs
+    options: Any = full_config.env_kwargs
     games = [game for game in GAMES if game != held_out]
-    config = MAGEConfig(**{**chosen, "env_kwargs": {**options, "games": games}})
+    config = MAGEConfig(**{**options_without_games, "env_kwargs": {**options, "games": games}})
     vars(config).update(exact_critic_settings(config))
     trainer = MAGETrainer(start, config)
     trainer.train()
@@ -67,18 +67,18 @@ def measure(agent: Agent, env_kwargs: Mapping[str, Any], panel: str) -> dict[str
     """Return the mean share of the best payoff in the third episode by its game, with clustered intervals."""
     tasks = named_panel(panel).tasks(env_kwargs)
     values: dict[str, list[tuple[float, int]]] = {game: [] for game in GAMES}
-    for played in evaluate(agent, tasks, env_kwargs):
+    for trajectory in evaluate(agent, tasks, env_kwargs):
         # The first word of an information state is the game.
         game = next(
             step.information_state.split()[0]
-            for step in played.steps
+            for step in trajectory.steps
             if step.episode == EPISODE and step.phase == "play"
         )
-        values[game].append((played.episodes[EPISODE].value, played.task.seed))
+        values[game].append((trajectory.episodes[EPISODE].value, trajectory.task.seed))
     return {
-        game: estimate([value for value, _ in found], [seed for _, seed in found])
-        for game, found in values.items()
-        if found
+        game: estimate([value for value, _ in pairs], [seed for _, seed in pairs])
+        for game, pairs in values.items()
+        if pairs
     }
 
 
@@ -94,8 +94,8 @@ def study(
         games: Games that are held out, each from a training of its own.
         panel: Panel that is played.
     """
-    kept = {"num_episodes": EPISODE + 1}
-    references = {label: measure(make_agent(spec), kept, panel) for label, spec in REFERENCES.items()}
+    env_kwargs = {"num_episodes": EPISODE + 1}
+    references = {label: measure(make_agent(spec), env_kwargs, panel) for label, spec in REFERENCES.items()}
     rows = []
     for game in games:
         folder = out / game
@@ -103,13 +103,15 @@ def study(
             train(game, folder, rollouts, seed)
         agent = SavedModelAgent(folder)
         # The saved options name the four games of training, and the panel has all five.
-        own = {key: value for key, value in agent.settings.env_kwargs.items() if key not in ("games", "reward")}
-        found = {
-            "with memory": measure(agent, own, panel)[game],
-            "without": measure(agent, {**own, "memory": "none"}, panel)[game],
+        agent_kwargs = {
+            key: value for key, value in agent.settings.env_kwargs.items() if key not in ("games", "reward")
+        }
+        estimates = {
+            "with memory": measure(agent, agent_kwargs, panel)[game],
+            "without": measure(agent, {**agent_kwargs, "memory": "none"}, panel)[game],
             **{label: values[game] for label, values in references.items()},
         }
-        rows.append({"game": game, **{label: asdict(one) for label, one in found.items()}})
+        rows.append({"game": game, **{label: asdict(estimated) for label, estimated in estimates.items()}})
     return rows
 
 
@@ -120,8 +122,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable(["fifth game", *labels], cells)
 
 
-def _cell(found: Mapping[str, float]) -> str:
-    return f"{number(found['mean'])} ± {(found['high'] - found['low']) / 2:.3f}"
+def _cell(interval: Mapping[str, float]) -> str:
+    return f"{number(interval['mean'])} ± {(interval['high'] - interval['low']) / 2:.3f}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

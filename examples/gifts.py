@@ -36,32 +36,32 @@ GIFTS = ("book", "ball")
 class Gift(State):
     """The gift and the answer so far."""
 
-    made: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
 
     @property
     def player(self) -> int | None:
-        return len(self.made) if len(self.made) < 2 else None
+        return len(self.moves) if len(self.moves) < 2 else None
 
     @property
     def legal_actions(self) -> tuple[str, ...]:
-        return (GIFTS, ("keep", "return"), ())[len(self.made)]
+        return (GIFTS, ("keep", "return"), ())[len(self.moves)]
 
     @property
     def returns(self) -> tuple[float, float]:
-        kept = float(self.made[1:] == ("keep",))
-        return kept, kept
+        share = float(self.moves[1:] == ("keep",))
+        return share, share
 
     def observation(self, seat: int) -> str:
-        if not self.made:
+        if not self.moves:
             return "Choose a gift."
-        if len(self.made) == 1:
-            return f"The gift is a {self.made[0]}."
-        return f"The gift was a {self.made[0]}, and the answer: {self.made[1]}."
+        if len(self.moves) == 1:
+            return f"The gift is a {self.moves[0]}."
+        return f"The gift was a {self.moves[0]}, and the answer: {self.moves[1]}."
 
     def after(self, action: str) -> Gift:
         if action not in self.legal_actions:
             raise IllegalAction(action, self.legal_actions)
-        return Gift((*self.made, action))
+        return Gift((*self.moves, action))
 
 
 class Gifts(Game):
@@ -115,7 +115,7 @@ class Liked(Memory):
         return "\n".join(record.outcome for record in view.records if "keep" in record.outcome)
 
 
-def kept_gifts(hands: Sequence[HandResult], planned: int) -> float:
+def pay_gifts(hands: Sequence[HandResult], planned: int) -> float:
     """Pay 10 for each gift that was kept."""
     return 10.0 * sum(hand.value for hand in hands)
 
@@ -125,7 +125,7 @@ RECORD = GameRecord(
     entry_point=f"{__name__}:Gifts",
     # A game with roles says which seat the learner has. Without it, the seats alternate.
     settings=GameSettings(
-        opponent="pool:gifts/hidden", seat="first", rewards={"task": kept_gifts, "released": kept_gifts}
+        opponent="pool:gifts/hidden", seat="first", rewards={"task": pay_gifts, "released": pay_gifts}
     ),
     opponents={"gifts": __name__},
     panels={"gifts-hidden": {"opponents": "pool:gifts/hidden", "seed": 1, "about": "one of two preferences, hidden"}},

@@ -110,7 +110,7 @@ def make_model(seed: int) -> tuple[Any, Any]:
 # -- 2. Collection: all meta-episodes of a rollout advance together, one token per forward pass -----------
 
 
-def padded(sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+def pad_sequences(sequences: Sequence[Sequence[int]]) -> torch.Tensor:
     """Return the sequences as one tensor, (B, T)."""
     # Padding is on the right. In a causal model a token depends on earlier ones only, so the padding changes nothing
     # and no attention mask is needed.
@@ -128,12 +128,12 @@ def word_logprobs(logits: torch.Tensor, legal: Sequence[tuple[int, ...]]) -> tor
     return logits.masked_fill(blocked, torch.finfo(logits.dtype).min).log_softmax(-1)
 
 
-def ask(played: PlayedMetaEpisode, tokenizer: Any, observation: str, info: dict[str, Any]) -> None:
+def ask(sequence: PlayedMetaEpisode, tokenizer: Any, observation: str, info: dict[str, Any]) -> None:
     """Append the new part of the prompt to the sequence, and begin the call that answers it."""
-    played.ids += tokenizer.encode(observation, add_special_tokens=False)
+    sequence.ids += tokenizer.encode(observation, add_special_tokens=False)
     legal = tuple(tokenizer.convert_tokens_to_ids(list(info["legal_actions"])))
-    played.calls.append(
-        ModelCall(info["episode_index"], info["phase"], info["anchor"], legal=legal, start=len(played.ids))
+    sequence.calls.append(
+        ModelCall(info["episode_index"], info["phase"], info["anchor"], legal=legal, start=len(sequence.ids))
     )
 
 
@@ -147,37 +147,37 @@ def collect(
     """Play one meta-episode per environment by sampling from the model, and return them in the order of the seeds."""
     rollout = []
     for env, seed in zip(envs, seeds, strict=True):
-        played = PlayedMetaEpisode(ids=[tokenizer.bos_token_id])
-        ask(played, tokenizer, *env.reset(seed=seed))
-        rollout.append(played)
+        sequence = PlayedMetaEpisode(ids=[tokenizer.bos_token_id])
+        ask(sequence, tokenizer, *env.reset(seed=seed))
+        rollout.append(sequence)
     live = list(range(len(envs)))
     while live:
         # logits: (B, V), those after the last token of each live sequence. Each token forwards the whole sequence,
         # which has only some 50 tokens. The code of a key-value cache would be longer than this function.
         with torch.no_grad():
-            logits = model(input_ids=padded([rollout[i].ids for i in live])).logits
-        last = torch.tensor([len(rollout[i].ids) - 1 for i in live])
-        logps = word_logprobs(logits[torch.arange(len(live)), last], [rollout[i].calls[-1].legal for i in live])
+            logits = model(input_ids=pad_sequences([rollout[i].ids for i in live])).logits
+        last_columns = torch.tensor([len(rollout[i].ids) - 1 for i in live])
+        logps = word_logprobs(logits[torch.arange(len(live)), last_columns], [rollout[i].calls[-1].legal for i in live])
         tokens = torch.multinomial(logps.exp(), 1, generator=generator)
-        known = logps.gather(1, tokens)[:, 0].tolist()
-        for i, token, logprob in zip(list(live), tokens[:, 0].tolist(), known, strict=True):
-            played, call = rollout[i], rollout[i].calls[-1]
-            played.ids.append(token)
+        token_logprobs = logps.gather(1, tokens)[:, 0].tolist()
+        for i, token, logprob in zip(list(live), tokens[:, 0].tolist(), token_logprobs, strict=True):
+            sequence, call = rollout[i], rollout[i].calls[-1]
+            sequence.ids.append(token)
             call.logprobs.append(logprob)
             # An action is one word. A reflection ends with <eos> or at its limit.
             if not call.legal and token != tokenizer.eos_token_id and len(call.logprobs) < REMARK_WORDS:
                 continue
-            reply = tokenizer.decode(played.ids[call.start :], skip_special_tokens=True)
-            observation, reward, done, _, info = envs[i].step(reply)
+            reply = tokenizer.decode(sequence.ids[call.start :], skip_special_tokens=True)
+            observation, reward, terminated, _, info = envs[i].step(reply)
             # The environment returns a penalty if a reflection is empty. R_k does not include it.
             call.penalty = info["penalty"]
             if info["episode_end"]:
-                played.rewards.append(float(reward))
-                played.chips.append(info["episode_value"])
-            if done:
+                sequence.rewards.append(float(reward))
+                sequence.chips.append(info["episode_value"])
+            if terminated:
                 live.remove(i)
             else:
-                ask(played, tokenizer, observation, info)
+                ask(sequence, tokenizer, observation, info)
     return rollout
 
 
@@ -190,34 +190,34 @@ def differential_rewards(rewards: Sequence[float]) -> list[float]:
     return [reward - (rewards[k - 1] if k else 0.0) for k, reward in enumerate(rewards)]
 
 
-def plays_of(played: PlayedMetaEpisode) -> list[list[int]]:
+def plays_of(sequence: PlayedMetaEpisode) -> list[list[int]]:
     """Return the indices of the play calls of each episode: K lists of T_k indices. Reflections are left out."""
     return [
-        [i for i, call in enumerate(played.calls) if call.phase == "play" and call.episode == k]
-        for k in range(len(played.rewards))
+        [i for i, call in enumerate(sequence.calls) if call.phase == "play" and call.episode == k]
+        for k in range(len(sequence.rewards))
     ]
 
 
-def episode_values(played: PlayedMetaEpisode) -> list[float]:
+def episode_values(sequence: PlayedMetaEpisode) -> list[float]:
     """Return E_k = dR_k + gt * G_{k+1,0}, (K,): the value of the end of episode k, later episodes included."""
-    values = differential_rewards(played.rewards)
-    lengths = [len(indices) for indices in plays_of(played)]
+    values = differential_rewards(sequence.rewards)
+    lengths = [len(indices) for indices in plays_of(sequence)]
     # Backwards over k, because G_{k+1,0} = gs^(T_{k+1} - 1) * E_{k+1}. G after the last episode is 0.
     for k in reversed(range(len(values) - 1)):
         values[k] += GAMMA_EPISODE * (GAMMA_STEP ** (lengths[k + 1] - 1) * values[k + 1])
     return values
 
 
-def call_returns(played: PlayedMetaEpisode, values: Sequence[float], penalties: Sequence[float]) -> list[float]:
+def call_returns(sequence: PlayedMetaEpisode, values: Sequence[float], penalties: Sequence[float]) -> list[float]:
     """Return G of every call: G_{k,t} = gs^(T_k - 1 - t) * E_k less the penalties to come in its episode."""
-    returns = [0.0] * len(played.calls)
-    plays = plays_of(played)
+    returns = [0.0] * len(sequence.calls)
+    plays = plays_of(sequence)
     for k, indices in enumerate(plays):
         owed = 0.0
         for back, i in enumerate(reversed(indices)):
             owed = -penalties[i] + GAMMA_STEP * owed
             returns[i] = GAMMA_STEP**back * values[k] + owed
-    for i, call in enumerate(played.calls):
+    for i, call in enumerate(sequence.calls):
         # A reflection has the return of the first decision in the episode after it: G_{k,0}.
         if call.phase == "reflect":
             returns[i] = returns[plays[call.episode][0]] - penalties[i]
@@ -229,13 +229,14 @@ def call_returns(played: PlayedMetaEpisode, values: Sequence[float], penalties: 
 
 def means_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, int]]:
     """Return the mean and the number of the values of each key."""
-    found: dict[Hashable, list[float]] = defaultdict(list)
+    values_by_key: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
-        found[key].append(value)
+        values_by_key[key].append(value)
     # If all values are equal, their mean must be exactly this value. A rounded mean would give an advantage to members
     # that did the same.
     return {
-        key: (held[0] if min(held) == max(held) else float(np.mean(held)), len(held)) for key, held in found.items()
+        key: (group[0] if min(group) == max(group) else float(np.mean(group)), len(group))
+        for key, group in values_by_key.items()
     }
 
 
@@ -245,22 +246,22 @@ def group_advantages(group: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
     The members met the same opponent and the same deals, so their means are baselines: only the model's own choices
     differ.
     """
-    calls = [call for played in group for call in played.calls]
+    calls = [call for member_play in group for call in member_play.calls]
 
     # Penalties are centred over the calls of the same episode and phase (section 6.13), [M][calls]. If they
     # were not, equal members with equal penalties would all get the same negative advantage.
     due = means_by_key([(call.episode, call.phase) for call in calls], [call.penalty for call in calls])
-    penalties = [[c.penalty - due[c.episode, c.phase][0] for c in played.calls] for played in group]
+    penalties = [[c.penalty - due[c.episode, c.phase][0] for c in member_play.calls] for member_play in group]
 
     # E_k is centred per episode over the members (section 6.3), [M][K]. So is dR_k below.
     episodes = [k for _ in group for k in range(EPISODES)]
-    values = [episode_values(played) for played in group]
+    values = [episode_values(member_play) for member_play in group]
     usual = means_by_key(episodes, [value for member in values for value in member])
     values = [[value - usual[k][0] for k, value in enumerate(member)] for member in values]
     returns = [call_returns(*member) for member in zip(group, values, penalties, strict=True)]
 
     # A_E: dR of the call's episode (0 for a reflection) less its penalty, minus the members' mean dR.
-    rewards = [differential_rewards(played.rewards) for played in group]
+    rewards = [differential_rewards(member_play.rewards) for member_play in group]
     paid = means_by_key(episodes, [reward for member in rewards for reward in member])
 
     # A_S: G less the mean G of the calls with the same observation, in any episode. Reflections are compared with those
@@ -268,16 +269,16 @@ def group_advantages(group: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
     def cluster(call: ModelCall) -> Hashable:
         return ("play", call.anchor) if call.phase == "play" else ("reflect", call.episode)
 
-    seen = means_by_key([cluster(call) for call in calls], [value for member in returns for value in member])
+    cluster_means = means_by_key([cluster(call) for call in calls], [value for member in returns for value in member])
 
     advantages: list[list[float]] = []
-    for m, played in enumerate(group):
+    for m, member_play in enumerate(group):
         advantages.append([])
-        for call, value, penalty in zip(played.calls, returns[m], penalties[m], strict=True):
+        for call, value, penalty in zip(member_play.calls, returns[m], penalties[m], strict=True):
             by_episode = -penalty
             if call.phase == "play":
                 by_episode = (rewards[m][call.episode] - penalty) - paid[call.episode][0]
-            mean, count = seen[cluster(call)]
+            mean, count = cluster_means[cluster(call)]
             by_step = value - mean if count > 1 else 0.0
             advantages[m].append(by_episode + STEP_WEIGHT * by_step)
     return advantages
@@ -292,18 +293,18 @@ def policy_loss(model: Any, batch: Sequence[PlayedMetaEpisode], advantages: Sequ
     # reply share its advantage. Tokens of prompts are context only.
     tokens = [
         (row, call.start + offset, call.legal, old, advantage)
-        for row, (played, member) in enumerate(zip(batch, advantages, strict=True))
-        for call, advantage in zip(played.calls, member, strict=True)
+        for row, (sequence, member) in enumerate(zip(batch, advantages, strict=True))
+        for call, advantage in zip(sequence.calls, member, strict=True)
         for offset, old in enumerate(call.logprobs)
     ]
     rows, columns, legal, old, weights = zip(*tokens, strict=True)
-    at, place = torch.tensor(rows), torch.tensor(columns)
-    ids = padded([played.ids for played in batch])
-    # The logits at a column predict the token at the next one. logps: (N, V). chosen: log p of these tokens, (N,).
-    logps = word_logprobs(model(input_ids=ids).logits[at, place - 1], legal)
-    chosen = logps.gather(1, ids[at, place][:, None])[:, 0]
+    at, column = torch.tensor(rows), torch.tensor(columns)
+    ids = pad_sequences([sequence.ids for sequence in batch])
+    # The logits at a column predict the token at the next one. logps: (N, V). token_logps: log p of these tokens, (N,).
+    logps = word_logprobs(model(input_ids=ids).logits[at, column - 1], legal)
+    token_logps = logps.gather(1, ids[at, column][:, None])[:, 0]
     # r = p / p_old, (N,). It is 1 in the first update of a rollout, and moves as the updates change the weights.
-    ratio = torch.exp(chosen - torch.tensor(old))
+    ratio = torch.exp(token_logps - torch.tensor(old))
     advantage = torch.tensor(weights)
     # -min(r * A, clip(r) * A): beyond the clip range no gradient increases the change further. If A < 0, the
     # minimum does not bound a large r, so the dual clip does.
@@ -322,11 +323,13 @@ def evaluate(model: Any, tokenizer: Any, envs: Sequence[gym.Env[str, str]]) -> l
     # rollouts are several times as noisy.
     seeds = np.random.default_rng(1).integers(2**31, size=(EVALUATED, len(envs))).tolist()
     generator = torch.Generator().manual_seed(1)
-    played = [one for some in seeds for one in collect(model, tokenizer, envs, some, generator)]
-    return list(np.mean([one.chips for one in played], axis=0).tolist())
+    sequences = [
+        sequence for batch_seeds in seeds for sequence in collect(model, tokenizer, envs, batch_seeds, generator)
+    ]
+    return list(np.mean([sequence.chips for sequence in sequences], axis=0).tolist())
 
 
-def train(rollouts: int, seed: int = 0, memory: str = "both", every: int = 10) -> list[list[float]]:
+def train(rollouts: int, seed: int = 0, memory: str = "both", eval_interval: int = 10) -> list[list[float]]:
     """Train a model and print its value by episode. Return these values, [evaluations][K]."""
     model, tokenizer = make_model(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01)
@@ -334,7 +337,7 @@ def train(rollouts: int, seed: int = 0, memory: str = "both", every: int = 10) -
     envs = [make_env(memory) for _ in range(GROUPS * MEMBERS)]
     values: list[list[float]] = []
     for number in range(rollouts + 1):
-        if number % every == 0 or number == rollouts:
+        if number % eval_interval == 0 or number == rollouts:
             values.append(evaluate(model, tokenizer, envs))
             print(
                 f"rollouts {number:4}: chips by episode {' '.join(f'{chips:+.3f}' for chips in values[-1])}", flush=True
@@ -371,8 +374,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--every", type=int, default=10, help="number of rollouts between two evaluations (default: 10)"
     )
-    chosen = parser.parse_args(arguments)
-    train(chosen.rollouts, chosen.seed, chosen.memory, chosen.every)
+    options = parser.parse_args(arguments)
+    train(options.rollouts, options.seed, options.memory, options.every)
 
 
 if __name__ == "__main__":

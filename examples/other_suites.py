@@ -76,10 +76,10 @@ class TextArenaEnv(gym.Env[str, str]):
 
     def _new_text(self) -> str:
         """Return the messages that the learner has not seen, without its own actions."""
-        found = self.game.state.observations[LEARNER]
+        observations = self.game.state.observations[LEARNER]
         self.game.state.observations[LEARNER] = []
-        own = (LEARNER, textarena.ObservationType.PLAYER_ACTION)
-        return "\n".join(text.strip() for sender, text, kind in found if (sender, kind) != own)
+        own_action = (LEARNER, textarena.ObservationType.PLAYER_ACTION)
+        return "\n".join(text.strip() for sender, text, kind in observations if (sender, kind) != own_action)
 
     def _info(self) -> dict[str, Any]:
         # `MetaEpisode` names the opponent only in the last `info`, and never in a prompt.
@@ -125,12 +125,12 @@ class WinStay:
     """Agent for rock-paper-scissors. It changes its move after each round that it did not win."""
 
     moves = ("rock", "paper", "scissors")
-    chosen = 0
+    index = 0
 
     def __call__(self, message: str) -> str:
         if any(text in message for text in ("Round result: Draw", "Round result: Player 1 wins!")):
-            self.chosen = (self.chosen + 1) % len(self.moves)
-        return self.moves[self.chosen]
+            self.index = (self.index + 1) % len(self.moves)
+        return self.moves[self.index]
 
 
 class Halving:

@@ -22,8 +22,8 @@ class IllegalAction(ValueError):
     """Error for an action text that the rules do not allow in this state. The hand is unchanged."""
 
     def __init__(self, action: str, legal_actions: Sequence[str]) -> None:
-        shown = action if len(action) <= 40 else action[:37] + "..."
-        super().__init__(f"{shown!r} is not legal; choose one of: {', '.join(legal_actions)}.")
+        excerpt = action if len(action) <= 40 else action[:37] + "..."
+        super().__init__(f"{excerpt!r} is not legal; choose one of: {', '.join(legal_actions)}.")
         self.action, self.legal_actions = action, legal_actions
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -130,8 +130,8 @@ class State(ABC):
     def move(self, action: str) -> tuple[str, State]:
         """Return `canonical(action)` and `after(action)`. A subclass may find both in one lookup."""
         # `after` first: it raises for an illegal action, which may have no canonical spelling.
-        after = self.after(action)
-        return self.canonical(action), after
+        next_state = self.after(action)
+        return self.canonical(action), next_state
 
     def after_illegal(self) -> State:
         """Return the state after an illegal answer, which must cost as much as a move (default: this state)."""
@@ -402,14 +402,14 @@ def is_success(hands: Sequence[HandResult]) -> bool:
     """Return True if an episode of these hands succeeded. An episode with a timeout never does."""
     # If the game judges hands itself (`State.won`), every hand must be a success. A forfeited hand has no verdict, so
     # any other hand shows it.
-    total, judged, won = 0.0, False, True
+    total, has_verdicts, won = 0.0, False, True
     for value, _, ended_by, success, _, _, _ in hands:
         if ended_by == BY_TIMEOUT:
             return False
-        judged = judged or success is not None
+        has_verdicts = has_verdicts or success is not None
         won = won and bool(success)
         total += value
-    return won if judged else total > 0
+    return won if has_verdicts else total > 0
 
 
 SUCCESS, FAILURE, DRAW = "success", "failure", "draw"
@@ -442,8 +442,8 @@ class Task:
 
     def options(self) -> dict[str, Any]:
         """Return the options of `reset`. Only those that the task sets: an environment refuses unknown ones."""
-        chosen = {"opponent": self.opponent, "seat": self.seat, "task": self.task_id, "rotation": self.rotation or None}
-        return {key: value for key, value in chosen.items() if value is not None}
+        values = {"opponent": self.opponent, "seat": self.seat, "task": self.task_id, "rotation": self.rotation or None}
+        return {key: value for key, value in values.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values. Only a rotated task has the key `rotation`."""

@@ -33,7 +33,7 @@ ON_INVALID = ("retry", "forfeit")
 """Effects of an illegal action: spend a turn and keep the state, or lose the hand at the game's worst return."""
 
 
-class _Chosen(NamedTuple):
+class _ResetChoices(NamedTuple):
     """Values of `reset(options=...)`."""
 
     opponent: str | None = None
@@ -43,7 +43,7 @@ class _Chosen(NamedTuple):
     deal: int | None = None
 
 
-_NOTHING = _Chosen()
+_NO_CHOICES = _ResetChoices()
 
 
 class SeatPlan(NamedTuple):
@@ -66,12 +66,12 @@ def seat_plan(rule: str, players: int, hands: int) -> SeatPlan:
         players: Number of players.
         hands: Number of hands per episode.
     """
-    one = {"first": 0, "second": 1}.get(rule)
+    fixed_seat = {"first": 0, "second": 1}.get(rule)
     step = 1 if rule == "alternate" else 0
     return SeatPlan(
         # A game with one player has only seat 0, which the rule "second" must not exclude.
-        firsts=tuple(range(players)) if one is None or players == 1 else (one,),
-        courses=tuple(tuple((first + step * hand) % players for hand in range(hands)) for first in range(players)),
+        firsts=tuple(range(players)) if fixed_seat is None or players == 1 else (fixed_seat,),
+        courses=tuple(tuple((seat + step * hand) % players for hand in range(hands)) for seat in range(players)),
         moved=step * hands,
     )
 
@@ -112,7 +112,7 @@ class OpponentSource(Protocol):
         """Return opponents drawn from the pool by the streams' role POOL. A single opponent needs no draw."""
         ...
 
-    def named(self, name: str) -> Seated:
+    def find(self, name: str) -> Seated:
         """Return the opponent with this registered name."""
         ...
 
@@ -133,7 +133,7 @@ class TextGameEnv(gym.Env[str, str]):
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium's annotation)
     """Metadata of the class. An instance has the render modes of its game."""
     _generator: np.random.Generator | None = None
-    reset_options: ClassVar[tuple[str, ...]] = _Chosen._fields
+    reset_options: ClassVar[tuple[str, ...]] = _ResetChoices._fields
     """Keys of `reset(options=...)`.
 
     `opponent`: a registered name. `seat`: the seat of the first hand of episode 0 as a number, or one of `SEATINGS`,
@@ -210,7 +210,7 @@ class TextGameEnv(gym.Env[str, str]):
         self._reveals = reveal_opponent
         self._lists_history = game.spec.perfect_information
         self._streams: Streams | None = None
-        self._chosen = _NOTHING
+        self._choices = _NO_CHOICES
         self._has_extras = False
         """True if `_add_extras` applies in this episode."""
         self._ended: list[HandResult] = []
@@ -257,11 +257,11 @@ class TextGameEnv(gym.Env[str, str]):
 
         Without a seed, the first reset draws one from `np_random`. Later resets use the streams after the last ones.
         """
-        chosen = self._checked(options) if options else _NOTHING
-        streams = self._begin(seed, chosen)
-        name, seat, _, episode, _ = chosen
+        choices = self._check_options(options) if options else _NO_CHOICES
+        streams = self._begin(seed, choices)
+        name, seat, _, episode, _ = choices
         plan, hand = self._plan, self.hand
-        self.seated = seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
+        self.seated = seated = self.opponents.draw(streams) if name is None else self.opponents.find(name)
         if isinstance(seat, str):
             plan, seat = seat_plan(seat, self.game.spec.players, self.hands_per_episode), None
         firsts, courses, moved = plan
@@ -279,7 +279,7 @@ class TextGameEnv(gym.Env[str, str]):
             self._settle()
         if self.render_mode == "human":
             self._screen.show(hand.state, self.seat)
-        observation, info = self._shown()
+        observation, info = self._observe()
         info["max_steps"] = hand.max_turns if len(self._course) == 1 else self.max_turns * len(self._course)
         return observation, info
 
@@ -301,7 +301,7 @@ class TextGameEnv(gym.Env[str, str]):
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
-        observation, info = self._shown()
+        observation, info = self._observe()
         info["action"] = hand.played
         if reason is not None:
             info["invalid_reason"] = reason
@@ -344,7 +344,7 @@ class TextGameEnv(gym.Env[str, str]):
 
     # -- the course of an episode ---------------------------------------------------------------------------
 
-    def _begin(self, seed: int | None, chosen: _Chosen) -> Streams:
+    def _begin(self, seed: int | None, choices: _ResetChoices) -> Streams:
         """Return the streams of the seed, and start the episode in `hand`.
 
         Without a seed, return the streams after the last ones. At the first reset, return those of a drawn seed.
@@ -353,7 +353,7 @@ class TextGameEnv(gym.Env[str, str]):
         if seed is None and streams is not None:
             # This changes the streams in place, and `hand` holds the same object.
             streams.advance()
-            if chosen is self._chosen:
+            if choices is self._choices:
                 return streams
         else:
             if seed is None:
@@ -361,12 +361,12 @@ class TextGameEnv(gym.Env[str, str]):
             elif not isinstance(seed, int) or seed < 0:
                 # Raises Gymnasium's error.
                 seeding.np_random(seed)
-            elif not chosen.episode or seed != self._np_random_seed:
+            elif not choices.episode or seed != self._np_random_seed:
                 self._np_random_seed, self._generator = seed, None
             self._streams = streams = Streams(seed)
-        self._chosen = chosen
-        self._has_extras = bool(chosen.episode) or self._reveals or not self.game.spec.shows_legal_actions
-        self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task_id=chosen.task)
+        self._choices = choices
+        self._has_extras = bool(choices.episode) or self._reveals or not self.game.spec.shows_legal_actions
+        self.hand.begin_episode(streams, episode=choices.episode, deal_episode=choices.deal, task_id=choices.task)
         return streams
 
     def _deal(self, number: int) -> None:
@@ -407,7 +407,7 @@ class TextGameEnv(gym.Env[str, str]):
 
     # -- observations and options ---------------------------------------------------------------------------
 
-    def _shown(self) -> tuple[str, dict[str, Any]]:
+    def _observe(self) -> tuple[str, dict[str, Any]]:
         """Return the raw text and its `info`. Hands that ended since the last answer come first in the text."""
         seat, state = self.seat, self.hand.state
         # States of table games share one `info` dict among all episodes, so it is copied before entries are added.
@@ -426,25 +426,25 @@ class TextGameEnv(gym.Env[str, str]):
 
     def _add_extras(self, info: dict[str, Any]) -> None:
         """Add the entries of later episodes, revealed opponents and hidden actions. Most steps need none of them."""
-        info["episode_index"] = self._chosen.episode
+        info["episode_index"] = self._choices.episode
         if self._reveals:
             info["private"]["opponent"] = self.seated.name
         if not self.game.spec.shows_legal_actions:
             info["private"]["legal_actions"], info["legal_actions"] = info["legal_actions"], ()
 
-    def _checked(self, options: dict[str, Any]) -> _Chosen:
-        """Return the options as `_Chosen`. Raises ValueError if a key is unknown or a value is invalid."""
+    def _check_options(self, options: dict[str, Any]) -> _ResetChoices:
+        """Return the options as `_ResetChoices`. Raises ValueError if a key is unknown or a value is invalid."""
         if unknown := [key for key in options if key not in self.reset_options]:
-            known = ", ".join(self.reset_options)
-            raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known}.")
-        chosen, players = _Chosen(**options), self.game.spec.players
-        if chosen.seat is not None and chosen.seat not in (*range(players), *SEATINGS):
+            known_keys = ", ".join(self.reset_options)
+            raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known_keys}.")
+        choices, players = _ResetChoices(**options), self.game.spec.players
+        if choices.seat is not None and choices.seat not in (*range(players), *SEATINGS):
             raise ValueError(
-                f"reset(options={{'seat': {chosen.seat!r}}}) must be a seat from 0 to {players - 1}, or one of "
+                f"reset(options={{'seat': {choices.seat!r}}}) must be a seat from 0 to {players - 1}, or one of "
                 f"{', '.join(SEATINGS)}."
             )
         for key in ("episode", "deal"):
             value = options.get(key, 0)
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"reset(options={{{key!r}: {value!r}}}) must be a whole number from 0.")
-        return chosen
+        return choices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 
 MAX_REASON = 10_000
 """Limit of characters of a reason or a traceback in logs, records and terminals."""
@@ -36,7 +36,7 @@ def message_of(error: BaseException) -> str:
     # `__str__` of a foreign exception is foreign code, and may raise an exception itself.
     try:
         # Remove secrets before cutting: half of a key would not be found.
-        return cut(scrubbed(str(error)))
+        return cut(scrub(str(error)))
     except Exception as second:
         return f"its message cannot be read ({type(second).__name__})"
 

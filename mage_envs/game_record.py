@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mage_envs.loading.plugins import announced, warn_of
+from mage_envs.loading.plugins import find_entry_points, warn_of
 from mage_envs.registry import register_game
 from mage_envs.settings import GameSettings
 
@@ -78,7 +78,7 @@ def as_records(value: GameRecord | Iterable[GameRecord]) -> tuple[GameRecord, ..
 
 def load_records() -> None:
     """Register the records that installed packages announce. One that cannot be loaded is ignored with a warning."""
-    for point in announced(GROUP):
+    for point in find_entry_points(GROUP):
         try:
             for record in as_records(point.load()):
                 register_record(record)

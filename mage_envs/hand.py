@@ -70,8 +70,8 @@ class TruncatedState(State):
 
     def result(self, seat: int) -> HandResult:
         """Return the result, without an information state because the hand did not reach an end of the game."""
-        notice, seen = self.observation(seat), self.at.observation(seat)
-        return HandResult(self.returns[seat], seat, self.ended_by, observation=notice, last_state=seen)
+        notice, last_observation = self.observation(seat), self.at.observation(seat)
+        return HandResult(self.returns[seat], seat, self.ended_by, observation=notice, last_state=last_observation)
 
     def metrics(self) -> Mapping[str, float]:
         return self.at.metrics()
@@ -130,11 +130,11 @@ class Hand:
 
     def on_meta_episode_start(self, table: Table) -> None:
         """Make policies with a memory forget it. `table` is the table of the first hand."""
-        for place, seat in table.remembering:
+        for index, seat in table.remembering:
             try:
                 seat.on_meta_episode_start()
             except BaseException as error:
-                self._fail(seat, place, error)
+                self._fail(seat, index, error)
 
     def begin_episode(
         self,
@@ -175,8 +175,8 @@ class Hand:
         if self._keeps_history:
             self.moves = [*self.state.chance_events]
         self._drawn = {}
-        for place, seat in table.asked:
-            self._reset(seat, place)
+        for index, seat in table.asked:
+            self._reset(seat, index)
         self.play()
 
     def _first_state(self, number: int) -> State:
@@ -188,12 +188,12 @@ class Hand:
         rng = self._chance.at(GAME, self._dealt, number).generator()
         return game.initial_state(rng) if task_id is None else game.task_state(task_id, rng)
 
-    def _reset(self, seat: Seat, place: int) -> None:
+    def _reset(self, seat: Seat, index: int) -> None:
         """Reset a policy whose `act` is called in this hand."""
         try:
-            seat.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
+            seat.reset(self._draws.at(SEATS + index, self.episode, self._number).generator())
         except BaseException as error:
-            self._fail(seat, place, error)
+            self._fail(seat, index, error)
 
     def draw(self, seat: int) -> float:
         """Return the next uniform number of the seat's stream in this hand."""
@@ -225,26 +225,26 @@ class Hand:
             seat = self._seats[player]
             if seat is not None:
                 try:
-                    said, state = seat.move(state, player, self)
+                    move, state = seat.move(state, player, self)
                 except BaseException as error:
                     self._fail(seat, player, error)
             elif action is not None:
-                said, state = state.move(action)
+                move, state = state.move(action)
                 # The action is used up: the next open seat needs an answer of its own.
-                self.played, action = said, None
+                self.played, action = move, None
             else:
                 return
             self.state = state
             if self._keeps_history:
-                self.moves.append(said)
+                self.moves.append(move)
                 if state.chance_events:
                     self.moves += state.chance_events
         self.over = True
-        for place, seat in self._table.watching:
+        for index, seat in self._table.watching:
             try:
-                seat.on_hand_end(self.turn(place)._replace(success=self.state.won(place)))
+                seat.on_hand_end(self.turn(index)._replace(success=self.state.won(index)))
             except BaseException as error:
-                self._fail(seat, place, error)
+                self._fail(seat, index, error)
 
     def answer(self, action: str) -> str | None:
         """Play an open seat's answer and count it. Returns None, or the reason if the answer is invalid."""
@@ -281,7 +281,7 @@ class Hand:
             returns = state.returns
         self.over, self.state = True, TruncatedState(state, by, returns)
 
-    def _fail(self, seat: Seat, place: int, error: BaseException) -> NoReturn:
+    def _fail(self, seat: Seat, index: int, error: BaseException) -> NoReturn:
         """Raise OpponentFailure for an exception of that seat's policy; raise the exception again if it `stops`."""
         if stops(error):
             raise error
@@ -291,7 +291,7 @@ class Hand:
             reason = f"it ended its program: SystemExit({reason})"
         elif not isinstance(error, Exception):
             reason = reason_of(error)
-        raise OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.spec.name}: {reason}", place) from error
+        raise OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.spec.name}: {reason}", index) from error
 
 
 # -- seats -----------------------------------------------------------------------------------------------------
@@ -352,31 +352,31 @@ class Seat:
         if self.watcher is not None:
             self.watcher.on_hand_end(turn)
 
-    def move(self, state: State, place: int, hand: Asking) -> Said:
+    def move(self, state: State, index: int, hand: Asking) -> Said:
         """Return the policy's move. Raises any exception of the policy or of the rules.
 
         Args:
             state: State in which this seat is to move.
-            place: Index of this seat.
+            index: Index of this seat.
             hand: Hand that provides the `Turn` and the random numbers.
         """
         if self._table is None:
-            return state.move(self.policy.act(hand.turn(place)))
-        cuts, last = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
+            return state.move(self.policy.act(hand.turn(index)))
+        cuts, last_move = self._table.get(state) or self._learn(state, hand.turn(index), self._table)
         # If one action is certain, no number is drawn, as `StatePolicy` promises.
         if cuts:
-            draw = hand.draw(place)
+            draw = hand.draw(index)
             for threshold, move in cuts:
                 if draw < threshold:
                     return move
-        return last
+        return last_move
 
-    def _learn(self, state: State, asked: Turn, table: dict[State, Reply]) -> Reply:
+    def _learn(self, state: State, turn: Turn, table: dict[State, Reply]) -> Reply:
         """Compute the replies in a state and add them to the cache."""
-        row = cast(StatePolicy, self.policy).distribution(asked)
-        cuts, last = cuts_of(asked.information_state, row, asked.legal_actions)
+        row = cast(StatePolicy, self.policy).distribution(turn)
+        cuts, last_action = cuts_of(turn.information_state, row, turn.legal_actions)
         moves = tuple((threshold, (action, state.after(action))) for threshold, action in cuts)
-        table[state] = reply = (moves, (last, state.after(last)))
+        table[state] = reply = (moves, (last_action, state.after(last_action)))
         return reply
 
     def __getstate__(self) -> dict[str, Any]:
@@ -389,12 +389,12 @@ class Table:
 
     def __init__(self, seats: Iterable[Seat | None]) -> None:
         self.seats = tuple(seats)
-        taken = [(place, seat) for place, seat in enumerate(self.seats) if seat is not None]
-        self.asked = [(place, seat) for place, seat in taken if seat.is_asked]
+        policy_seats = [(index, seat) for index, seat in enumerate(self.seats) if seat is not None]
+        self.asked = [(index, seat) for index, seat in policy_seats if seat.is_asked]
         """(index, seat) of the policies to reset at each hand."""
-        self.remembering = [(place, seat) for place, seat in taken if seat.remembering is not None]
+        self.remembering = [(index, seat) for index, seat in policy_seats if seat.remembering is not None]
         """(index, seat) of the policies that implement `on_meta_episode_start`."""
-        self.watching = [(place, seat) for place, seat in taken if seat.watcher is not None]
+        self.watching = [(index, seat) for index, seat in policy_seats if seat.watcher is not None]
         """(index, seat) of the policies that implement `on_hand_end`."""
 
 
@@ -443,8 +443,8 @@ def cuts_of(state: str, row: Mapping[str, float], legal_actions: Sequence[str]) 
 
 def pick(cuts: Cuts, draw: float) -> str:
     """Return the action for a uniform number in [0, 1)."""
-    thresholds, last = cuts
+    thresholds, last_action = cuts
     for threshold, action in thresholds:
         if draw < threshold:
             return action
-    return last
+    return last_action

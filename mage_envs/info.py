@@ -52,8 +52,8 @@ _SAME = ("metrics", "task", "category")
 def private_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the entries of `info` that the player must not see. A third-party environment may have none."""
     # A new dict: a wrapper keeps the result, and it must be possible to copy the wrapper.
-    found: Mapping[str, Any] = info.get(PRIVATE, {})
-    return found
+    entries: Mapping[str, Any] = info.get(PRIVATE, {})
+    return entries
 
 
 def public_info(info: Mapping[str, Any]) -> dict[str, Any]:

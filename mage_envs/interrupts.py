@@ -34,7 +34,7 @@ def catch() -> None:
     keeps everything that Ctrl-C keeps.
     """
 
-    def heed(number: int, frame: FrameType | None) -> None:
+    def handle_signal(number: int, frame: FrameType | None) -> None:
         if not _imports(frame):
             raise KeyboardInterrupt
         # Not sys.exit, because an import may swallow its exception. Not sys.stderr, because this may interrupt a write.
@@ -44,7 +44,7 @@ def catch() -> None:
     for kind in (signal.SIGINT, signal.SIGTERM):
         # An ignored signal stays ignored, as under `nohup` or in the background of a shell.
         if signal.getsignal(kind) != signal.SIG_IGN:
-            signal.signal(kind, heed)
+            signal.signal(kind, handle_signal)
 
 
 def last_line() -> str:

@@ -24,48 +24,49 @@ class Progress:
     Short work logs nothing, unless `at_once` is set.
     """
 
-    def __init__(self, what: str, total: int, unit: str, at_once: bool = False) -> None:
+    def __init__(self, label: str, total: int, unit: str, at_once: bool = False) -> None:
         """Create a logger of progress.
 
         Args:
-            what: Name of the work, the first words of each line.
+            label: Name of the work, the first words of each line.
             total: Number of units.
             unit: Name of a unit in the plural.
             at_once: True if the first call logs a line, even if the work is short.
         """
         self.done, self.total = 0, total
-        self._what, self._unit = one_line(what), unit
+        self._label, self._unit = one_line(label), unit
         self._began = time.monotonic()
         self._tells = at_once
         self._tell = self._began + (0.0 if at_once else FIRST_TOLD)
 
-    def __call__(self, done: int, total: int | None = None, kept: int = 0, tokens: int = 0) -> None:
+    def __call__(self, count: int, total: int | None = None, earlier_count: int = 0, tokens: int = 0) -> None:
         """Update the progress, and log a line if it is time for one.
 
         Args:
-            done: Number of finished units.
+            count: Number of finished units.
             total: New total, if it has changed.
-            kept: Number of finished units that an earlier run did.
+            earlier_count: Number of finished units that an earlier run did.
             tokens: Number of tokens that a model has read and written. It shows that a long first unit goes on.
         """
-        self.done, self.total = done, self.total if total is None else total
-        now = time.monotonic()
-        over = done == self.total
+        self.done, self.total = count, self.total if total is None else total
+        current_time = time.monotonic()
+        over = count == self.total
         # The end is logged only after an earlier line. A first line needs a new unit, for its estimate.
-        if not self._tells if over else now < self._tell or (done <= kept and not self._tells):
+        if not self._tells if over else current_time < self._tell or (count <= earlier_count and not self._tells):
             return
-        took = now - self._began
+        took = current_time - self._began
         if over:
             says = f"{took:.1f} s."
         else:
-            says = f"{took / (done - kept) * (self.total - done):.0f} s left." if done > kept else "starting."
-        before = f"{kept} of them from before, " if kept else ""
+            new = count - earlier_count
+            says = f"{took / new * (self.total - count):.0f} s left." if new > 0 else "starting."
+        earlier_text = f"{earlier_count} of them from before, " if earlier_count else ""
         used = f"{tokens:,} tokens, " if tokens else ""
-        text = f"{self._what}: {done} of {self.total} {self._unit}, {before}{used}{says}"
+        text = f"{self._label}: {count} of {self.total} {self._unit}, {earlier_text}{used}{says}"
         _LOG.info(text, extra={"over": over})
         self._tells = True
         redrawn = any(isinstance(handler, _LineHandler) and handler.line.is_live for handler in _LOG.handlers)
-        self._tell = now + (REDRAWN if redrawn else TOLD)
+        self._tell = current_time + (REDRAWN if redrawn else TOLD)
 
 
 class ProgressLine:
@@ -91,9 +92,9 @@ class ProgressLine:
             self._shown = self._new("")
             self.is_live = not self._console.is_dumb_terminal
 
-    def __call__(self, text: str, whole: bool) -> None:
+    def __call__(self, text: str, is_whole: bool) -> None:
         """Write a whole line, or draw the line of unfinished work."""
-        (self.write if whole else self.draw)(text)
+        (self.write if is_whole else self.draw)(text)
 
     def draw(self, text: str) -> None:
         """Draw the line of unfinished work on a terminal, unless the last one is newer than `REDRAWN` seconds."""
@@ -129,15 +130,15 @@ class _LineHandler(logging.Handler):
         self.line = ProgressLine()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.line(self.format(record), whole=not self.line.is_live or vars(record).get("over", True))
+        self.line(self.format(record), is_whole=not self.line.is_live or vars(record).get("over", True))
 
 
 @contextmanager
-def shown() -> Iterator[None]:
+def show_lines() -> Iterator[None]:
     """Show the lines of progress on stderr inside this context."""
     # The level is set on this logger alone, so that other INFO lines stay hidden.
     handler = _LineHandler()
-    before = _LOG.level
+    previous_level = _LOG.level
     _LOG.addHandler(handler)
     _LOG.setLevel(logging.INFO)
     try:
@@ -146,4 +147,4 @@ def shown() -> Iterator[None]:
         _LOG.removeHandler(handler)
         # A line of unfinished work would get the first line of an error or a table appended.
         handler.line.erase()
-        _LOG.setLevel(before)
+        _LOG.setLevel(previous_level)

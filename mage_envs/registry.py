@@ -14,7 +14,7 @@ from mage_envs.exceptions import reason_of
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
 from mage_envs.loading.imports import load_entry
-from mage_envs.loading.plugins import announced, warn_of
+from mage_envs.loading.plugins import find_entry_points, warn_of
 from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
 
 GROUP = "mage_envs.games"
@@ -73,11 +73,13 @@ def register_game(
         raise ValueError(f"register_game({name!r}, {target!r}): the entry point must have the form 'module:Class'.")
     if not name.isidentifier():
         raise ValueError(f"register_game({name!r}): a game's name is letters, digits and '_' alone, as in 'KuhnPoker'.")
-    known = _GAMES.get(name, target)
+    registered_target = _GAMES.get(name, target)
     # A package may announce a class by another path than that of its own module.
-    completes = name in _ANNOUNCED and re.split("[.:]", known)[0] == re.split("[.:]", target)[0]
-    if known != target and not completes:
-        raise ValueError(f"Game {name!r} is already registered as {known}; choose another name for {target}.")
+    completes = name in _ANNOUNCED and re.split("[.:]", registered_target)[0] == re.split("[.:]", target)[0]
+    if registered_target != target and not completes:
+        raise ValueError(
+            f"Game {name!r} is already registered as {registered_target}; choose another name for {target}."
+        )
     for prefix, module in (opponents or {}).items():
         if _OPPONENTS.get(prefix, module) != module:
             raise ValueError(f"Opponents {prefix!r} are already registered by {_OPPONENTS[prefix]}, not by {module}.")
@@ -154,9 +156,9 @@ def load_game(name: str) -> type[Game]:
 
 def make_game(name: str, **kwargs: Any) -> Game:
     """Return a new game with these options. Raises TypeError with the option that the game does not have."""
-    game, (_, own) = load_game(name), find_game(name)
+    game, (_, game_options) = load_game(name), find_game(name)
     try:
-        return game(**own, **kwargs)
+        return game(**game_options, **kwargs)
     except TypeError as error:
         raise TypeError(f"{name} does not take these options: {error}.") from error
 
@@ -202,7 +204,7 @@ def load_plugins() -> None:
 
     An announcement that is not valid is ignored with a warning.
     """
-    for point in announced(GROUP):
+    for point in find_entry_points(GROUP):
         if point.name in _GAMES:
             continue
         try:

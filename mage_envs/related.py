@@ -85,11 +85,11 @@ class UnstatedFact(State):
 class RelatedState(State):
     """A state of the first player's own game, after the second player stated the fact."""
 
-    def __init__(self, own: State, fact: str) -> None:
-        self.own, self._fact = own, fact
-        self.player: int | None = own.player
-        self.legal_actions: tuple[str, ...] = own.legal_actions
-        self.task_id, self.category = own.task_id, own.category
+    def __init__(self, inner: State, fact: str) -> None:
+        self.own, self._fact = inner, fact
+        self.player: int | None = inner.player
+        self.legal_actions: tuple[str, ...] = inner.legal_actions
+        self.task_id, self.category = inner.task_id, inner.category
 
     @property
     def returns(self) -> tuple[float, ...]:

@@ -26,25 +26,25 @@ def is_secret_name(name: str) -> bool:
 
 def secrets_of() -> tuple[str, ...]:
     """Return all secrets, longest first: values from `add_secret`, and environment variables with a secret's name."""
-    named = (os.environ.get(name, "") for name in os.environ if is_secret_name(name))
-    values = _used.union(value for value in named if len(value) >= SHORTEST_SECRET)
+    variables = (os.environ.get(name, "") for name in os.environ if is_secret_name(name))
+    values = _used.union(value for value in variables if len(value) >= SHORTEST_SECRET)
     # A secret may be part of a longer one. If the shorter one were replaced first, the rest of the other would remain.
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
-def scrubbed(value: Any) -> Any:
+def scrub(value: Any) -> Any:
     """Return the JSON value with `***` in place of every secret, also in the keys of objects."""
     secrets = secrets_of()
-    return _scrubbed(value, secrets) if secrets else value
+    return _scrub(value, secrets) if secrets else value
 
 
-def _scrubbed(value: Any, secrets: tuple[str, ...]) -> Any:
+def _scrub(value: Any, secrets: tuple[str, ...]) -> Any:
     if isinstance(value, str):
         for secret in secrets:
             value = value.replace(secret, MASK)
         return value
     if isinstance(value, Mapping):
-        return {_scrubbed(key, secrets): _scrubbed(one, secrets) for key, one in value.items()}
+        return {_scrub(key, secrets): _scrub(entry, secrets) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_scrubbed(one, secrets) for one in value]
+        return [_scrub(entry, secrets) for entry in value]
     return value

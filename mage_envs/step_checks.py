@@ -29,7 +29,7 @@ class BadResult(RuntimeError):
     """An environment returned a value that `reset` or `step` may not return, or one that is too large."""
 
 
-def checked_reset(result: Any, *, chat: bool = True) -> tuple[str, dict[str, Any]]:
+def check_reset(result: Any, *, chat: bool = True) -> tuple[str, dict[str, Any]]:
     """Return the observation and the info that `reset` returned. Raises BadResult.
 
     Args:
@@ -40,10 +40,10 @@ def checked_reset(result: Any, *, chat: bool = True) -> tuple[str, dict[str, Any
         raise BadResult(f"reset() must return (observation, info), got {_kind(result)}.")
     observation, info = result
     _check_text("the observation", observation)
-    return observation, _checked_info(info, chat)
+    return observation, _check_info(info, chat)
 
 
-def checked_step(result: Any, *, chat: bool = True) -> StepResult:
+def check_step(result: Any, *, chat: bool = True) -> StepResult:
     """Return what `step` returned, the reward as a float and the flags as bools. Raises BadResult.
 
     Numbers and flags may be NumPy's. The reward of a chat may be NaN or infinite, because the trainer masks that. The
@@ -61,13 +61,13 @@ def checked_step(result: Any, *, chat: bool = True) -> StepResult:
         _check_flag("terminated", terminated)
         _check_flag("truncated", truncated)
     if type(reward) is not float:
-        reward = _checked_reward(reward)
+        reward = _read_reward(reward)
     if not chat and not isfinite(reward):
         raise BadResult(f"the reward must be finite, got {reward}.")
-    return observation, reward, bool(terminated), bool(truncated), _checked_info(info, chat)
+    return observation, reward, bool(terminated), bool(truncated), _check_info(info, chat)
 
 
-def _checked_info(info: Any, chat: bool) -> dict[str, Any]:
+def _check_info(info: Any, chat: bool) -> dict[str, Any]:
     """Check the keys that the suite reads; an environment may add any others."""
     if not isinstance(info, dict):
         raise BadResult(f"info must be a dict, got {_kind(info)}.")
@@ -82,10 +82,10 @@ def _checked_info(info: Any, chat: bool) -> dict[str, Any]:
     return info
 
 
-def _check_fields(info: Mapping[str, Any], known: Mapping[str, frozenset[type]]) -> None:
+def _check_fields(info: Mapping[str, Any], sound_types: Mapping[str, frozenset[type]]) -> None:
     """Check the values of the known keys."""
     for name, value in info.items():
-        sound = known.get(name)
+        sound = sound_types.get(name)
         # This runs for every key of every step, so None and the usual types skip the full check.
         if sound is None or (value is None and _NONE in sound):
             continue
@@ -115,8 +115,8 @@ def _kind(value: Any) -> str:
     return f"{type(value).__name__}{sized}"
 
 
-def _refuse(name: str, wanted: str, value: Any) -> NoReturn:
-    raise BadResult(f"{name} must be {wanted}, got {_kind(value)}.")
+def _refuse(name: str, expectation: str, value: Any) -> NoReturn:
+    raise BadResult(f"{name} must be {expectation}, got {_kind(value)}.")
 
 
 def _check_text(name: str, value: Any) -> None:
@@ -207,7 +207,7 @@ def _check_flag(name: str, value: Any) -> None:
         _refuse(name, "a bool", value)
 
 
-def _checked_reward(value: Any) -> float:
+def _read_reward(value: Any) -> float:
     try:
         if isinstance(value, SupportsFloat):
             return float(value)

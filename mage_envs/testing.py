@@ -132,7 +132,7 @@ class CheckedValues(gym.Wrapper[Any, Any, Any, Any]):
 
     def _check(self, observation: Any, info: Mapping[str, Any]) -> None:
         if not self.observation_space.contains(observation):
-            raise Finding(f"the observation {_shortened(observation)} is not in the observation space")
+            raise Finding(f"the observation {_shorten(observation)} is not in the observation space")
         if self._spec and not isinstance(info.get("private"), dict):
             raise Finding(f"info['private'] must be a dict, got {info.get('private')!r}")
         for result in hand_results(info):
@@ -148,7 +148,7 @@ class CheckedValues(gym.Wrapper[Any, Any, Any, Any]):
 # -- seeded episodes -------------------------------------------------------------------------------------------
 
 
-def scripted_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
+def sample_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
     """Return a reflection in phase `reflect`, else a legal action, or an illegal one with probability 0.1."""
     legal = legal_actions(info)
     if info.get("phase") == "reflect":
@@ -171,26 +171,26 @@ class FuzzedReplies:
 
     def __call__(self, info: dict[str, Any], rng: np.random.Generator) -> str:
         if not self.left or rng.random() < 0.5:
-            return scripted_reply(info, rng)
+            return sample_reply(info, rng)
         text, way = self.left.pop()
         if way == SPOILING:
             legal = legal_actions(info) or ("x",)
-            one = legal[int(rng.integers(len(legal)))]
-            cut = int(rng.integers(len(one) + 1))
+            action = legal[int(rng.integers(len(legal)))]
+            cut = int(rng.integers(len(action) + 1))
             ways = (
-                one.upper(),
-                one[::-1],
-                one * 50,
-                one + text[:50],
-                text[:50] + one,
-                one[:cut] + text[:9] + one[cut:],
+                action.upper(),
+                action[::-1],
+                action * 50,
+                action + text[:50],
+                text[:50] + action,
+                action[:cut] + text[:9] + action[cut:],
             )
             text = ways[int(rng.integers(len(ways)))]
         tag = info.get("answer_tag")
         return f"<{tag}>{text}</{tag}>" if tag and rng.random() < 0.7 else text
 
 
-def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]:
+def rows_of(env: Env, seed: int, reply: Reply = sample_reply) -> Iterator[str]:
     """Play an episode and yield one comparable text for `reset` and for each step.
 
     Args:
@@ -208,7 +208,7 @@ def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]
 
 
 def rest_of(
-    env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = scripted_reply
+    env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = sample_reply
 ) -> Iterator[tuple[Any, ...]]:
     """Play the rest of an episode that was already reset, and yield what each step returns.
 
@@ -240,30 +240,37 @@ def transcript(env: Env, seed: int, episodes: int = 2) -> list[str]:
     return [row for episode in range(episodes) for row in rows_of(env, seed + episode)]
 
 
-def require_equal(rows: Sequence[str], expected: Sequence[str], what: str) -> None:
+def require_equal(rows: Sequence[str], expected: Sequence[str], label: str) -> None:
     """Raise Finding if the rows differ from the expected ones.
 
     Args:
         rows: The rows to check.
         expected: The rows that they must equal.
-        what: Beginning of the message, which then shows the first difference.
+        label: Beginning of the message, which then shows the first difference.
     """
     if list(rows) == list(expected):
         return
     # A row after the last one, so that a shorter transcript differs at its end.
-    found, wanted = [*rows, "the end"], [*expected, "the end"]
-    first = next(index for index, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
-    one, other = found[first], wanted[first]
-    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    actual_rows, expected_rows = [*rows, "the end"], [*expected, "the end"]
+    row_index = next(
+        index for index, pair in enumerate(zip(actual_rows, expected_rows, strict=False)) if pair[0] != pair[1]
+    )
+    actual, expected_row = actual_rows[row_index], expected_rows[row_index]
+    same = next(
+        (i for i, (a, b) in enumerate(zip(actual, expected_row, strict=False)) if a != b),
+        min(len(actual), len(expected_row)),
+    )
     # Rows may have thousands of characters, so only the surroundings of the first difference are shown.
     begin = max(0, same - 20)
-    raise Finding(f"{what}: row {first} has {_shortened(one[begin:])} instead of {_shortened(other[begin:])}")
+    raise Finding(
+        f"{label}: row {row_index} has {_shorten(actual[begin:])} instead of {_shorten(expected_row[begin:])}"
+    )
 
 
-def _shortened(value: Any, most: int = 60) -> str:
-    """Return the repr of a value, cut to `most` characters."""
+def _shorten(value: Any, limit: int = 60) -> str:
+    """Return the repr of a value, cut to `limit` characters."""
     text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def text_of(value: Any) -> str:
@@ -292,14 +299,14 @@ def _check_hidden_fact(env: Env) -> None:
     if not isinstance(game, Related) or game.shows_place:
         return
     for number in range(3):
-        seen = []
+        views = []
         for fact in game.kinds_of_fact:
             state = game.series_state(np.random.default_rng(SEED), number)
-            before, after = text_of((state.observation(0), state.info(0))), state.after(fact)
+            observation, next_state = text_of((state.observation(0), state.info(0))), state.after(fact)
             # Metrics are for logs; no player sees them.
-            info = {name: value for name, value in after.info(0).items() if name != "metrics"}
-            seen.append(text_of((before, after.observation(0), info)))
-        require_equal(seen, [seen[0]] * len(seen), f"before the first answer, task {number} shows the hidden fact")
+            info = {name: value for name, value in next_state.info(0).items() if name != "metrics"}
+            views.append(text_of((observation, next_state.observation(0), info)))
+        require_equal(views, [views[0]] * len(views), f"before the first answer, task {number} shows the hidden fact")
 
 
 def _check_spec(env: Env) -> None:
@@ -309,8 +316,8 @@ def _check_spec(env: Env) -> None:
         raise Finding("the environment has no spec")
     expected = transcript(env, 3, 1)
     require_equal(transcript(gym.make(spec), 3, 1), expected, "gym.make(env.spec) made another environment")
-    again = gym.envs.registration.EnvSpec.from_json(spec.to_json())
-    require_equal(transcript(gym.make(again), 3, 1), expected, "the spec's JSON form made another environment")
+    restored_spec = gym.envs.registration.EnvSpec.from_json(spec.to_json())
+    require_equal(transcript(gym.make(restored_spec), 3, 1), expected, "the spec's JSON form made another environment")
 
 
 def _check_statistics(env: Env) -> None:
@@ -322,7 +329,7 @@ def _check_statistics(env: Env) -> None:
     while not terminated and not truncated:
         if len(rewards) == LONGEST:
             raise Finding(f"an episode did not end within {LONGEST} replies")
-        _, reward, terminated, truncated, info = counted.step(scripted_reply(info, rng))
+        _, reward, terminated, truncated, info = counted.step(sample_reply(info, rng))
         rewards.append(float(reward))
     if info["episode"]["l"] != len(rewards):
         raise Finding("RecordEpisodeStatistics counts other steps")
@@ -359,8 +366,8 @@ def forgets(make: Make, seed: int) -> None:
     expected = list(rows_of(make(), seed))
     used = make()
     # State that survives in globals shows after `make()`, state that survives in the object after `used`.
-    for other in (make(), used):
-        list(rows_of(other, seed + 1))
+    for other_env in (make(), used):
+        list(rows_of(other_env, seed + 1))
     require_equal(
         list(rows_of(used, seed)), expected, "after another episode, the same seed and replies gave a different one"
     )
@@ -371,12 +378,14 @@ def interleaves(make: Make, seed: int) -> None:
     expected = [list(rows_of(make(), seed)), list(rows_of(make(), seed + 1))]
     # rows_of is a generator that steps once per row, so zipping two of them alternates their steps.
     pairs = list(zip_longest(rows_of(make(), seed), rows_of(make(), seed + 1)))
-    for alone, both in zip(expected, zip(*pairs, strict=True), strict=True):
-        rows = [row for row in both if row is not None]
-        require_equal(rows, alone, "beside a second environment, the same seed and replies gave a different episode")
+    for separate_rows, joint_rows in zip(expected, zip(*pairs, strict=True), strict=True):
+        rows = [row for row in joint_rows if row is not None]
+        require_equal(
+            rows, separate_rows, "beside a second environment, the same seed and replies gave a different episode"
+        )
 
 
-def _pickled(env: Env) -> Env:
+def _copy_by_pickle(env: Env) -> Env:
     copy: Env = pickle.loads(pickle.dumps(env))
     return copy
 
@@ -385,22 +394,26 @@ def copies(make: Make, seed: int) -> None:
     """Raise Finding if a copy made after 0 to 3 replies continues differently, or disturbs the original."""
     # A bad copy may not show at the start.
     for answers in range(4):
-        env, alone = make(), make()
+        env, reference = make(), make()
         _, info = env.reset(seed=seed)
-        alone.reset(seed=seed)
+        reference.reset(seed=seed)
         rng = np.random.default_rng(seed)
         for _ in range(answers):
-            reply = scripted_reply(info, rng)
+            reply = sample_reply(info, rng)
             _, _, terminated, truncated, info = env.step(reply)
-            alone.step(reply)
+            reference.step(reply)
             if terminated or truncated:
                 # An episode that ended within these replies leaves nothing to compare.
                 return
-        made = {"a deepcopy": deepcopy(env), "a pickle": _pickled(env), "the original beside its copies": env}
-        expected = _rest_as_texts(alone, info, seed)
+        copied_envs = {
+            "a deepcopy": deepcopy(env),
+            "a pickle": _copy_by_pickle(env),
+            "the original beside its copies": env,
+        }
+        expected = _rest_as_texts(reference, info, seed)
         # The copies play first, so that state they share with the original shows in the original's rows.
-        for name, one in made.items():
-            rows = _rest_as_texts(one, info, seed)
+        for name, copied_env in copied_envs.items():
+            rows = _rest_as_texts(copied_env, info, seed)
             require_equal(rows, expected, f"{name}, after {answers} replies, continued differently")
 
 

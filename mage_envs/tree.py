@@ -115,7 +115,7 @@ def _tree(states: tuple[tuple[float, State], ...], name: str, perfect_informatio
             order.append(node)
         return node
 
-    with uncollected():
+    with pause_garbage_collection():
         roots = tuple((chance, build(state)) for chance, state in states)
         # Depth-first post-order, reversed, is a topological order.
         order.reverse()
@@ -129,7 +129,7 @@ def _tree(states: tuple[tuple[float, State], ...], name: str, perfect_informatio
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Disable Python's garbage collector within the context.
 
     While a tree is built, many objects are created and none is freed. The collector would scan all of them repeatedly,
@@ -154,13 +154,13 @@ def share_positions(order: Sequence[Node]) -> bool:
 def positions(roots: Sequence[Node]) -> list[Node]:
     """Return every position below the roots once, each before its children; positions may be shared."""
     # Depth-first post-order, reversed at the end, is a topological order.
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     order: list[Node] = []
 
     def visit(node: Node) -> None:
-        if node in seen:
+        if node in visited:
             return
-        seen.add(node)
+        visited.add(node)
         for child in node.children.values():
             visit(child)
         order.append(node)
@@ -200,27 +200,31 @@ def _check_memory(name: str, roots: Sequence[Node], order: Sequence[Node]) -> Re
         seat = node.player
         if seat is None:
             continue
-        before, key, clash = lasts[node], node.information_state, clashes.get(node)
+        decisions, key, clash = lasts[node], node.information_state, clashes.get(node)
         if clash and seat in clash:
-            raise _forgets(name, seat, key, (before[seat], clash[seat]))
-        first = firsts.setdefault((seat, key), node)
-        if first is not node:
+            raise _forgets(name, seat, key, (decisions[seat], clash[seat]))
+        first_node = firsts.setdefault((seat, key), node)
+        if first_node is not node:
             repeats[seat, key] = node
-            if lasts[first][seat] != before[seat]:
-                raise _forgets(name, seat, key, (lasts[first][seat], before[seat]))
-            if first.legal != node.legal:
+            if lasts[first_node][seat] != decisions[seat]:
+                raise _forgets(name, seat, key, (lasts[first_node][seat], decisions[seat]))
+            if first_node.legal != node.legal:
                 raise ImperfectRecall(
                     f"{name}: the information state {_short(key)} of seat {seat} has two sets of legal actions, "
-                    f"{_short(', '.join(first.legal))} and {_short(', '.join(node.legal))}. {_REPAIR}"
+                    f"{_short(', '.join(first_node.legal))} and {_short(', '.join(node.legal))}. {_REPAIR}"
                 )
-        left, right = before[:seat], before[seat + 1 :]
+        lower_seats, higher_seats = decisions[:seat], decisions[seat + 1 :]
         for action, child in node.children.items():
             if child.player is None:
                 continue
-            after = (*left, (key, action), *right)
-            earlier = lasts.setdefault(child, after)
-            if earlier is not after or clash:
-                others = {place: last for place, last in enumerate(after) if last != earlier[place]}
+            child_decisions = (*lower_seats, (key, action), *higher_seats)
+            stored_decisions = lasts.setdefault(child, child_decisions)
+            if stored_decisions is not child_decisions or clash:
+                others = {
+                    other_seat: decision
+                    for other_seat, decision in enumerate(child_decisions)
+                    if decision != stored_decisions[other_seat]
+                }
                 clashes.setdefault(child, {}).update({**(clash or {}), **others})
     return repeats
 
@@ -234,18 +238,18 @@ def _check_positions(name: str, order: Sequence[Node]) -> Repeats:
     numbers: dict[Node, int] = {}
     # Children come after their parents in `order`.
     for node in reversed(order):
-        rest = node.returns if node.player is None else tuple(numbers[child] for child in node.children.values())
-        numbers[node] = futures.setdefault((node.player, node.legal, rest), len(futures))
+        future = node.returns if node.player is None else tuple(numbers[child] for child in node.children.values())
+        numbers[node] = futures.setdefault((node.player, node.legal, future), len(futures))
     firsts: dict[tuple[int, str], Node] = {}
     repeats: dict[tuple[int, str], Node] = {}
     for node in order:
         if node.player is None:
             continue
         key = node.player, node.information_state
-        first = firsts.setdefault(key, node)
-        if first is not node:
+        first_node = firsts.setdefault(key, node)
+        if first_node is not node:
             repeats[key] = node
-            if numbers[first] != numbers[node]:
+            if numbers[first_node] != numbers[node]:
                 raise ImperfectRecall(
                     f"{name}: the information state {_short(key[1])} of seat {key[0]} stands for positions with "
                     "different futures, although GameSpec.perfect_information is True. Set it to False, or return the "
@@ -267,10 +271,10 @@ def check_observations(name: str, order: Sequence[Node]) -> None:
         if node.player is None or type(node.state).information_state is State.information_state:
             continue
         seat, key = node.player, node.information_state
-        first = firsts.setdefault((seat, key), node)
-        if first is not node and (text := node.view(seat)) != (other := first.view(seat)):
+        first_node = firsts.setdefault((seat, key), node)
+        if first_node is not node and (text := node.view(seat)) != (first_view := first_node.view(seat)):
             raise ImperfectRecall(
-                f"{name}: seat {seat} reads {_short(other)} and {_short(text)} at the same information state "
+                f"{name}: seat {seat} reads {_short(first_view)} and {_short(text)} at the same information state "
                 f"{_short(key)}. {_REPAIR}"
             )
 
@@ -288,12 +292,13 @@ def _probes(order: Sequence[Node], repeats: Repeats) -> list[Node]:
 
 
 def _forgets(name: str, seat: int, key: str, lasts: tuple[_Decision, _Decision]) -> ImperfectRecall:
-    one, other = (
-        "as its first decision" if last is None else f"after {_short(last[1])} at {_short(last[0])}" for last in lasts
+    first_context, second_context = (
+        "as its first decision" if decision is None else f"after {_short(decision[1])} at {_short(decision[0])}"
+        for decision in lasts
     )
     return ImperfectRecall(
-        f"{name}: the information state {_short(key)} of seat {seat} forgets what the seat knew: it occurs {one} and "
-        f"{other}. {_REPAIR}"
+        f"{name}: the information state {_short(key)} of seat {seat} forgets what the seat knew: it occurs "
+        f"{first_context} and {second_context}. {_REPAIR}"
     )
 
 

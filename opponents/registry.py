@@ -15,11 +15,11 @@ from mage_envs.loading.arguments import call, lacks_arguments, nearest_name, par
 from mage_envs.loading.imports import (
     NoSuchModule,
     NoSuchName,
+    describe_search_path,
     import_path,
     load_class,
     load_entry,
     load_registered,
-    searched,
 )
 from mage_envs.loading.plugins import load_announced
 from mage_envs.registry import opponent_modules
@@ -268,7 +268,7 @@ def _unknown(name: str, game_name: str | None) -> UnknownOpponent:
     # Prefer names that play this game; a hint from another game still helps against a typing error.
     hint = nearest_name(name, list_opponents(game_name)) or nearest_name(name, _REGISTRY)
     argument = f'"{game_name}"' if game_name is not None else ""
-    missing = f" There is no module {name!r} either. Searched: {searched()}." if module else ""
+    missing = f" There is no module {name!r} either. Searched: {describe_search_path()}." if module else ""
     return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({argument}) returns all names.{missing}")
 
 

@@ -44,7 +44,7 @@ class SeatedOpponents:
             return self._seated[0]
         return self._seated[self._pool.index(streams.number(POOL, hand=1))]
 
-    def named(self, name: str) -> Seated:
+    def find(self, name: str) -> Seated:
         """Return the opponent of a registered name, which need not be in the pool."""
         seat = self._by_name.get(name)
         if seat is None:

@@ -13,7 +13,7 @@ from mage_envs.benchmarks.tournaments import Settings, Store, play_all, score
 from mage_envs.files.atomic import drafts_of, files_below
 from mage_envs.files.cache import VARIABLE
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
-from mage_envs.games.webshop.embedded import embedded
+from mage_envs.games.webshop.embedded import generate_catalogue
 from mage_envs.opponents.llm.cache import AnswerCache, ServerAnswer
 from tests.interruptions import distinct, kill_at, points, run_in_fork
 
@@ -48,7 +48,7 @@ def test_the_catalogue_that_is_made_on_first_use(tmp_path: Path, monkeypatch: py
     """Half a catalogue is never found under its name, and the next process makes the same one."""
     folder = tmp_path / "cache"
     monkeypatch.setenv(VARIABLE, str(folder))
-    make = partial(embedded, "tiny", "train")
+    make = partial(generate_catalogue, "tiny", "train")
     kill_points = points(make, tmp_path / "told")
     shop = make()
     expected = content(shop)

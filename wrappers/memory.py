@@ -98,9 +98,9 @@ class MemoryView(NamedTuple):
         if isinstance(self.style, StatesSetting):
             return self.style.ended(record)
         # Imported here, because only older runs and styles without words for requests use it.
-        from mage_envs.text.prose import ended_text
+        from mage_envs.text.prose import format_end
 
-        return ended_text(record)
+        return format_end(record)
 
     def shown(self, record: EpisodeRecord) -> Sequence[TurnRecord]:
         """Return the newest turns of `record`, at most `window`."""

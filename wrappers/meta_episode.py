@@ -14,7 +14,7 @@ from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import SEED_BITS
 from mage_envs.settings import EpisodeReward, GameSettings, as_reward
 from mage_envs.spaces import FreeText
-from mage_envs.step_checks import checked_reset, checked_step
+from mage_envs.step_checks import check_reset, check_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import DEFAULT_STYLE, as_style
@@ -210,7 +210,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         text = self._chat.renaming.read(parsed.answer) if reason is None and parsed.answer is not None else None
         turn, hand, last_observation, episode = self._turn, self._hand, self._shown, self._episode
         # The environment receives an overflow unchanged, because it ends the episode as a timeout.
-        observation, reward, terminated, truncated, info = checked_step(
+        observation, reward, terminated, truncated, info = check_step(
             self.env.step(reply if reason == OVERFLOW else text or ""), chat=False
         )
         episode.answers += 1
@@ -274,7 +274,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _start_episode(self, episode: int) -> None:
         deal = 0 if self._frame.replays else (episode + self._rotation) % self.num_episodes
         result = self.env_metadata.reset(self.env, self._seed, self._options, episode, deal)
-        observation, info = checked_reset(result, chat=False)
+        observation, info = check_reset(result, chat=False)
         self._calls.control.read_env(self.env)
         self._episode = EpisodeBuffer(episode, observation)
         self._ended = False

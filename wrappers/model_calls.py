@@ -52,7 +52,7 @@ class Chat:
         self.fresh = self._restored or not self._messages
         self._restored = False
         # All prompts pass here, so that no word is left out.
-        self.text = text = self.renaming.shown(text)
+        self.text = text = self.renaming.rename(text)
         if self.converses:
             self._messages.append({"role": "user", "content": text})
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mage_envs import testing
 from mage_envs.core import Task
-from mage_envs.testing import Check, Finding, Make, require_equal, rows_of, scripted_reply, text_of
+from mage_envs.testing import Check, Finding, Make, require_equal, rows_of, sample_reply, text_of
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
@@ -26,7 +26,7 @@ def batches(make: Make, seed: int) -> None:
     """Raise Finding if the rollout loop returns other trajectories for 2 or 5 environments than for one."""
     specs = [RolloutSpec(Task("", seed=seed + number)) for number in range(5)]
     # The reply depends only on the prompt's own key, so the batch's composition cannot change it.
-    scripted = ScriptedGenerator(lambda prompt: scripted_reply(dict(prompt.info), np.random.default_rng(prompt.seed)))
+    scripted = ScriptedGenerator(lambda prompt: sample_reply(dict(prompt.info), np.random.default_rng(prompt.seed)))
     played = []
     for size in (1, 2, 5):
         trajectories = collect([make() for _ in range(size)], scripted, specs)

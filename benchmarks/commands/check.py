@@ -68,7 +68,7 @@ def command(
     request = CheckRequest(
         env_id=env,
         env_kwargs=options,
-        modules=list(imports.imported()),
+        modules=list(imports.user_modules()),
         checks=check or list(CHOICES),
         seed=seed,
         episodes=QUICK if quick else EPISODES,
@@ -148,7 +148,7 @@ def _again(
     words = ["mage", "check", env_id, *as_flags(game_options or {})]
     if opponents is not None:
         words += ["--opponents", opponents]
-    for module in imports.imported():
+    for module in imports.user_modules():
         words += [imports.OPTION, module]
     words += ["--check", found.check, "--seed", str(found.seed)]
     return shlex.join(words if timeout == TIMEOUT_S else [*words, "--timeout", f"{timeout:g}"])

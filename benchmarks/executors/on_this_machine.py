@@ -43,7 +43,7 @@ class Local:
             try:
                 for playing, job in enumerate(jobs):
                     # None means that the job is not finished; each call is watched separately.
-                    while (outcome := watch.call(attempt, work, job, deadline=0.0, who=str)) is None:
+                    while (outcome := watch.call(attempt, work, job, deadline=0.0, describe=str)) is None:
                         pass
                     yield playing, outcome
             finally:

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import CloudpickleWrapper
 
 from mage_envs.benchmarks.executors.jobs import MakeWork, Work
 from mage_envs.benchmarks.versions import package_versions, refuse_other_versions
-from mage_envs.loading.imports import allow_paths, allowed_paths, imported, load_modules
+from mage_envs.loading.imports import allow_paths, load_modules, readable_paths, user_modules
 from mage_envs.processes import CallError, attempt
 from mage_envs.processes.call_outcomes import portable
 
@@ -53,7 +53,7 @@ class Sent:
 def sent(make: MakeWork) -> Sent:
     """Return the work in its picklable form. Raise TypeError if it cannot be pickled."""
     try:
-        return Sent(pickle.dumps(CloudpickleWrapper(make)), imported(), allowed_paths(), package_versions())
+        return Sent(pickle.dumps(CloudpickleWrapper(make)), user_modules(), readable_paths(), package_versions())
     # Pickling runs code of the pickled objects, which may raise anything.
     except Exception as error:
         raise TypeError(f"The work cannot be sent to the workers, because it cannot be pickled: {error}") from error

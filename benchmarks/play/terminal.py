@@ -13,7 +13,7 @@ from mage_envs.benchmarks.play.end_table import ExactSetting, end_table
 from mage_envs.benchmarks.play.sitting import HANDS, Sitting
 from mage_envs.benchmarks.play.view import PersonView
 from mage_envs.cli.game_options import game_with
-from mage_envs.cli.keyboard import ask, takes_arrows, wrapped
+from mage_envs.cli.keyboard import ask, takes_arrows, wrap_lines
 from mage_envs.cli.tables import print_report
 from mage_envs.core import GameSpec, Task
 from mage_envs.progress import ProgressLine
@@ -125,8 +125,8 @@ def _play_meta_episodes(env_id: str, game_name: str, chosen: TerminalPlay) -> No
     pool = weights_of(chosen.opponents or settings_of(game_name).opponent) if game.spec.players > 1 else {}
     setting, seed = ExactSetting(game, pool), chosen.seed
     played: list[Sitting] = []
-    print(wrapped(game.spec.rules))
-    print("\n" + wrapped(f"{env_id}: answer with an action or its number; 'help' explains, 'quit' leaves."))
+    print(wrap_lines(game.spec.rules))
+    print("\n" + wrap_lines(f"{env_id}: answer with an action or its number; 'help' explains, 'quit' leaves."))
     try:
         while True:
             sitting = Sitting(env, Task(env_id, seed=seed))
@@ -157,7 +157,7 @@ def _play_sitting(sitting: Sitting) -> None:
         if sitting.reflects:
             note = ask(f"\nYour note on {sitting.heading.lower()} (Enter leaves none): ", ()).text
             if note.strip().lower() in HELP:
-                print(wrapped(META_HELP))
+                print(wrap_lines(META_HELP))
                 continue
             if note.strip().lower() in QUIT:
                 raise _Leaves
@@ -167,11 +167,11 @@ def _play_sitting(sitting: Sitting) -> None:
             shown = sitting.heading
             print(f"\n--- {shown} {RULE}")
             for episode, note in sitting.notes.items():
-                print(wrapped(f"Your note after episode {episode}: {note}"))
+                print(wrap_lines(f"Your note after episode {episode}: {note}"))
         text = f"{sitting.spec.rules}\n{META_HELP}"
         sitting.play(_listen(sitting.shown, sitting.prompt.legal_actions, sitting.view, explain=text))
         for text in sitting.happened:
-            print("\n" + wrapped(text))
+            print("\n" + wrap_lines(text))
 
 
 # -- single hands ----------------------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def _play_hands(env_id: str, game_spec: GameSpec, chosen: TerminalPlay) -> None:
         **chosen.game_options,
     )
     table = _Table(env, game_spec, chosen.seed, limited=max_turns != PATIENCE)
-    print(wrapped(game_spec.rules))
-    print("\n" + wrapped(f"{env_id}: answer with an action or its number; 'help' explains, 'quit' leaves."))
+    print(wrap_lines(game_spec.rules))
+    print("\n" + wrap_lines(f"{env_id}: answer with an action or its number; 'help' explains, 'quit' leaves."))
     if game_spec.players == 1:
-        print(wrapped("'undo' reverts the last answer, 'restart' starts again, 'new' leaves this one for another."))
+        print(wrap_lines("'undo' reverts the last answer, 'restart' starts again, 'new' leaves this one for another."))
     try:
         while chosen.hands is None or table.hands < chosen.hands:
             if game_spec.players > 1:
@@ -229,7 +229,7 @@ def _play_hand(table: _Table) -> None:
     table.total += value
     name = info["private"]["opponent"]
     opponent = f"Opponent: {name}. " if name else ""
-    print(f"\n{wrapped(table.view.end(info['action'], observation))}\n{opponent}Total: {table.score()}.")
+    print(f"\n{wrap_lines(table.view.end(info['action'], observation))}\n{opponent}Total: {table.score()}.")
 
 
 def _listen(text: str, legal: tuple[str, ...], view: PersonView, commands: Sequence[str] = (), *, explain: str) -> str:
@@ -250,7 +250,7 @@ def _listen(text: str, legal: tuple[str, ...], view: PersonView, commands: Seque
     choices = "  ".join(f"{number}) {action}".replace(" ", "\xa0") for number, action in view.numbers(legal).items())
     if takes_arrows(legal):
         choices += "  (arrow keys, too)"
-    screen = "\n" + wrapped("\n".join((text, choices)) if choices else text).replace("\xa0", " ")
+    screen = "\n" + wrap_lines("\n".join((text, choices)) if choices else text).replace("\xa0", " ")
     print(screen)
     while True:
         answer = ask("> ", legal)
@@ -264,7 +264,7 @@ def _listen(text: str, legal: tuple[str, ...], view: PersonView, commands: Seque
             raise _Leaves
         if typed.lower() in HELP and typed not in legal:
             named = ", ".join(("quit", *commands))
-            print(wrapped(explain))
+            print(wrap_lines(explain))
             print(f"Answer with one of the actions above or its number. Commands: {named}. Help costs no turn.")
             continue
         if typed:

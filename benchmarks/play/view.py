@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mage_envs.cli.keyboard import spelt_out
+from mage_envs.cli.keyboard import expand_abbreviations
 from mage_envs.core import GameSpec
 from mage_envs.text.visible import visible
 
@@ -68,7 +68,7 @@ class PersonView:
 
     def action(self, text: str, legal: Sequence[str]) -> str:
         """Return the action that a person typed, by its number, its beginning or in full."""
-        return text if text in legal else self.numbers(legal).get(text) or spelt_out(text, legal)
+        return text if text in legal else self.numbers(legal).get(text) or expand_abbreviations(text, legal)
 
     def choices(self, legal: Sequence[str]) -> list[tuple[str, str, bool]]:
         """Return (action, text of its button, True if it is legal): the legal actions, or all cells of a board."""

@@ -20,7 +20,7 @@ from mage_envs.benchmarks.evaluation.suites.panels import Panel, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.lines import VERSION
 from mage_envs.benchmarks.versions import package_versions
-from mage_envs.loading.imports import imported, load_modules
+from mage_envs.loading.imports import load_modules, user_modules
 from mage_envs.text.styles import DEFAULT_STYLE
 
 _END = 2**16
@@ -48,7 +48,7 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
         "fingerprint": setting.fingerprint,
         "panel": panel | {"name": setting.name, "has_ids": setting.panel.ids is not None},
         "env_kwargs": dict(setting.env_kwargs),
-        "imports": list(imported()),
+        "imports": list(user_modules()),
         "versions": {"python": platform.python_version(), **package_versions()},
         "platform": platform.platform(),
         "commit": _commit(),

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.canonical import canonical, digest_of, written
-from mage_envs.secrets import scrubbed, secrets_of
+from mage_envs.secrets import scrub, secrets_of
 from mage_envs.text.generation import Message
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_to_json
@@ -46,8 +46,8 @@ def encoded(index: int, trajectory: Trajectory) -> Encoded:
     text = written({"index": index, **trajectory_to_json(trajectory)})
     # Searched in the encoded form first: scrubbing decodes and encodes the line, and is rarely needed.
     if any(canonical(secret)[1:-1] in text for secret in secrets_of()):
-        text = canonical(scrubbed(json.loads(text)))
-    failure: str | None = scrubbed(trajectory.failure)
+        text = canonical(scrub(json.loads(text)))
+    failure: str | None = scrub(trajectory.failure)
     return Encoded(place=index, failure=failure, digest=sha256(text).hexdigest(), text=text, seconds=trajectory.seconds)
 
 

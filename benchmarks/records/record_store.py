@@ -40,7 +40,7 @@ from mage_envs.files.bounded import (
 )
 from mage_envs.files.locking import LOCK, FolderLock
 from mage_envs.loading.imports import names_from
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 from mage_envs.wrappers.rollout.failure_log import FILE as FAILURES
 from mage_envs.wrappers.rollout.line_schema import MAX_NUMBER, problems_of
 from mage_envs.wrappers.rollout.trajectory import Trajectory
@@ -220,7 +220,7 @@ class Writer:
         """
         self.folder = folder
         # Through JSON, so that tuples compare equal to the lists of a file; without secrets, as everything written.
-        self._about: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
+        self._about: dict[str, Any] = scrub(json.loads(json.dumps(about)))
         self._open: list[Encoded] = []
         self._saved = 0
         """Number of lines of the open shard that are on the disk."""
@@ -305,7 +305,7 @@ class Writer:
         """
         there = self._about["agent"]
         compare({"agent": there}, {"agent": agent}, self.folder)
-        known = known_agent(there, scrubbed(json.loads(json.dumps(agent))))
+        known = known_agent(there, scrub(json.loads(json.dumps(agent))))
         if known != there:
             self._about = {**self._about, "agent": known}
             if (self.folder / RUN).exists():

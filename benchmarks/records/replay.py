@@ -23,7 +23,7 @@ from mage_envs.benchmarks.records.lines import chats, encoded
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.core import Task
 from mage_envs.opponents.llm.opponent import NOT_RECORDED, replay_calls
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import NO_TEXT, OVERFLOW
 from mage_envs.text.visible import visible
@@ -96,7 +96,7 @@ class _Recorded:
         recorded = self._chats[place][number]
         if list(prompt.messages) != recorded:
             # The record has no secrets, so a prompt with one differs only until it is scrubbed.
-            found = scrubbed([message.content for message in prompt.messages])
+            found = scrub([message.content for message in prompt.messages])
             wanted = [message.content for message in recorded]
             if found != wanted:
                 where = f"call {number + 1} ({call['kind']}, episode {call['episode'] + 1}), prompt"

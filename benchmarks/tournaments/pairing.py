@@ -105,7 +105,7 @@ class PairingRun:
             if watch is None:
                 self._play_part()
             else:
-                watch.call(self._play_part, deadline=deadline, who=lambda: " against ".join(self.names))
+                watch.call(self._play_part, deadline=deadline, describe=lambda: " against ".join(self.names))
         except PolicyFailure as error:
             return error.failure
         except CallTimeout as late:

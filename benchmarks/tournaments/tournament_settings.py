@@ -9,7 +9,7 @@ from typing import Any
 
 from mage_envs.cli.game_options import game_with
 from mage_envs.core import Game
-from mage_envs.loading.imports import imported, load_modules
+from mage_envs.loading.imports import load_modules, user_modules
 from mage_envs.opponents import make_opponent
 
 
@@ -29,7 +29,7 @@ class Settings:
     """Options of the game as JSON values."""
     exact: bool = True
     """True if exact values are computed for pairings of exact policies in games whose tree can be enumerated."""
-    imports: tuple[str, ...] = field(default_factory=imported)
+    imports: tuple[str, ...] = field(default_factory=user_modules)
     """Modules that register the game or the policies. Worker processes import them too."""
 
     def __post_init__(self) -> None:

@@ -119,7 +119,7 @@ def compare_gradients(session: Measurement) -> None:
         else [(cpu, False), (session.device, False), (session.device, True)]
     )
     for device, bf16 in tries:
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         gradient = update_gradient(model.float().to(device), rows, device, bf16)
         session.report(
             "gradient",
@@ -129,7 +129,7 @@ def compare_gradients(session: Measurement) -> None:
             relative_error=float((gradient - exact).norm() / exact.norm()),
             largest_error=float((gradient - exact).abs().max() / exact.abs().max()),
             cosine=float(torch.dot(gradient, exact) / gradient.norm() / exact.norm()),
-            seconds=round(time.perf_counter() - started, 2),
+            seconds=round(time.perf_counter() - start_time, 2),
         )
 
 
@@ -164,23 +164,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS), help="parts to run (default: all)"
     )
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
 
     from mage_envs.trainer.backends.model_folder import quieten
 
-    if chosen.device == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch finds no CUDA device. Add --device cpu --tiny.")
     quieten()
-    chosen.out.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     session = Measurement(
-        device=torch.device(chosen.device), sizes=TINY if chosen.tiny else Sizes(), log=chosen.out / "first.jsonl"
+        device=torch.device(options.device), sizes=TINY if options.tiny else Sizes(), log=options.out / "first.jsonl"
     )
     failures = 0
     signal.signal(signal.SIGALRM, raise_timeout)
-    for name in chosen.parts:
+    for name in options.parts:
         signal.alarm(PARTS[name].deadline_s)
         try:
             PARTS[name].run(session)

@@ -55,11 +55,11 @@ class Measurement:
     device: torch.device
     sizes: Sizes
     log: Path
-    started: float = field(default_factory=time.perf_counter)
+    start_time: float = field(default_factory=time.perf_counter)
 
     def report(self, part: str, **values: Any) -> None:
         """Print a result as a JSON line, and append it to the log."""
-        line = json.dumps({"part": part, "at_s": round(time.perf_counter() - self.started, 1), **values})
+        line = json.dumps({"part": part, "at_s": round(time.perf_counter() - self.start_time, 1), **values})
         print(line, flush=True)
         with self.log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")

@@ -105,9 +105,9 @@ def learn_game(session: Measurement) -> None:
         config = words_config(session, Path(scratch) / "run")
         model, weights = save_word_model(session, Path(scratch) / "model", config)
         trainer = MAGETrainer(model, config, on_rollout_end=record_values)
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         trainer.train()
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - start_time
     count = min(LAST_ROLLOUTS, len(values))
     early, late = np.mean(values[:count], axis=0), np.mean(values[-count:], axis=0)
     session.report(
@@ -149,7 +149,7 @@ def resume_run(session: Measurement) -> None:
         resumed = MAGETrainer(model, words_config(session, folder / "resumed", **changes))
         resumed.train(resume_from_checkpoint=str(folder / "unbroken" / "checkpoint-8"))
         pairs = zip(weights_of(unbroken), weights_of(resumed), strict=True)
-        largest = max(float((left - right).detach().abs().max()) for left, right in pairs)
+        largest = max(float((weights - resumed_weights).detach().abs().max()) for weights, resumed_weights in pairs)
         session.report("resume", updates=resumed.state.global_step, largest_difference=largest)
 
 

@@ -168,10 +168,10 @@ def train_updates(
             meter.update_ended()
 
     meter = Meter(device)
-    chosen = model_settings(adapted)
+    model_config = model_settings(adapted)
     config = run_settings(device, budget, load, folder)
-    trainer = make_trainer(size, device, config, chosen, meter.rollout_ended, AfterStep())
-    needs = estimate(trainer.args, chosen, size, hardware("1x80gb"), steps=0)
+    trainer = make_trainer(size, device, config, model_config, meter.rollout_ended, AfterStep())
+    needs = estimate(trainer.args, model_config, size, hardware("1x80gb"), steps=0)
     # Otherwise the callback would print the logs between the lines of the table.
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -230,7 +230,7 @@ def make_trainer(
     size: ModelShape,
     device: torch.device,
     config: MAGEConfig,
-    chosen: ModelConfig,
+    model_config: ModelConfig,
     on_rollout_end: Callable[..., None],
     callback: Any,
 ) -> MAGETrainer:
@@ -240,7 +240,7 @@ def make_trainer(
         size: Shape of the model.
         device: Device of the model.
         config: Settings of the trainer.
-        chosen: Number format and adapter.
+        model_config: Number format and adapter.
         on_rollout_end: Callback after each rollout.
         callback: Callback for the events of transformers' trainer.
 
@@ -256,7 +256,7 @@ def make_trainer(
     tokenizer = byte_tokenizer()
     if len(tokenizer) > size.vocab:
         raise ValueError(f"vocab must be at least {len(tokenizer)}, the size of the byte tokenizer, got {size.vocab}.")
-    model = random_model(size, device).to(getattr(torch, str(chosen.dtype)))
+    model = random_model(size, device).to(getattr(torch, str(model_config.dtype)))
     # The configuration of a random model does not know the tokenizer's special tokens.
     for part in (model.config, model.generation_config):
         if part is not None:
@@ -265,7 +265,7 @@ def make_trainer(
         model,
         config,
         processing_class=tokenizer,
-        peft_config=get_peft_config(chosen),
+        peft_config=get_peft_config(model_config),
         on_rollout_end=on_rollout_end,
         callbacks=[callback],
     )
@@ -310,20 +310,20 @@ def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator
         names: Keys of `SIZES`.
         device: Device of the models.
     """
-    first = SIZES[names[0]]
+    first_size = SIZES[names[0]]
     yield f"# GPU: {machine}"
     yield ""
     yield "Models of Qwen3's sizes, random weights. By `python -m dev.gpu`."
     yield ""
-    rate = matrix_rate(first.width, device)
-    yield f"A product of random matrices of {first.width:,} rows and columns in bf16: {rate / 1e12:,.3g} TFLOP/s."
+    rate = matrix_rate(first_size.width, device)
+    yield f"A product of random matrices of {first_size.width:,} rows and columns in bf16: {rate / 1e12:,.3g} TFLOP/s."
     yield ""
     yield f"Log-probabilities against float32, in nats per token, same weights and rows ({names[0]}):"
     yield ""
     yield "| | tokens | mean difference | largest |"
     yield "|---|---|---|---|"
-    for one in precision(KNOWN[first.model], device):
-        yield f"| {one.name} | {one.tokens} | {one.mean:.5f} | {one.largest:.5f} |"
+    for row in precision(KNOWN[first_size.model], device):
+        yield f"| {row.name} | {row.tokens} | {row.mean:.5f} | {row.largest:.5f} |"
     yield ""
     yield (
         f"{UPDATES} rollouts on Kuhn Poker, one update each, in GiB: the most that an update held, the same by the "
@@ -342,8 +342,8 @@ def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator
             costs = train_under(BUDGETS, KNOWN[size.model], device, size.load, adapted)
             trained = "adapter on bf16 weights" if adapted else "all weights, float32"
             for budget, cost in zip(BUDGETS, costs, strict=True):
-                known = f"| {name}, {trained} | {budget} |"
-                yield known + (" out of memory |" if cost is None else cost_cells(cost, rate))
+                row_start = f"| {name}, {trained} | {budget} |"
+                yield row_start + (" out of memory |" if cost is None else cost_cells(cost, rate))
 
 
 def cost_cells(cost: Cost, rate: float) -> str:
@@ -379,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--device", choices=("cuda", "cpu"), default="cuda", help="device (default: cuda; cpu if there is no GPU)"
     )
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         parser.error(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; install mage-envs[train].")
@@ -392,15 +392,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from mage_envs.trainer.backends.model_folder import quieten
 
-    if chosen.device == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         print("dev.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.")
         return 0
     quieten()
-    device, known = torch.device(chosen.device), list[str]()
-    for line in tables(machine_name(device), chosen.sizes, device):
+    device, lines = torch.device(options.device), list[str]()
+    for line in tables(machine_name(device), options.sizes, device):
         print(line, flush=True)
-        known.append(line + "\n")
+        lines.append(line + "\n")
         # Written after every line, so that a run that is stopped keeps its measurements.
-        if chosen.out is not None:
-            write_atomically(chosen.out, "".join(known))
+        if options.out is not None:
+            write_atomically(options.out, "".join(lines))
     return 0

@@ -76,8 +76,8 @@ def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
         targets = np.arange(length // 2, length)
         weights = np.ones(len(targets), np.float32)
         ids = rng.integers(0, vocab, length)
-        one = (len(targets),)
-        rows.append(Row(ids=ids, targets=targets, advantages=weights, sampling=None, legal=(), lengths=one))
+        count = (len(targets),)
+        rows.append(Row(ids=ids, targets=targets, advantages=weights, sampling=None, legal=(), lengths=count))
     return rows
 
 
@@ -117,10 +117,10 @@ def precision(size: ModelShape, device: torch.device, lengths: Sequence[int] = (
     model: Any = random_model(size, device)
     exact = log_probabilities(model, rows, device)
     with torch.autocast(device.type, torch.bfloat16):
-        found = {"float32 weights, bf16 autocast": log_probabilities(model, rows, device)}
+        log_probs = {"float32 weights, bf16 autocast": log_probabilities(model, rows, device)}
     # Last, because `to` changes the model in place.
-    found["bf16 weights"] = log_probabilities(model.to(torch.bfloat16), rows, device)
-    gaps = {name: (values - exact).abs() for name, values in found.items()}
+    log_probs["bf16 weights"] = log_probabilities(model.to(torch.bfloat16), rows, device)
+    gaps = {name: (values - exact).abs() for name, values in log_probs.items()}
     return [Precision(name, len(gap), float(gap.mean()), float(gap.max())) for name, gap in gaps.items()]
 
 
@@ -135,15 +135,17 @@ def matrix_rate(width: int, device: torch.device, rounds: int = 10) -> float:
     import torch
 
     draws = torch.Generator(device).manual_seed(0)
-    left, right = (torch.randn(width, width, device=device, generator=draws).to(torch.bfloat16) for _ in range(2))
+    left_matrix, right_matrix = (
+        torch.randn(width, width, device=device, generator=draws).to(torch.bfloat16) for _ in range(2)
+    )
     seconds = []
     # The first three products only warm up the device.
     for _ in range(rounds + 3):
         synchronize(device)
-        started = time.perf_counter()
-        left @ right
+        start_time = time.perf_counter()
+        left_matrix @ right_matrix
         synchronize(device)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.perf_counter() - start_time)
     # Each of the width^2 entries is a sum of `width` products: one multiplication and one addition per term.
     return 2 * width**3 / statistics.median(seconds[3:])
 

@@ -132,14 +132,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--backend", choices=BACKENDS, help="backend to check in this process (default: all, one process each)"
     )
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if importlib.util.find_spec("vllm") is None:
         print('dev.gpu.vllm: vllm is missing (pip install "mage-envs[vllm]"), so nothing was checked.')
         return 0
-    if chosen.backend is not None:
-        return check(chosen.backend)
+    if options.backend is not None:
+        return check(options.backend)
     # One process per backend, because vLLM may hold GPU memory until its process ends.
     command = [sys.executable, "-m", "dev.gpu.vllm", "--backend"]
     return max(subprocess.run([*command, backend], check=False).returncode != 0 for backend in BACKENDS)

@@ -103,7 +103,7 @@ def measure(
     figures = []
     for row in rows:
         sys.stderr.write(f"measuring: {row.name}\n")
-        found: dict[Side, list[float]] = {side: [] for side in children}
+        measured: dict[Side, list[float]] = {side: [] for side in children}
         units, missing = dict.fromkeys(children, 0.0), dict.fromkeys(children, "")
         # The sides alternate within a round, so that other load on the machine hits all of them.
         for _ in range(rounds):
@@ -115,9 +115,9 @@ def measure(
                 except Unavailable as error:
                     missing[side] = str(error)
                     continue
-                found[side].append(float(reply[row.figure]) * row.scale)
+                measured[side].append(float(reply[row.figure]) * row.scale)
                 units[side] += float(reply["units"])
-        for side, values in found.items():
+        for side, values in measured.items():
             value = statistics.median(values) if values else None
             why = "" if values else missing[side]
             figures.append(SideFigure(row=row.key, side=side.name, value=value, units=units[side], missing=why))
@@ -151,17 +151,16 @@ def table(
     ]
     for row in rows:
         ours, *others = [figure for figure in figures if figure.row == row.key]
-        shown = [figure for figure in others if figure.missing != "it has no such game"]
+        available = [figure for figure in others if figure.missing != "it has no such game"]
         # A row always has a line: if no peer has the game, the first peer's line says so.
-        for other in shown or others[:1] or [ours]:
-            own = number(ours.value) if ours.value else f"n/a: {ours.missing}"
-            its = f"{number(other.value)} ({number(other.units)} done)" if other.value else f"n/a: {other.missing}"
-            ratio = times_as_fast(row, ours, other)
+        for peer in available or others[:1] or [ours]:
+            own_text = number(ours.value) if ours.value else f"n/a: {ours.missing}"
+            peer_text = f"{number(peer.value)} ({number(peer.units)} done)" if peer.value else f"n/a: {peer.missing}"
+            ratio = times_as_fast(row, ours, peer)
             if ratios_alone and ratio:
-                own, its = "", f"({number(other.units)} done)"
-            lines.append(
-                f"| {row.name} | {row.unit} | {own} | {other.side} | {its} | {number(ratio) if ratio else ''} |"
-            )
+                own_text, peer_text = "", f"({number(peer.units)} done)"
+            times = number(ratio) if ratio else ""
+            lines.append(f"| {row.name} | {row.unit} | {own_text} | {peer.side} | {peer_text} | {times} |")
     lines += [f"\n{name}: n/a, {reason}." for name, reason in failed.items()]
     return "\n".join(lines) + "\n"
 
@@ -205,8 +204,8 @@ def as_text(
         parts.append(f"{table(rows, figures, failed)}\n{NOTE}")
     if outcome:
         name = f"{next(side.name for side in PEERS if side.key == foreign.PEER)}'s GuessTheNumber-v0"
-        told = f"{name}: n/a, {outcome}.\n" if isinstance(outcome, str) else outcome.table(name)
-        parts.append(f"## A foreign environment\n\n{told}")
+        section = f"{name}: n/a, {outcome}.\n" if isinstance(outcome, str) else outcome.table(name)
+        parts.append(f"## A foreign environment\n\n{section}")
     return "\n".join(parts)
 
 
@@ -290,31 +289,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help="write peers.json and peers.md, too (default folder: benchmarks/results)",
     )
-    chosen = parser.parse_args(arguments)
-    folder = chosen.cache or Path(tempfile.mkdtemp(prefix="mage-peers-"))
-    peers = [side for side in PEERS if side.key in chosen.peers]
-    rows = [row for row in ROWS if row.key in chosen.rows]
-    asked = foreign.ROW in chosen.rows and foreign.PEER in chosen.peers
+    options = parser.parse_args(arguments)
+    folder = options.cache or Path(tempfile.mkdtemp(prefix="mage-peers-"))
+    peers = [side for side in PEERS if side.key in options.peers]
+    rows = [row for row in ROWS if row.key in options.rows]
+    with_foreign = foreign.ROW in options.rows and foreign.PEER in options.peers
     try:
         # The load of the last five minutes, before and after: the second value misses load that ended early.
         load = os.getloadavg()[1]
-        figures, failed = compare(peers if rows else (), rows, folder, chosen.rounds, chosen.seconds, chosen.limit)
+        figures, failed = compare(peers if rows else (), rows, folder, options.rounds, options.seconds, options.limit)
         load = max(load, os.getloadavg()[1])
-        outcome = play_foreign(folder, chosen.foreign_limit) if asked else ""
+        outcome = play_foreign(folder, options.foreign_limit) if with_foreign else ""
     finally:
-        if chosen.keep:
+        if options.keep:
             sys.stderr.write(f"The environments stay in {folder}\n")
         else:
             # Only the folders made here are removed, because --cache may name a folder with other files.
             for side in peers:
                 shutil.rmtree(folder / side.key, ignore_errors=True)
-            if chosen.cache is None:
+            if options.cache is None:
                 folder.rmdir()
     text = as_text(rows, figures, failed, outcome, load)
     print(text, end="")
-    if chosen.save is not None:
-        write_atomically(chosen.save / "peers.json", as_json(figures, failed, outcome, load))
-        write_atomically(chosen.save / "peers.md", f"# Beside other projects\n\n{text}")
+    if options.save is not None:
+        write_atomically(options.save / "peers.json", as_json(figures, failed, outcome, load))
+        write_atomically(options.save / "peers.md", f"# Beside other projects\n\n{text}")
     return 0
 
 

@@ -54,9 +54,9 @@ class ArenaEnv(gym.Env[str, str]):
     def _news(self) -> tuple[str, bool]:
         """Return the texts since the last call, without the player's own, and True if a move was refused."""
         # TextArena sends a message of kind GAME_ADMIN if it refuses a move.
-        told = [(text, kind.name) for _, text, kind in self._arena.get_observation()[1]]
-        text = "\n".join(text for text, kind in told if kind != "PLAYER_ACTION")
-        return text, any(kind == "GAME_ADMIN" for _, kind in told)
+        messages = [(text, kind.name) for _, text, kind in self._arena.get_observation()[1]]
+        text = "\n".join(text for text, kind in messages if kind != "PLAYER_ACTION")
+        return text, any(kind == "GAME_ADMIN" for _, kind in messages)
 
 
 def make_meta(**options: Any) -> MetaEpisode:

@@ -35,18 +35,18 @@ def wandering() -> Iterator[int]:
         yield state >> 16 & 3
 
 
-def timed(work: Callable[[], float]) -> Chunk:
+def time_work(work: Callable[[], float]) -> Chunk:
     """Return a chunk all of whose time counts."""
 
     def chunk() -> tuple[float, float]:
-        started = _clock()
+        start_time = _clock()
         units = work()
-        return units, _clock() - started
+        return units, _clock() - start_time
 
     return chunk
 
 
-def walked(step: Callable[[int], bool], reset: Callable[[], object], with_resets: bool) -> Chunk:
+def walk_randomly(step: Callable[[int], bool], reset: Callable[[], object], with_resets: bool) -> Chunk:
     """Return a chunk of steps with random moves.
 
     Args:
@@ -58,32 +58,32 @@ def walked(step: Callable[[int], bool], reset: Callable[[], object], with_resets
     reset()
 
     def chunk() -> tuple[float, float]:
-        left_out, started = 0.0, _clock()
+        left_out, start_time = 0.0, _clock()
         for _ in range(STEPS_PER_CHUNK):
             if step(next(walk)):
-                before = _clock()
+                reset_start = _clock()
                 reset()
-                left_out += 0.0 if with_resets else _clock() - before
-        return STEPS_PER_CHUNK, _clock() - started - left_out
+                left_out += 0.0 if with_resets else _clock() - reset_start
+        return STEPS_PER_CHUNK, _clock() - start_time - left_out
 
     return chunk
 
 
 def gym_like_walk(env: Any, actions: Sequence[str], with_resets: bool) -> Chunk:
-    """Return `walked` for an environment whose step returns the end of the episode as its third value.
+    """Return `walk_randomly` for an environment whose step returns the end of the episode as its third value.
 
     Args:
         env: Environment of Sokoban.
         actions: Actions in the order of `MOVES`.
         with_resets: True if the time of resets counts.
     """
-    return walked(lambda move: bool(env.step(actions[move])[2]), env.reset, with_resets)
+    return walk_randomly(lambda move: bool(env.step(actions[move])[2]), env.reset, with_resets)
 
 
 def _sokoban_of(module: str, size: int, boxes: int) -> Any:
     """Return the environment of TextArena or GEM, which use the same names."""
-    made = importlib.import_module(module).SokobanEnv
-    return made(dim_room=(size, size), max_turns=EPISODE, num_boxes=boxes)
+    env_class = importlib.import_module(module).SokobanEnv
+    return env_class(dim_room=(size, size), max_turns=EPISODE, num_boxes=boxes)
 
 
 def one(work: Callable[[], object]) -> Chunk:
@@ -93,7 +93,7 @@ def one(work: Callable[[], object]) -> Chunk:
         work()
         return 1
 
-    return timed(unit)
+    return time_work(unit)
 
 
 # -- MAGE Envs -------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _our_env(env_id: str, **options: Any) -> Any:
 def our_steps(env_id: str, opponent: str) -> Chunk:
     """Return a chunk of the learner's steps through `gym.make`, including the opponent's replies and the resets."""
     ours = importlib.import_module("dev.speed.ours")
-    return timed(ours.env_steps(_our_env(env_id, opponent=opponent), STEPS_PER_CHUNK))
+    return time_work(ours.env_steps(_our_env(env_id, opponent=opponent), STEPS_PER_CHUNK))
 
 
 def our_walk(with_resets: bool) -> Chunk:
@@ -122,7 +122,7 @@ def our_resets(size: int, boxes: int) -> Chunk:
 
 def our_search() -> Chunk:
     """Return a chunk of moves of `mcts:100` against itself in Tic-Tac-Toe, including its resets."""
-    return timed(importlib.import_module("dev.speed.ours").search(100, 1))
+    return time_work(importlib.import_module("dev.speed.ours").search(100, 1))
 
 
 # -- OpenSpiel -------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def spiel_search() -> Chunk:
             moves += 1
         return moves
 
-    return timed(work)
+    return time_work(work)
 
 
 # -- TextArena -------------------------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ def arena_steps(env_id: str, scripts: Sequence[Sequence[str]]) -> Chunk:
                 raise RuntimeError(f"the script of {env_id} ended before the game")
         return steps
 
-    return timed(work)
+    return time_work(work)
 
 
 ARENA = "textarena.envs.Sokoban.env"
-CELLS = [[f"[{(2 * place + start) % 9}]" for place in range(9)] for start in range(9)]
+CELLS = [[f"[{(2 * column + start) % 9}]" for column in range(9)] for start in range(9)]
 """Orders in which to fill the board of Tic-Tac-Toe."""
 _BETTING = (("check", "check"), ("check", "bet", "call"), ("bet", "fold"), ("check", "bet", "fold"), ("bet", "call"))
 ROUNDS = [[f"[{word}]" for turn in range(3) for word in _BETTING[(start + turn) % 5]] for start in range(5)]
@@ -188,27 +188,27 @@ def arena_walk(with_resets: bool) -> Chunk:
 
     A move against a wall ends an episode there, so another move is chosen. The time of the choice does not count.
     """
-    env, chosen = _sokoban_of(ARENA, 6, 2), 0.0
+    env, choice_seconds = _sokoban_of(ARENA, 6, 2), 0.0
 
     def step(move: int) -> bool:
-        nonlocal chosen
-        before = _clock()
+        nonlocal choice_seconds
+        start_time = _clock()
         for turned in range(4):
             name = MOVES[(move + turned) % 4]
             if not env._would_collide_with_wall(name):
                 break
-        chosen += _clock() - before
+        choice_seconds += _clock() - start_time
         over: bool = env.step(f"[{name}]")[0]
         env.get_observation()
         return over
 
-    whole = walked(step, lambda: env.reset(num_players=1), with_resets)
+    chunk_with_choices = walk_randomly(step, lambda: env.reset(num_players=1), with_resets)
 
     def chunk() -> tuple[float, float]:
-        nonlocal chosen
-        chosen = 0.0
-        units, seconds = whole()
-        return units, seconds - chosen
+        nonlocal choice_seconds
+        choice_seconds = 0.0
+        units, seconds = chunk_with_choices()
+        return units, seconds - choice_seconds
 
     return chunk
 
@@ -252,7 +252,7 @@ def gym_walk(with_resets: bool) -> Chunk:
         _board(env.room_state)
         return over
 
-    return walked(step, lambda: env.reset(render_mode="tiny_rgb_array"), with_resets)
+    return walk_randomly(step, lambda: env.reset(render_mode="tiny_rgb_array"), with_resets)
 
 
 def gym_resets(size: int, boxes: int) -> Chunk:
@@ -317,14 +317,14 @@ def measure(side: str, row: str, seconds: float) -> dict[str, float | str]:
     if row not in SUBJECTS[side]:
         return {"missing": "it has no such game"}
     chunk = SUBJECTS[side][row]()
-    started, units, spent, each = _clock(), 0.0, 0.0, []
+    start_time, units, spent, unit_costs = _clock(), 0.0, 0.0, []
     for _ in cycle((0,)):
-        done, cost = chunk()
-        units, spent = units + done, spent + cost
-        each.append(cost / done)
-        if _clock() - started >= seconds:
+        unit_count, cost = chunk()
+        units, spent = units + unit_count, spent + cost
+        unit_costs.append(cost / unit_count)
+        if _clock() - start_time >= seconds:
             break
-    return {"rate": units / max(spent, 1e-9), "p50": statistics.median(each), "units": units}
+    return {"rate": units / max(spent, 1e-9), "p50": statistics.median(unit_costs), "units": units}
 
 
 def main(side: str) -> None:

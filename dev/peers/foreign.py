@@ -46,11 +46,11 @@ class ForeignOutcome:
     evaluated: tuple[Evaluated, ...]
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> ForeignOutcome:
+    def from_json(cls, values: Mapping[str, Any]) -> ForeignOutcome:
         """Return the outcome from the JSON values of `asdict`."""
         # JSON has no tuples, so the returns are lists.
-        each = tuple(Evaluated(**{**one, "returns": tuple(one["returns"])}) for one in told["evaluated"])
-        return cls(**{**told, "evaluated": each})
+        evaluated = tuple(Evaluated(**{**entry, "returns": tuple(entry["returns"])}) for entry in values["evaluated"])
+        return cls(**{**values, "evaluated": evaluated})
 
     def table(self, name: str) -> str:
         """Return the outcome as Markdown, with one line per agent. `name` is the environment's name."""
@@ -64,9 +64,9 @@ class ForeignOutcome:
             "| agent | meta-episodes | failed | mean return, episode by episode |",
             "|---|---:|---:|---|",
         ]
-        for one in self.evaluated:
-            returns = ", ".join(f"{value:.2f}" for value in one.returns) or "n/a"
-            lines.append(f"| {one.agent} | {one.played} | {one.failed} | {returns} |")
+        for entry in self.evaluated:
+            returns = ", ".join(f"{value:.2f}" for value in entry.returns) or "n/a"
+            lines.append(f"| {entry.agent} | {entry.played} | {entry.failed} | {returns} |")
         return "\n".join(lines) + "\n"
 
 
@@ -88,11 +88,11 @@ def play(python: Path, limit: float) -> ForeignOutcome:
         command = [str(python), "-m", RUN, str(written)]
         # The working directory is temporary, so that the process does not import packages from the user's.
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command, capture_output=True, text=True, env={**os.environ, **lent}, cwd=folder, timeout=limit
             )
         except subprocess.TimeoutExpired:
             raise Unavailable(f"no answer within {limit:g} s") from None
-        if done.returncode:
-            raise Unavailable(f"its process ended: {(done.stderr.splitlines() or ['it said nothing'])[-1]}")
+        if process.returncode:
+            raise Unavailable(f"its process ended: {(process.stderr.splitlines() or ['it said nothing'])[-1]}")
         return ForeignOutcome.from_json(json.loads(written.read_text()))

@@ -64,7 +64,7 @@ def settings(folder: Path, members: int = 4, imports: Sequence[str] = ()) -> MAG
     )
 
 
-def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: str) -> tuple[int, bool, int, int]:
+def train_tiny(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: str) -> tuple[int, bool, int, int]:
     """Train a tiny model on scripted replies for two updates, and save it to `folder`.
 
     Args:
@@ -76,7 +76,7 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     Returns:
         Number of updates, True if the weights changed, number of meta-episodes, and number of failed ones.
     """
-    played: list[Trajectory] = []
+    all_trajectories: list[Trajectory] = []
     tiny = general_tiny(folder / "tiny")
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(tiny))
     trainer = MAGETrainer(
@@ -85,23 +85,28 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
         partial(gym.make, env_id, disable_env_checker=True),
         # A model with random weights would write no legal action, so a script does.
         generator=lambda _: ScriptedGenerator(answer, tokens),
-        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+        on_rollout_end=lambda _, trajectories: all_trajectories.extend(trajectories),
     )
     model = cast(PreTrainedModel, trainer.model)
     # Copies, because the optimiser changes the weights in place.
-    before = [weights.detach().clone() for weights in model.parameters()]
+    weights_before = [weights.detach().clone() for weights in model.parameters()]
     trainer.train()
-    changed = any(not old.equal(new) for old, new in zip(before, model.parameters(), strict=True))
+    changed = any(not old.equal(new) for old, new in zip(weights_before, model.parameters(), strict=True))
     trainer.write_model(folder)
-    return trainer.state.global_step, changed, len(played), sum(t.failure is not None for t in played)
+    return (
+        trainer.state.global_step,
+        changed,
+        len(all_trajectories),
+        sum(t.failure is not None for t in all_trajectories),
+    )
 
 
-def told(agent: str, trajectories: Sequence[Trajectory]) -> Evaluated:
+def summarise(agent: str, trajectories: Sequence[Trajectory]) -> Evaluated:
     """Return the result of an agent's evaluation."""
-    whole = [t for t in trajectories if t.failure is None]
-    by_episode = zip(*([episode.value for episode in t.episodes] for t in whole), strict=False)
+    complete = [t for t in trajectories if t.failure is None]
+    by_episode = zip(*([episode.value for episode in t.episodes] for t in complete), strict=False)
     returns = tuple(sum(values) / len(values) for values in by_episode)
-    return Evaluated(agent, len(trajectories), len(trajectories) - len(whole), returns)
+    return Evaluated(agent, len(trajectories), len(trajectories) - len(complete), returns)
 
 
 def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: str) -> ForeignOutcome:
@@ -113,7 +118,7 @@ def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
         folder: Folder of the model.
         module: Module that registers the id.
     """
-    updates, changed, played, failed = trained(env_id, answer, folder, module)
+    updates, changed, meta_episodes, failed = train_tiny(env_id, answer, folder, module)
     tasks = [Task(env_id, seed=seed) for seed in range(TASKS)]
     agents: dict[str, Agent] = {
         "the script that training took its replies from": GeneratorAgent(ScriptedGenerator(answer), "script"),
@@ -122,9 +127,9 @@ def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     return ForeignOutcome(
         updates=updates,
         changed=changed,
-        played=played,
+        played=meta_episodes,
         failed=failed,
-        evaluated=tuple(told(name, evaluate(agent, tasks)) for name, agent in agents.items()),
+        evaluated=tuple(summarise(name, evaluate(agent, tasks)) for name, agent in agents.items()),
     )
 
 
@@ -134,8 +139,8 @@ def main(arguments: Sequence[str]) -> int:
     from dev.peers import arena_env
 
     with tempfile.TemporaryDirectory() as folder:
-        found = outcome(arena_env.ID, guess, Path(folder), arena_env.__name__)
-    Path(arguments[0]).write_text(json.dumps(asdict(found)) + "\n")
+        result = outcome(arena_env.ID, guess, Path(folder), arena_env.__name__)
+    Path(arguments[0]).write_text(json.dumps(asdict(result)) + "\n")
     return 0
 
 

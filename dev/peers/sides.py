@@ -53,17 +53,19 @@ def interpreter(side: Side, folder: Path) -> Path:
     home = folder / side.key
     python, complete = home / "bin" / "python", home / "complete.txt"
     # `complete.txt` is written last, so that an interrupted installation is not reused.
-    wanted = "\n".join(side.requirements)
-    if complete.is_file() and complete.read_text() == wanted:
+    requirements = "\n".join(side.requirements)
+    if complete.is_file() and complete.read_text() == requirements:
         return python
     # Our pip installs into the other environment by --python, which is faster than installing pip there first.
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     for command in ([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], [*pip, *side.requirements]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or [done.stderr[-200:]]
-            raise Unavailable(f"its installation failed: {' '.join(said[0].split())}")
-    complete.write_text(wanted)
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode:
+            errors = [line for line in process.stderr.splitlines() if "error" in line.lower()] or [
+                process.stderr[-200:]
+            ]
+            raise Unavailable(f"its installation failed: {' '.join(errors[0].split())}")
+    complete.write_text(requirements)
     return python
 
 

@@ -86,9 +86,9 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        started = time.process_time()
+        start_time = time.process_time()
         yield
-        self.seconds.append(time.process_time() - started)
+        self.seconds.append(time.process_time() - start_time)
 
     @property
     def mean(self) -> float:
@@ -135,15 +135,15 @@ def side_by_side(games: Sequence[GameLike], steps: int) -> tuple[Clocks, Clocks]
     # The stock engine's lazy imports do not count.
     engines[1][0].load(games[0])
     for game in games:
-        first, second = (begin(engine, game, clocks) for engine, clocks in engines)
-        agree(first, second)
+        fast_state, stock_state = (begin(engine, game, clocks) for engine, clocks in engines)
+        agree(fast_state, stock_state)
         for _ in range(steps):
-            command = first.admissible_commands[int(rng.integers(len(first.admissible_commands)))]
+            command = fast_state.admissible_commands[int(rng.integers(len(fast_state.admissible_commands)))]
             with engines[0][1].step.running():
-                first = engines[0][0].step(command)
+                fast_state = engines[0][0].step(command)
             with engines[1][1].step.running():
-                second = engines[1][0].step(command)
-            agree(first, second)
+                stock_state = engines[1][0].step(command)
+            agree(fast_state, stock_state)
     for engine, _ in engines:
         engine.close()
     return engines[0][1], engines[1][1]
@@ -175,15 +175,15 @@ def steady_rate(games: Sequence[GameLike], passes: int) -> float:
 
 def first_loads(games: Sequence[GameLike]) -> tuple[float, float]:
     """Return the mean CPU seconds to translate a game, and to read a translated game from disk."""
-    kept = os.environ.get(CACHE)
+    previous_cache = os.environ.get(CACHE)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[CACHE] = folder
         # Two child processes share the cache folder: the first fills it and the second reads it.
         translated, read = (in_child(lambda: loading(games)) for _ in range(2))
-    if kept is None:
+    if previous_cache is None:
         del os.environ[CACHE]
     else:
-        os.environ[CACHE] = kept
+        os.environ[CACHE] = previous_cache
     return translated, read
 
 
@@ -215,11 +215,11 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 def resident() -> float:
     """Return the resident memory of this process in MB (Linux), or NaN if it is not reported."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) * 1024 / MILLION if found else math.nan
+    match = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(match[1]) * 1024 / MILLION if match else math.nan
 
 
-def pinned() -> float:
+def count_pinned() -> float:
     """Return the size of deleted temporary files that are still mapped as libraries, in MB (Linux)."""
     sizes: dict[str, int] = {}
     for line in Path("/proc/self/maps").read_text().splitlines():
@@ -240,7 +240,7 @@ def space(games: Sequence[GameLike]) -> tuple[float, float]:
         state = engine.reset()
         for _ in range(EPISODE):
             state = engine.step(state.admissible_commands[int(rng.integers(len(state.admissible_commands)))])
-    return resident(), pinned()
+    return resident(), count_pinned()
 
 
 def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
@@ -257,7 +257,7 @@ def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
     fast, stock = side_by_side(games[:SHARED], steps)
     steady, rate = steady_rate(games, passes), 1 / stock.step.mean
     start, others = 1e3 * fast.start.mean, 1e3 * stock.start.mean
-    again, others_again = 1e3 * fast.restart.mean, 1e3 * stock.restart.mean
+    restart, stock_restart = 1e3 * fast.restart.mean, 1e3 * stock.restart.mean
     return [
         Line(
             "steps, each state for the first time",
@@ -270,7 +270,7 @@ def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
         Line("steps, episodes of random play", steady, "per CPU-s", stock=rate, target="2,000", bound=2000),
         Line("start of a known game", start, "CPU ms", stock=others, target="stock / 50", bound=others / 50, most=True),
         Line("start of a known game", start, "CPU ms", stock=others, target="20 ms", bound=20, most=True),
-        Line("start of the game just played", again, "CPU ms", others_again, most=True),
+        Line("start of the game just played", restart, "CPU ms", stock_restart, most=True),
         Line("first load, translated", 1e3 * translated, "CPU ms"),
         Line("first load, from disk", 1e3 * read, "CPU ms"),
         Line(f"memory of {ENVIRONMENTS} environments", memory, "MB", target="1,500", bound=1500, most=True),
@@ -290,8 +290,8 @@ def table(lines: Sequence[Line]) -> str:
         stock = "" if line.stock is None else number(line.stock)
         times = "" if line.times is None else number(line.times)
         target = f"{'at most' if line.most else 'at least'} {line.target}" if line.target else ""
-        met = {None: "", True: "met", False: "MISSED"}[line.met]
-        rows.append((line.name, number(line.value), line.unit, stock, times, target, met))
+        verdict = {None: "", True: "met", False: "MISSED"}[line.met]
+        rows.append((line.name, number(line.value), line.unit, stock, times, target, verdict))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     right = {1, 3, 4}
     return "".join(
@@ -309,13 +309,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.speed.alfworld", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="measure fewer games and steps")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
-    chosen = parser.parse_args(arguments)
-    games = all_games(SHARED if chosen.quick else 4 * SHARED)
-    lines = measure(games, 5, 3) if chosen.quick else measure(games, 30, 10)
+    options = parser.parse_args(arguments)
+    games = all_games(SHARED if options.quick else 4 * SHARED)
+    lines = measure(games, 5, 3) if options.quick else measure(games, 30, 10)
     print(table(lines), end="")
-    if chosen.json is not None:
+    if options.json is not None:
         write_atomically(
-            chosen.json, json.dumps([asdict(line) | {"times": line.times} for line in lines], indent=1) + "\n"
+            options.json, json.dumps([asdict(line) | {"times": line.times} for line in lines], indent=1) + "\n"
         )
     return int(any(line.met is False for line in lines))
 

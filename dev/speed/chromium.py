@@ -23,7 +23,7 @@ FLAGS = (
 
 
 @contextmanager
-def opened_chromium(*further: str) -> Iterator[webdriver.Chrome]:
+def open_chromium(*further: str) -> Iterator[webdriver.Chrome]:
     """Yield a browser with further flags, which logs its console and its requests.
 
     Raises:

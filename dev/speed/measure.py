@@ -81,14 +81,14 @@ def rates(subjects: Mapping[str, Work], repeats: int) -> dict[str, float]:
     # The first call of each subject fills caches and does lazy imports, so it does not count.
     for work in subjects.values():
         work()
-    found = dict.fromkeys(subjects, 0.0)
+    best_rates = dict.fromkeys(subjects, 0.0)
     for _ in range(repeats):
         for name, work in subjects.items():
-            started = time.process_time()
+            start_time = time.process_time()
             units = work()
             # The lower limit avoids a division by zero if the work is shorter than the clock's resolution.
-            found[name] = max(found[name], units / max(time.process_time() - started, 1e-9))
-    return found
+            best_rates[name] = max(best_rates[name], units / max(time.process_time() - start_time, 1e-9))
+    return best_rates
 
 
 # -- base ids --------------------------------------------------------------------------------------------------
@@ -193,10 +193,10 @@ def base_figures(effort: Effort) -> list[Figure]:
         if game == "TicTacToe" and (zoo := pettingzoo_steps(effort.steps // 10)) is not None:
             theirs["PettingZoo tictactoe_v3"] = zoo
         # Measured in pairs, because the turns of a third subject would evict the caches of the second.
-        for other, work in theirs.items():
-            found = rates({"ours": ours, "theirs": work}, effort.repeats)
-            name, value = f"mage/{game}-v0, {opponent}", found["ours"]
-            figures.append(Figure(section=STEPS, name=name, value=value, beside=other, reference=found["theirs"]))
+        for subject, work in theirs.items():
+            measured = rates({"ours": ours, "theirs": work}, effort.repeats)
+            name, value = f"mage/{game}-v0, {opponent}", measured["ours"]
+            figures.append(Figure(section=STEPS, name=name, value=value, beside=subject, reference=measured["theirs"]))
     return figures
 
 
@@ -232,10 +232,10 @@ def search_figures(effort: Effort) -> list[Figure]:
     figures = []
     for simulations, games in ((100, effort.games), (1000, max(effort.games // 5, 1))):
         subjects = {"ours": search(simulations, games), "bot": spiel_search(simulations, games)}
-        found = rates(subjects, effort.repeats)
+        measured = rates(subjects, effort.repeats)
         # The table shows microseconds per move, not moves per second.
         name = f"mcts:{simulations}, TicTacToe"
-        ours, bot = 1e6 / found["ours"], 1e6 / found["bot"]
+        ours, bot = 1e6 / measured["ours"], 1e6 / measured["bot"]
         figures.append(Figure(section=SEARCHES, name=name, value=ours, beside="pyspiel's bot alone", reference=bot))
     return figures
 
@@ -243,7 +243,7 @@ def search_figures(effort: Effort) -> list[Figure]:
 # -- collect ---------------------------------------------------------------------------------------------------
 
 
-def collected_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: int) -> Work:
+def collect_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: int) -> Work:
     """Return work of scripted meta-episodes through `collect`, in groups of 8 with fresh deals each time.
 
     Args:
@@ -259,8 +259,8 @@ def collected_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count
 
     def answer(prompt: Prompt) -> str:
         legal, tag = prompt.legal_actions, prompt.info["answer_tag"]
-        chosen = legal[prompt.seed[2] % len(legal)] if legal else REMARK
-        return chosen if tag is None else f"<{tag}>{chosen}</{tag}>"
+        action = legal[prompt.seed[2] % len(legal)] if legal else REMARK
+        return action if tag is None else f"<{tag}>{action}</{tag}>"
 
     generator, rollouts = ScriptedGenerator(answer), itertools.count()
 
@@ -282,9 +282,9 @@ def collect_figures(effort: Effort) -> list[Figure]:
     figures = []
     for name, game, kwargs, opponent in subjects:
         env = gym.make(f"mage/{game}-v0", opponent=opponent)
-        collected = collected_steps(f"mage/{game}-Meta-v0", kwargs, opponent, effort.meta_episodes)
-        found = rates({"collect": collected, "base": env_steps(env, effort.steps)}, effort.repeats)
-        steps, base, title = found["collect"], found["base"], f"collect: {name}"
+        collected = collect_steps(f"mage/{game}-Meta-v0", kwargs, opponent, effort.meta_episodes)
+        measured = rates({"collect": collected, "base": env_steps(env, effort.steps)}, effort.repeats)
+        steps, base, title = measured["collect"], measured["base"], f"collect: {name}"
         figures.append(Figure(section=STEPS, name=title, value=steps, beside="its base id alone", reference=base))
     return figures
 
@@ -301,21 +301,21 @@ def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], fl
     from transformers import PrinterCallback
 
     quieten()
-    kept: list[list[Trajectory]] = []
+    rollouts: list[list[Trajectory]] = []
     times: list[float] = []
 
     def keep(_: Any, trajectories: Sequence[Trajectory]) -> None:
-        kept.append(list(trajectories))
+        rollouts.append(list(trajectories))
         times.append(time.perf_counter())
 
     trainer = make_trainer(settings, folder, keep)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     # The intervals between rollouts exclude the start of the trainer.
-    return trainer.state.log_history[-1], (times[-1] - times[0]) / (len(times) - 1), kept
+    return trainer.state.log_history[-1], (times[-1] - times[0]) / (len(times) - 1), rollouts
 
 
-def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]:
+def training_figures(metrics: Mapping[str, float], total: float) -> list[Figure]:
     """Return the parts of a rollout with its updates, in seconds of wall time, because the trainer records these."""
     seconds = {
         "environment (collect without the model)": metrics["time/environment"],
@@ -323,9 +323,9 @@ def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]
         "old log-probabilities": metrics["time/score"],
         "updates": metrics["time/update"] * metrics["updates_per_rollout"],
     }
-    seconds["all else (advantages, batches, the trainer's loop)"] = whole - sum(seconds.values())
+    seconds["all else (advantages, batches, the trainer's loop)"] = total - sum(seconds.values())
     return [
-        Figure(section=TRAINING, name=name, value=value, beside="rollout and updates", reference=whole)
+        Figure(section=TRAINING, name=name, value=value, beside="rollout and updates", reference=total)
         for name, value in seconds.items()
     ]
 
@@ -359,8 +359,8 @@ def demo_figures(effort: Effort) -> list[Figure]:
     """Return the figures on time and tokens of the demo."""
     settings = DemoSettings(rollouts=effort.rollouts, groups=effort.groups)
     with tempfile.TemporaryDirectory() as folder:
-        metrics, whole, rollouts = demo_run(settings, Path(folder))
-    return training_figures(metrics, whole) + token_figures(rollouts)
+        metrics, seconds, rollouts = demo_run(settings, Path(folder))
+    return training_figures(metrics, seconds) + token_figures(rollouts)
 
 
 # -- the table -------------------------------------------------------------------------------------------------
@@ -376,14 +376,16 @@ def number(value: float | None) -> str:
 def table(figures: Sequence[Figure]) -> str:
     """Return all figures as text, with one block per section."""
     width = max(len(figure.name) for figure in figures)
-    beside = max(len(figure.beside) for figure in figures)
+    reference_width = max(len(figure.beside) for figure in figures)
     lines = []
     for section, block in itertools.groupby(figures, key=lambda figure: figure.section):
-        lines += ["", f"{section:<{width}}  {'':>11}  {'beside':<{beside}}  {'':>11}  {'ratio':>7}"]
+        lines += ["", f"{section:<{width}}  {'':>11}  {'beside':<{reference_width}}  {'':>11}  {'ratio':>7}"]
         for f in block:
             ratio = "" if f.ratio is None else f"{f.ratio:.3f}"
             value, reference = number(f.value), number(f.reference)
-            lines.append(f"{f.name:<{width}}  {value:>11}  {f.beside:<{beside}}  {reference:>11}  {ratio:>7}".rstrip())
+            lines.append(
+                f"{f.name:<{width}}  {value:>11}  {f.beside:<{reference_width}}  {reference:>11}  {ratio:>7}".rstrip()
+            )
     return "\n".join(lines[1:]) + "\n"
 
 
@@ -399,14 +401,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="measure less, in a fifth of the time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    effort = QUICK if chosen.quick else Effort()
+    effort = QUICK if options.quick else Effort()
     figures: list[Figure] = []
     for measure in (base_figures, collect_figures, search_figures, demo_figures):
         sys.stderr.write(f"measuring: {measure.__name__.removesuffix('_figures')}\n")
         figures += measure(effort)
     print(table(figures), end="")
-    if chosen.json is not None:
-        write_atomically(chosen.json, as_json(figures, effort))
+    if options.json is not None:
+        write_atomically(options.json, as_json(figures, effort))
     return 0

@@ -25,7 +25,7 @@ def answer(info: dict[str, Any], number: int) -> str:
     return "{}" if info["kind"] == "link" else "<action>search[granola bars]</action>"
 
 
-def filled(env_id: str, **options: Any) -> MetaEpisode:
+def fill_memory(env_id: str, **options: Any) -> MetaEpisode:
     """Return a meta-episode in its eleventh episode, with ten notes in memory."""
     env = gym.make(env_id, disable_env_checker=True, memory="amem", num_episodes=12, **options)
     # The benchmark needs the memory itself, which other wrappers of `gym.make` hide.
@@ -47,16 +47,16 @@ def milliseconds(memory: AMem, view: MemoryView) -> float:
     turn = view.turn
     # Different observations, so that no cache could serve a repeated query.
     views = [view._replace(turn=turn._replace(observation=f"{turn.observation} {n}")) for n in range(CALLS)]
-    started = time.process_time()
-    for one in views:
-        memory.render(one)
-    return (time.process_time() - started) / CALLS * 1000
+    start_time = time.process_time()
+    for play_view in views:
+        memory.render(play_view)
+    return (time.process_time() - start_time) / CALLS * 1000
 
 
 def main() -> None:
     """Print one line per game."""
     for env_id, options in (("mage/WebShop-Meta-v0", {"size": "tiny"}), ("mage/Sokoban-Meta-v0", {})):
-        env = filled(env_id, **options)
+        env = fill_memory(env_id, **options)
         memory, view = env.memory, env.memory_view()
         if not isinstance(memory, AMem):
             raise TypeError(f"The environment must use the memory amem, got {type(memory).__name__}.")

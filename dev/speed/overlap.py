@@ -71,8 +71,8 @@ class Thinking:
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         self._work(self._background)
-        first = self._running[0][0] - self._worked if self._running else 0.0
-        self._time.now += max(min(first, inf if timeout is None else timeout), 0.0)
+        next_end = self._running[0][0] - self._worked if self._running else 0.0
+        self._time.now += max(min(next_end, inf if timeout is None else timeout), 0.0)
         self._work(True)
         ready = []
         # The tolerance covers rounding errors in the sums of times.
@@ -123,23 +123,23 @@ class SlowEnvironments:
 
     def poll(self, timeout: float | None) -> list[Outcome]:
         until = inf if timeout is None else self._time.now + timeout
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         # Like `InProcessEnvs`: all moves, or one if a timeout is set, however long it takes.
         if not self._workers:
             for _ in range(len(self._waiting) if timeout is None else min(1, len(self._waiting))):
                 self._time.now += MOVE
-                found.append(self._play(self._waiting.popleft()))
-            return found
+                outcomes.append(self._play(self._waiting.popleft()))
+            return outcomes
         # As worker processes: wait for the first move that ends, then add those that have ended by then.
-        while self._playing and (not found or timeout is None or self._playing[0][0] <= self._time.now):
+        while self._playing and (not outcomes or timeout is None or self._playing[0][0] <= self._time.now):
             if self._playing[0][0] > until:
                 self._time.now = until
                 break
-            ended, slot, outcome = heapq.heappop(self._playing)
-            self._time.now = max(self._time.now, ended)
-            found.append((slot, outcome))
+            end_time, slot, outcome = heapq.heappop(self._playing)
+            self._time.now = max(self._time.now, end_time)
+            outcomes.append((slot, outcome))
             self._start()
-        return found
+        return outcomes
 
     def cancel(self) -> None:
         self._waiting.clear()
@@ -189,8 +189,8 @@ def play(setting: OverlapSetting, slots: int = 64) -> Shares:
     model, pool = Thinking(time, setting.background), SlowEnvironments(time, slots, setting.workers)
     clock = RolloutClock(now=time)
     specs = rollout_specs("mage/KuhnPoker-Meta-v0", 0, 0, slots // 8, 8, {"kuhn/nash": 1.0})
-    played = collect(pool, model, specs, clock=clock)
-    failed = [trajectory.failure for trajectory in played if trajectory.failure is not None]
+    trajectories = collect(pool, model, specs, clock=clock)
+    failed = [trajectory.failure for trajectory in trajectories if trajectory.failure is not None]
     if failed:
         raise RuntimeError(f"{len(failed)} meta-episodes failed, the first: {failed[0]}")
     return Shares(clock.total, model.generating / clock.total, model.replying / clock.total)

@@ -44,7 +44,7 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
     Raises:
         RuntimeError: If a worker was lost.
     """
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     writer = Writer(folder, about, resume=False)
     if not count:
         evaluate(make_agent(AGENT), setting.tasks, setting.options, batch=BATCH, on_finished=writer.add)
@@ -54,7 +54,7 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
         if lost:
             raise RuntimeError(f"Workers were lost: {'; '.join(lost)}.")
     writer.close()
-    return time.perf_counter() - started
+    return time.perf_counter() - start_time
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,24 +76,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--rounds", type=_positive, default=3, metavar="N", help="number of rounds, whose medians count (default: 3)"
     )
-    chosen = parser.parse_args(arguments)
-    setting = Setting(named_panel(chosen.panel), chosen.panel, {"num_episodes": chosen.num_episodes})
+    options = parser.parse_args(arguments)
+    setting = Setting(named_panel(options.panel), options.panel, {"num_episodes": options.num_episodes})
     about = about_run(make_agent(AGENT), setting)
-    times: dict[int, list[float]] = {0: [], chosen.processes: []}
+    times: dict[int, list[float]] = {0: [], options.processes: []}
     roots = set()
     # Both sides take turns, so that a change of the machine's load affects both.
-    for _ in range(chosen.rounds):
-        for count, taken in times.items():
+    for _ in range(options.rounds):
+        for count, durations in times.items():
             with tempfile.TemporaryDirectory() as folder:
-                taken.append(seconds(setting, about, count, Path(folder) / "run"))
+                durations.append(seconds(setting, about, count, Path(folder) / "run"))
                 # The digest of all records. It must not depend on the number of processes.
                 roots.add(Records(Path(folder) / "run").root()["root"])
-    alone, spread = (statistics.median(taken) for taken in times.values())
+    single, spread = (statistics.median(durations) for durations in times.values())
     load = os.getloadavg()[0]
-    sys.stdout.write(f"{chosen.panel}, K = {chosen.num_episodes}, {AGENT}: ")
-    sys.stdout.write(f"{alone:.1f} s in one process, {spread:.1f} s in {chosen.processes}: ")
+    sys.stdout.write(f"{options.panel}, K = {options.num_episodes}, {AGENT}: ")
+    sys.stdout.write(f"{single:.1f} s in one process, {spread:.1f} s in {options.processes}: ")
     sys.stdout.write(
-        f"{alone / spread:.2f} times as fast (at least {TARGET:g} with 2 on 2 idle cores; load {load:.1f})"
+        f"{single / spread:.2f} times as fast (at least {TARGET:g} with 2 on 2 idle cores; load {load:.1f})"
     )
     sys.stdout.write(", the same records\n" if len(roots) == 1 else ", OTHER RECORDS\n")
     return 0 if len(roots) == 1 else 1

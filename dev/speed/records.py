@@ -30,9 +30,9 @@ ROUNDS = 5
 
 def cpu(work: Callable[[], Any]) -> float:
     """Return the CPU seconds of `work` in this process, including system calls."""
-    started = time.process_time()
+    start_time = time.process_time()
     work()
-    return time.process_time() - started
+    return time.process_time() - start_time
 
 
 def round_of(setting: Setting, about: dict[str, Any], folder: Path) -> tuple[float, float, float]:
@@ -48,42 +48,42 @@ def round_of(setting: Setting, about: dict[str, Any], folder: Path) -> tuple[flo
     """
     agent = make_agent("scripted:random")
 
-    def recorded() -> None:
+    def record() -> None:
         writer = Writer(folder, about, resume=False)
         evaluate(agent, setting.tasks, setting.options, on_finished=writer.add)
         writer.close()
 
     def again() -> None:
         lines = [line for _, line in sorted(Records(folder).lines.items())]
-        if found := replay(lines, setting):
-            raise RuntimeError(f"The replay of {len(found)} meta-episodes differs from their records.")
+        if differences := replay(lines, setting):
+            raise RuntimeError(f"The replay of {len(differences)} meta-episodes differs from their records.")
 
-    return cpu(lambda: evaluate(agent, setting.tasks, setting.options)), cpu(recorded), cpu(again)
+    return cpu(lambda: evaluate(agent, setting.tasks, setting.options)), cpu(record), cpu(again)
 
 
 def measure(panel: str, rounds: int) -> list[tuple[float, float, float]]:
     """Return the times of a panel's rounds."""
     setting = Setting(named_panel(panel), panel, {})
     about = about_run(make_agent("scripted:random"), setting)
-    found = []
+    rounds_measured = []
     for number in range(rounds + 1):
         with tempfile.TemporaryDirectory() as folder:
             times = round_of(setting, about, Path(folder) / "run")
         # The first round only warms up caches and imports.
         if number:
-            found.append(times)
-    return found
+            rounds_measured.append(times)
+    return rounds_measured
 
 
 def main() -> None:
     """Write one line per panel to stdout."""
     for panel in PANELS:
-        found = measure(panel, ROUNDS)
-        played = statistics.median(times[0] for times in found)
+        rounds = measure(panel, ROUNDS)
+        playing = statistics.median(times[0] for times in rounds)
         # Ratios within a round, because the load of the machine may change between rounds.
-        recording = statistics.median(times[1] / times[0] for times in found)
-        replaying = statistics.median(times[2] / times[0] for times in found)
-        sys.stdout.write(f"{panel}: playing {played:.2f} CPU s, with records {recording:.2f} times that ")
+        recording = statistics.median(times[1] / times[0] for times in rounds)
+        replaying = statistics.median(times[2] / times[0] for times in rounds)
+        sys.stdout.write(f"{panel}: playing {playing:.2f} CPU s, with records {recording:.2f} times that ")
         sys.stdout.write(f"(at most {RECORDING:g}), executed again {replaying:.2f} (at most {REPLAY:g})\n")
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from selenium.webdriver.support.ui import WebDriverWait
 
-from dev.speed.chromium import opened_chromium
+from dev.speed.chromium import open_chromium
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites import named_panel
@@ -64,8 +64,8 @@ class Thinker:
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Return one completion per prompt, in order."""
-        drawn = self._rng.choice(VOCABULARY, (len(prompts), THOUGHT), p=self._chances)
-        thoughts = [" ".join(self._words[word] for word in row) for row in drawn]
+        words = self._rng.choice(VOCABULARY, (len(prompts), THOUGHT), p=self._chances)
+        thoughts = [" ".join(self._words[word] for word in row) for row in words]
         answers = self._answers.generate(prompts)
         return [replace(answer, text=f"{thought} {answer.text}") for thought, answer in zip(thoughts, answers)]
 
@@ -76,28 +76,28 @@ def record(folder: Path, setting: Setting) -> int:
     thinker = Thinker(make_agent("policy:webshop/next").generator(game), np.random.default_rng(0))
     agent = GeneratorAgent(thinker, "thinker")
     writer = Writer(folder, about_run(agent, setting), resume=False)
-    played = evaluate(agent, setting.tasks, setting.options, on_finished=writer.add)
+    trajectories = evaluate(agent, setting.tasks, setting.options, on_finished=writer.add)
     writer.close()
-    steps = [step for one in played for step in one.steps]
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
     return sum(len(step.text) + sum(len(message.content) for message in step.messages) for step in steps)
 
 
 def page_memory(driver: Any) -> float:
     """Return the peak memory in MiB of the largest page process of the browser."""
     # In the order of process ids, a parent usually precedes its children, so one pass finds the whole family.
-    family, found = {driver.service.process.pid}, 0.0
+    family, peak = {driver.service.process.pid}, 0.0
     for status in sorted(Path("/proc").glob("[0-9]*/status"), key=lambda path: int(path.parent.name)):
         try:
-            told = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
             command = (status.parent / "cmdline").read_bytes()
         # The process has ended since the folder was listed.
         except OSError:
             continue
-        if int(told["PPid"]) in family:
-            family.add(int(told["Pid"]))
+        if int(fields["PPid"]) in family:
+            family.add(int(fields["Pid"]))
             if b"--type=renderer" in command:
-                found = max(found, int(told["VmHWM"].split()[0]) / 1024)
-    return found
+                peak = max(peak, int(fields["VmHWM"].split()[0]) / 1024)
+    return peak
 
 
 def read(page: Path, meta_episodes: int) -> tuple[list[float], list[float], float]:
@@ -105,9 +105,9 @@ def read(page: Path, meta_episodes: int) -> tuple[list[float], list[float], floa
     paints = []
     # A new browser for each view, because a browser would cache the page.
     for _ in range(VIEWS - 1):
-        with opened_chromium() as driver:
+        with open_chromium() as driver:
             paints.append(paint(driver, page))
-    with opened_chromium() as driver:
+    with open_chromium() as driver:
         paints.append(paint(driver, page))
         indices = np.random.default_rng(1).permutation(meta_episodes)[:TRANSCRIPTS].tolist()
         opened = [float(driver.execute_async_script(OPEN, index)) for index in indices]
@@ -117,7 +117,7 @@ def read(page: Path, meta_episodes: int) -> tuple[list[float], list[float], floa
 def paint(driver: Any, page: Path) -> float:
     """Open the page and return the milliseconds to its first paint."""
     driver.get(page.as_uri())
-    return float(WebDriverWait(driver, 20).until(lambda shown: shown.execute_script(PAINT)))
+    return float(WebDriverWait(driver, 20).until(lambda browser: browser.execute_script(PAINT)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,10 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run, page = Path(folder) / "run", Path(folder) / "report.html"
         setting = Setting(named_panel(panel), panel, {"num_episodes": EPISODES})
         characters = record(run, setting)
-        started = time.process_time()
+        start_time = time.process_time()
         if bench(["report", str(run), "--out", str(page)]):
             raise RuntimeError("mage report failed.")
-        report = time.process_time() - started
+        report = time.process_time() - start_time
         paints, opened, memory = read(page, len(setting.tasks))
         megabytes = page.stat().st_size / 1e6
     say = sys.stdout.write

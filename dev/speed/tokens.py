@@ -47,7 +47,7 @@ class TokenCounts:
     """Tokens of one row per call, padded as in TRL."""
 
 
-def forwarded(lengths: Sequence[int], max_tokens: int) -> int:
+def count_forwarded(lengths: Sequence[int], max_tokens: int) -> int:
     """Return the tokens of an update's micro-batches: number of rows times longest row, summed over micro-batches."""
     # The trainer is imported in functions, because the other benchmarks of this folder do not need torch.
     from mage_envs.trainer.method.batch import plan_micro_batches
@@ -108,8 +108,8 @@ def rollout_counts(trajectories: Sequence[Trajectory], updates: int, max_tokens:
     return TokenCounts(
         updates=updates,
         useful=sum(merged),
-        merged=sum(forwarded(part, max_tokens) for part in into_updates(merged, updates)),
-        unmerged=sum(forwarded(part, max_tokens) for part in into_updates(unmerged, updates)),
+        merged=sum(count_forwarded(part, max_tokens) for part in into_updates(merged, updates)),
+        unmerged=sum(count_forwarded(part, max_tokens) for part in into_updates(unmerged, updates)),
         trl=trl_forwarded(calls_of(trajectories)),
     )
 
@@ -137,5 +137,5 @@ def paper_counts(calls: Sequence[Call], per_update: int = PAPER_UPDATE, max_toke
     # Division that rounds up: a last, smaller update counts.
     updates = -(-len(calls) // per_update)
     lengths = [call.length for call in calls]
-    tokens = sum(forwarded(part, max_tokens) for part in into_updates(lengths, updates))
+    tokens = sum(count_forwarded(part, max_tokens) for part in into_updates(lengths, updates))
     return TokenCounts(updates=updates, useful=sum(lengths), merged=tokens, unmerged=tokens, trl=trl_forwarded(calls))

@@ -47,7 +47,7 @@ class UpdateSide:
     gradient: torch.Tensor
 
 
-def scaled_calls(count: int, scale: int = SCALE) -> list[Call]:
+def scale_calls(count: int, scale: int = SCALE) -> list[Call]:
     """Return a mini-batch of calls with the paper's lengths, divided by `scale`."""
     return [Call(max(call.prompt // scale, 1), max(call.reply // scale, 1)) for call in paper_calls(count)]
 
@@ -101,7 +101,7 @@ def make_trainer(folder: Path) -> MAGETrainer:
     return MAGETrainer(save_tiny(folder / "model", model, tokenizer), config, make_env)
 
 
-def padded(rows: Sequence[Row], pad: int, prompt: int, reply: int, tokens: int) -> dict[str, torch.Tensor]:
+def pad_rows(rows: Sequence[Row], pad: int, prompt: int, reply: int, tokens: int) -> dict[str, torch.Tensor]:
     """Return rows in TRL's form: prompts padded on the left and replies on the right, to the longest of the batch.
 
     Args:
@@ -127,15 +127,15 @@ def padded(rows: Sequence[Row], pad: int, prompt: int, reply: int, tokens: int) 
         "old_per_token_logps": full(reply, 0, torch.float32),
         "ref_per_token_logps": full(reply, 0, torch.float32),
     }
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         count = len(row.targets)
         start = row.length - count
-        inputs["prompt_ids"][place, prompt - start :] = torch.from_numpy(row.ids[:start])
-        inputs["prompt_mask"][place, prompt - start :] = 1
-        inputs["completion_ids"][place, :count] = torch.from_numpy(row.ids[start:])
-        inputs["completion_mask"][place, :count] = 1
-        inputs["old_per_token_logps"][place, :count] = torch.as_tensor(row.old)
-        inputs["ref_per_token_logps"][place, :count] = torch.as_tensor(row.reference)
+        inputs["prompt_ids"][index, prompt - start :] = torch.from_numpy(row.ids[:start])
+        inputs["prompt_mask"][index, prompt - start :] = 1
+        inputs["completion_ids"][index, :count] = torch.from_numpy(row.ids[start:])
+        inputs["completion_mask"][index, :count] = 1
+        inputs["old_per_token_logps"][index, :count] = torch.as_tensor(row.old)
+        inputs["ref_per_token_logps"][index, :count] = torch.as_tensor(row.reference)
     inputs["advantages"] = torch.tensor([row.advantages[0] for row in rows])
     inputs["num_items_in_batch"] = torch.tensor(tokens)
     return inputs
@@ -163,23 +163,23 @@ def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
     # TRL divides the loss by this number, which the training loop would set.
     trainer.current_gradient_accumulation_steps = 1
     at_once = max(budget // (prompt + reply), 1)
-    for first in range(0, len(rows), at_once):
-        inputs = padded(rows[first : first + at_once], trainer.updates.pad_id, prompt, reply, tokens)
+    for start in range(0, len(rows), at_once):
+        inputs = pad_rows(rows[start : start + at_once], trainer.updates.pad_id, prompt, reply, tokens)
         loss: Any = trainer._compute_loss(trainer.model, inputs)  # type: ignore[no-untyped-call]
         loss.backward()
 
 
-def timed(trainer: MAGETrainer, update: Callable[[], None]) -> UpdateSide:
+def time_update(trainer: MAGETrainer, update: Callable[[], None]) -> UpdateSide:
     """Time an update that starts from a gradient of zero."""
     import torch
 
     model: Any = trainer.model
     model.zero_grad()
-    started = time.process_time()
+    start_time = time.process_time()
     update()
-    seconds = time.process_time() - started
-    found = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
-    return UpdateSide(seconds, torch.cat(found))
+    seconds = time.process_time() - start_time
+    gradients = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
+    return UpdateSide(seconds, torch.cat(gradients))
 
 
 def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int) -> tuple[float, float, float]:
@@ -201,11 +201,11 @@ def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int)
     # The first round only warms up.
     for _ in range(rounds + 1):
         for side, update in zip(sides, (ours, trls), strict=True):
-            side.append(timed(trainer, partial(update, trainer, rows, budget)))
+            side.append(time_update(trainer, partial(update, trainer, rows, budget)))
     useful = sum(row.length for row in rows)
-    first, second = (useful / statistics.median(one.seconds for one in side[1:]) for side in sides)
+    own_rate, trl_rate = (useful / statistics.median(side_run.seconds for side_run in side[1:]) for side in sides)
     mine, theirs = (side[-1].gradient for side in sides)
-    return first, second, float((mine - theirs).abs().max() / theirs.abs().max())
+    return own_rate, trl_rate, float((mine - theirs).abs().max() / theirs.abs().max())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -215,12 +215,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--calls", type=int, default=PAPER_UPDATE, metavar="N", help=f"model calls of the update ({PAPER_UPDATE})"
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="timed updates of each side (default: 3)")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(Path(folder))
-        rows = rows_of(scaled_calls(chosen.calls), VOCABULARY)
-        mine, theirs, difference = compare(rows, PAPER_BUDGET // SCALE, trainer, chosen.rounds)
+        rows = rows_of(scale_calls(options.calls), VOCABULARY)
+        mine, theirs, difference = compare(rows, PAPER_BUDGET // SCALE, trainer, options.rounds)
     print(
         f"useful tokens per CPU second: ours {mine:,.0f}, TRL {theirs:,.0f}, ratio {mine / theirs:.2f}; "
         f"gradients differ by {difference:.1e} of the largest entry"

@@ -76,40 +76,40 @@ def write_files(folder: Path, products: int) -> None:
     """
     names = SIZES["full"]
     people: dict[str, list[dict[str, Any]]] = {}
-    left = PEOPLE
-    with (folder / names.products).open("w") as shelf, (folder / names.instructions).open("w") as told:
+    remaining = PEOPLE
+    with (folder / names.products).open("w") as shelf, (folder / names.instructions).open("w") as instruction_file:
         # Written product by product, because the full size would not fit into memory.
         shelf.write("[")
-        told.write("{")
-        for number, (raw, entry, wanted) in enumerate(_entries(products)):
+        instruction_file.write("{")
+        for number, (raw, entry, annotations) in enumerate(_entries(products)):
             comma = "," if number else ""
             asin = raw["asin"]
-            shelf.write(f"{comma}\n{json.dumps(raw | _dropped(raw))}")
-            kept = entry if number % 10 == 0 else {"attributes": entry["attributes"], "instruction": None}
-            told.write(f"{comma}\n{json.dumps(asin)}: {json.dumps(kept)}")
-            if left > 0:
-                people[asin] = wanted
-                left -= len(wanted)
+            shelf.write(f"{comma}\n{json.dumps(raw | _surplus_fields(raw))}")
+            stored_entry = entry if number % 10 == 0 else {"attributes": entry["attributes"], "instruction": None}
+            instruction_file.write(f"{comma}\n{json.dumps(asin)}: {json.dumps(stored_entry)}")
+            if remaining > 0:
+                people[asin] = annotations
+                remaining -= len(annotations)
         shelf.write("]\n")
-        told.write("}\n")
+        instruction_file.write("}\n")
     (folder / "items_human_ins.json").write_text(json.dumps(people))
 
 
 def _entries(products: int) -> Iterator[tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]]:
     for family in stream(products):
-        for member, shown in zip(family.members, family.listings, strict=True):
-            yield shown.raw, about(member), _wanted(family, shown.raw["asin"])
+        for member, listing in zip(family.members, family.listings, strict=True):
+            yield listing.raw, about(member), _annotations(family, listing.raw["asin"])
 
 
 def about(member: Member) -> dict[str, Any]:
     """Return the entry in the schema of `items_ins_v2.json`, with the start of the original's synthetic goals."""
     names = [attribute.name for attribute in member.attributes]
-    wanted = [name for name in names if name in member.exposed][:2] or names[:2]
-    stem = f"i'm looking for {member.kind.name} with {' and '.join(wanted)}"
-    return {"attributes": names, "instruction": stem, "instruction_attributes": wanted}
+    wanted_names = [name for name in names if name in member.exposed][:2] or names[:2]
+    stem = f"i'm looking for {member.kind.name} with {' and '.join(wanted_names)}"
+    return {"attributes": names, "instruction": stem, "instruction_attributes": wanted_names}
 
 
-def _wanted(family: FamilyRecord, asin: str) -> list[dict[str, Any]]:
+def _annotations(family: FamilyRecord, asin: str) -> list[dict[str, Any]]:
     return [
         {
             "instruction": goal.instruction,
@@ -121,7 +121,7 @@ def _wanted(family: FamilyRecord, asin: str) -> list[dict[str, Any]]:
     ]
 
 
-def _dropped(raw: dict[str, Any]) -> dict[str, Any]:
+def _surplus_fields(raw: dict[str, Any]) -> dict[str, Any]:
     """Return fields of the original's entries that the import drops. They make the files as long as the original's."""
     return {
         "product_information": {"ASIN": raw["asin"], "Department": raw["category"], "Notes": raw["name"] * 4},
@@ -139,64 +139,64 @@ def child(*words: str) -> dict[str, float]:
     """Return the figures that `python -m dev.speed.webshop --child ...` prints."""
     # A process per measurement, because peak memory and caches of one would falsify the next.
     command = [sys.executable, "-m", "dev.speed.webshop", "--child", *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, float] = json.loads(process.stdout)
+    return figures
 
 
-def imported(source: str, cache: str) -> dict[str, float]:
+def measure_import(source: str, cache: str) -> dict[str, float]:
     """Import the files. Return its CPU seconds and the peak memory in MB."""
-    started = time.process_time()
+    start_time = time.process_time()
     import_official(source, "full", cache)
-    return {"import": time.process_time() - started, "import peak": _status("VmHWM")}
+    return {"import": time.process_time() - start_time, "import peak": _status("VmHWM")}
 
 
-def used(source: str, cache: str) -> dict[str, float]:
+def measure_use(source: str, cache: str) -> dict[str, float]:
     """Open the imported files, search and play. Return the figures of all three, and of a forked process."""
     # The import is complete, so this call only returns its folder.
     folder = str(import_official(source, "full", cache))
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     game = WebShop("train", data=folder, goals="human")
-    opened = time.perf_counter() - started
-    found = {"open": opened} | searched(game) | played(game)
+    opened = time.perf_counter() - start_time
+    figures = {"open": opened} | measure_searches(game) | measure_steps(game)
     private = in_fork(game)
-    return found | ({} if private is None else {"private": private})
+    return figures | ({} if private is None else {"private": private})
 
 
-def alone(source: str, cache: str) -> dict[str, float]:
+def measure_unforked(source: str, cache: str) -> dict[str, float]:
     """Return the private memory in MB that opening, searching and reading add in a process that was not forked."""
     folder = str(import_official(source, "full", cache))
     if not SMAPS.is_file():
         return {}
-    before = _private()
-    searched_and_read(WebShop("train", data=folder, goals="human"))
-    return {"alone": _private() - before}
+    memory_before = _private()
+    search_and_read(WebShop("train", data=folder, goals="human"))
+    return {"alone": _private() - memory_before}
 
 
-def _drawn_instructions(game: WebShop, count: int) -> list[str]:
+def _draw_instructions(game: WebShop, count: int) -> list[str]:
     numbers = np.random.default_rng(0).integers(len(game.shop), size=count)
     return [game.shop.goal_at(int(number)).instruction.lower() for number in numbers]
 
 
-def searched(game: WebShop) -> dict[str, float]:
+def measure_searches(game: WebShop) -> dict[str, float]:
     """Return milliseconds per search, by whole instructions, instructions without the price, and their ends."""
     shapes = (lambda text: text, lambda text: text.partition(", and price")[0], lambda text: text[-40:])
-    taken = []
-    for number, text in enumerate(_drawn_instructions(game, SEARCHES + 3)):
+    milliseconds = []
+    for number, text in enumerate(_draw_instructions(game, SEARCHES + 3)):
         query = shapes[number % 3](text)
         # Instructions may repeat, and a cached search costs nothing.
         game.shop.search.cache_clear()
-        started = time.process_time()
+        start_time = time.process_time()
         game.shop.search(query)
-        taken.append(1000 * (time.process_time() - started))
+        milliseconds.append(1000 * (time.process_time() - start_time))
     # The first three searches, one of each shape, only warm up.
-    middle, slow = np.percentile(taken[3:], [50, 99])
+    middle, slow = np.percentile(milliseconds[3:], [50, 99])
     return {"search p50": float(middle), "search p99": float(slow)}
 
 
 def episode(game: WebShop, rng: np.random.Generator) -> int:
     """Play a purchase after a look at two pages of results and a product's texts. Return the number of steps."""
-    state, done = game.initial_state(rng), 0
+    state, count = game.initial_state(rng), 0
     for step in ("search", "next >", "< prev", "product", *READING, "option", "buy now"):
         legal, action = state.legal_actions, f"click[{step}]"
         if step == "search":
@@ -209,24 +209,24 @@ def episode(game: WebShop, rng: np.random.Generator) -> int:
             action = legal[7 + int(rng.integers(len(legal) - 7))] if len(legal) > 7 else "click[reviews]"
         state = state.after(action)
         state.observation(0)
-        done += 1
+        count += 1
         # Back to the product, because a purchase is possible on its page only.
         if action == "click[reviews]":
             state = state.after("click[< prev]")
-    return done
+    return count
 
 
-def played(game: WebShop) -> dict[str, float]:
+def measure_steps(game: WebShop) -> dict[str, float]:
     """Return steps per CPU second, without cached searches from earlier episodes."""
     rng, steps, seconds = np.random.default_rng(0), 0, 0.0
     for number in range(EPISODES + 1):
         game.shop.search.cache_clear()
-        started = time.process_time()
-        made = episode(game, rng)
+        start_time = time.process_time()
+        count = episode(game, rng)
         # The first episode only warms up.
         if number:
-            steps += made
-            seconds += time.process_time() - started
+            steps += count
+            seconds += time.process_time() - start_time
     return {"steps": steps / seconds}
 
 
@@ -238,21 +238,21 @@ def in_fork(game: WebShop) -> float | None:
     # As in a server that forks. Otherwise a collection in the child would write to, and so copy, all parent objects.
     gc.freeze()
     if os.fork() == 0:
-        searched_and_read(game)
+        search_and_read(game)
         os.write(writer, json.dumps(_private()).encode())
         os._exit(0)
     os.close(writer)
-    with os.fdopen(reader) as told:
-        private = float(told.read())
+    with os.fdopen(reader) as pipe:
+        private = float(pipe.read())
     os.wait()
     gc.unfreeze()
     return private
 
 
-def searched_and_read(game: WebShop) -> None:
+def search_and_read(game: WebShop) -> None:
     """Search and read products, the work of a process before its memory is measured."""
     rng = np.random.default_rng(1)
-    for query in _drawn_instructions(game, SEARCHES):
+    for query in _draw_instructions(game, SEARCHES):
         game.shop.search(query)
     for position in rng.integers(len(game.shop.catalogue), size=READS):
         game.shop.catalogue.product(int(position))
@@ -274,7 +274,11 @@ def _status(name: str) -> float:
     return next(int(line.split()[1]) / 1000 for line in lines if line.startswith(f"{name}:"))
 
 
-CHILDREN: dict[str, Callable[..., dict[str, float]]] = {"imported": imported, "used": used, "alone": alone}
+CHILDREN: dict[str, Callable[..., dict[str, float]]] = {
+    "imported": measure_import,
+    "used": measure_use,
+    "alone": measure_unforked,
+}
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -299,32 +303,32 @@ def measure(products: int, folder: Path) -> list[WebShopLine]:
     source, cache = folder / "files", folder / "cache"
     source.mkdir()
     try:
-        started = time.process_time()
+        start_time = time.process_time()
         write_files(source, products)
-        made = time.process_time() - started
+        generation_time = time.process_time() - start_time
         size = sum(file.stat().st_size for file in source.iterdir()) / 1e6
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for name in CHILDREN:
-            found |= child(name, str(source), str(cache))
-        kept = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 1e6
+            figures |= child(name, str(source), str(cache))
+        cache_size = sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 1e6
     finally:
         shutil.rmtree(source)
         shutil.rmtree(cache, ignore_errors=True)
     line = partial(WebShopLine, products)
     return [
         line("generated files", size, "MB"),
-        line("generating them", made, "s"),
-        line("importing them", found["import"], "s"),
-        line("peak memory of the import", found["import peak"], "MB", target=500),
-        line("imported", kept, "MB"),
-        line("opening, wall time", found["open"], "s", target=1),
-        line("search, p50", found["search p50"], "ms", target=MOST_TO_SEARCH.get(products)),
-        line("search, p99", found["search p99"], "ms"),
-        line("steps per CPU-second", found["steps"], "", target=5000 if products <= 1000 else None, most=False),
+        line("generating them", generation_time, "s"),
+        line("importing them", figures["import"], "s"),
+        line("peak memory of the import", figures["import peak"], "MB", target=500),
+        line("imported", cache_size, "MB"),
+        line("opening, wall time", figures["open"], "s", target=1),
+        line("search, p50", figures["search p50"], "ms", target=MOST_TO_SEARCH.get(products)),
+        line("search, p99", figures["search p99"], "ms"),
+        line("steps per CPU-second", figures["steps"], "", target=5000 if products <= 1000 else None, most=False),
         *(
-            line(f"private memory of a further process, {how}", found[name], "MB", target=10)
+            line(f"private memory of a further process, {how}", figures[name], "MB", target=10)
             for name, how in (("private", "forked"), ("alone", "started"))
-            if name in found
+            if name in figures
         ),
     ]
 
@@ -347,10 +351,10 @@ def cold_starts(size: str, folder: Path) -> list[WebShopLine]:
 
     The figures are medians. Folders inside `folder` are the caches, one for each pair of processes.
     """
-    taken: list[tuple[float, float]] = []
+    durations: list[tuple[float, float]] = []
     for number in range(COLD_STARTS):
         places = os.environ | {"MAGE_ENVS_CACHE": str(folder / str(number))}
-        first, next_one = (
+        first_duration, later_duration = (
             float(
                 subprocess.run(
                     [sys.executable, "-c", COLD, size], env=places, stdout=subprocess.PIPE, text=True, check=True
@@ -358,24 +362,24 @@ def cold_starts(size: str, folder: Path) -> list[WebShopLine]:
             )
             for _ in range(2)
         )
-        taken.append((first, next_one))
+        durations.append((first_duration, later_duration))
     names = (f"first step, size {size!r} generated for it", f"first step, size {size!r} there")
     return [
         WebShopLine(0, name, statistics.median(times), "s", target=1)
-        for name, times in zip(names, zip(*taken, strict=True), strict=True)
+        for name, times in zip(names, zip(*durations, strict=True), strict=True)
     ]
 
 
 def table(lines: Sequence[WebShopLine]) -> str:
     """Return the figures as text."""
-    told = []
+    rows = []
     for line in lines:
         value = f"{line.value:,.0f}" if line.value >= 100 else f"{line.value:.2f}"
         bound = "" if line.target is None else f"{'at most' if line.most else 'at least'} {line.target:,}"
-        met = {None: "", True: "met", False: "MISSED"}[line.met]
+        verdict = {None: "", True: "met", False: "MISSED"}[line.met]
         size = f"{line.products:>9,}" if line.products else " built in"
-        told.append(f"{size}  {line.name:<46} {value:>10} {line.unit:<3} {bound:<15} {met}".rstrip() + "\n")
-    return "".join(told)
+        rows.append(f"{size}  {line.name:<46} {value:>10} {line.unit:<3} {bound:<15} {verdict}".rstrip() + "\n")
+    return "".join(rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -388,23 +392,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
     parser.add_argument("--size", default="small", help=argparse.SUPPRESS)
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
-    chosen = parser.parse_args(arguments)
-    if chosen.child:
-        name, *words = chosen.child
+    options = parser.parse_args(arguments)
+    if options.child:
+        name, *words = options.child
         sys.stdout.write(json.dumps(CHILDREN[name](*words)))
         return 0
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         (Path(folder) / "cold").mkdir()
-        lines = cold_starts(chosen.size, Path(folder) / "cold")
+        lines = cold_starts(options.size, Path(folder) / "cold")
         sys.stdout.write(table(lines))
-        for products in chosen.products:
-            more = measure(products, Path(folder))
-            sys.stdout.write(table(more))
+        for products in options.products:
+            size_lines = measure(products, Path(folder))
+            sys.stdout.write(table(size_lines))
             sys.stdout.flush()
-            lines += more
-    if chosen.json is not None:
-        told = [asdict(line) | {"met": line.met} for line in lines]
-        write_atomically(chosen.json, json.dumps(told, indent=1) + "\n")
+            lines += size_lines
+    if options.json is not None:
+        rows = [asdict(line) | {"met": line.met} for line in lines]
+        write_atomically(options.json, json.dumps(rows, indent=1) + "\n")
     return int(any(line.met is False for line in lines))
 
 

@@ -65,7 +65,7 @@ ANSWER = (
         "The opponent's seat returns its move. If the policy declares `follows_information_state`, as this one does, "
         "the seat requests its probabilities once per state and caches them. Any other policy receives `act(turn)` at "
         "each move.",
-        ("self.name", "place", "state.legal_actions"),
+        ("self.name", "index", "state.legal_actions"),
         ("said",),
         names=("said", "state"),
     ),

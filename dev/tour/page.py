@@ -45,7 +45,7 @@ def play_answer() -> Recorder:
     return recorder
 
 
-def scripted_reply(prompt: Prompt) -> str:
+def reply_of_member(prompt: Prompt) -> str:
     """Return the reply of a member: member 0 bets and calls, member 1 checks and folds."""
     _, member, *_ = prompt.seed
     if prompt.phase == "reflect":
@@ -64,7 +64,7 @@ def train_group() -> Recorder:
     env = gym.make(ENV_ID, opponent=OPPONENT, num_episodes=NUM_EPISODES)
     specs = [RolloutSpec(Task(ENV_ID, seed=SEED), member=member) for member in range(2)]
     with Recorder(TRAINING) as recorder:
-        trajectories = collect([env], ScriptedGenerator(scripted_reply, tokens), specs)
+        trajectories = collect([env], ScriptedGenerator(reply_of_member, tokens), specs)
         advantages, _ = compute_advantages(trajectories, CreditConfig())
         rows = build_rows(trajectories, advantages)
         batch = collate(rows, tokens.pad_id)
@@ -120,24 +120,24 @@ def section(number: int, hop: Hop, calls: Sequence[RecordedCall]) -> str:
     """Return the section of a hop: its heading, its explanation, and the values of its calls."""
     blocks = []
     for call in calls:
-        rows = [("in" if index == 0 else "", line) for index, line in enumerate(call.given)]
-        rows += [("out" if index == 0 else "", line) for index, line in enumerate(call.found)]
+        rows = [("in" if index == 0 else "", line) for index, line in enumerate(call.arguments)]
+        rows += [("out" if index == 0 else "", line) for index, line in enumerate(call.results)]
         blocks.append("\n".join(f"{label:<5}{line}" for label, line in rows))
     values = "\n\n".join(blocks)
     return f"### {number}. {hop.name} ({hop.file})\n\n{fill(hop.text, WIDTH)}\n\n```text\n{values}\n```\n"
 
 
-def part(recorder: Recorder, hops: Sequence[Hop], first: int) -> tuple[str, str]:
+def part(recorder: Recorder, hops: Sequence[Hop], first_number: int) -> tuple[str, str]:
     """Return the map of the recorded calls, and the sections of the hops in the order of their first calls.
 
     Args:
         recorder: Calls of the hops.
         hops: All hops of the part.
-        first: Number of the part's first section.
+        first_number: Number of the part's first section.
     """
     calls = {hop: recorder.calls_of(hop) for hop in hops}
     order = dict.fromkeys(call.hop for call in recorder.calls)
-    numbers = {hop: number for number, hop in enumerate(order, start=first)}
+    numbers = {hop: number for number, hop in enumerate(order, start=first_number)}
     tree = "\n".join(f"{'    ' * call.depth}{numbers[call.hop]}. {call.hop.name}" for call in recorder.calls)
     sections = "\n".join(section(number, hop, calls[hop]) for hop, number in numbers.items())
     return f"```text\n{tree}\n```\n", sections

@@ -24,12 +24,12 @@ class Hop:
 
     function: Callable[..., Any]
     text: str
-    given: tuple[str, ...]
+    arguments: tuple[str, ...]
     """Expressions of the function's arguments, evaluated at the call."""
-    found: tuple[str, ...]
+    results: tuple[str, ...]
     """Expressions evaluated at the return, where `returned` is the returned value."""
     names: tuple[str, ...] = ()
-    """Names for the parts of a returned tuple, for use in `found`."""
+    """Names for the parts of a returned tuple, for use in `results`."""
     calls: int = 1
     """Number of calls whose values the page shows."""
 
@@ -53,8 +53,8 @@ class RecordedCall:
     hop: Hop
     depth: int
     """Number of recorded calls that it was made in."""
-    given: list[str] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
 
 
 class Recorder:
@@ -80,13 +80,13 @@ class Recorder:
             return
         # The values become text at once, because later code may change the objects.
         if event == "call":
-            call = RecordedCall(hop, len(self._open), lines(hop, hop.given, dict(frame.f_locals)))
+            call = RecordedCall(hop, len(self._open), lines(hop, hop.arguments, dict(frame.f_locals)))
             self.calls.append(call)
             self._open.append((frame, call))
         elif event == "return" and self._open and self._open[-1][0] is frame:
             _, call = self._open.pop()
             parts = dict(zip(hop.names, argument, strict=True)) if hop.names else {}
-            call.found = lines(hop, hop.found, {**frame.f_locals, **parts, "returned": argument})
+            call.results = lines(hop, hop.results, {**frame.f_locals, **parts, "returned": argument})
 
     def calls_of(self, hop: Hop) -> list[RecordedCall]:
         """Return the calls whose values the page shows. Raises LookupError if there were fewer."""
@@ -101,7 +101,7 @@ class Recorder:
 
 def lines(hop: Hop, expressions: Sequence[str], scope: dict[str, Any]) -> list[str]:
     """Return one line or more per expression, with its value in the function's scope."""
-    found = []
+    texts = []
     for expression in expressions:
         try:
             value = eval(expression, scope)
@@ -111,13 +111,13 @@ def lines(hop: Hop, expressions: Sequence[str], scope: dict[str, Any]) -> list[s
                 "Change the hop in dev/tour/hops.py."
             ) from error
         if isinstance(value, str) and "\n" in value:
-            found += [f"{expression} =", *text_lines(value)]
+            texts += [f"{expression} =", *text_lines(value)]
         else:
-            found.append(cut(f"{expression} = {shown(value)}"))
-    return found
+            texts.append(cut(f"{expression} = {format_value(value)}"))
+    return texts
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as text that is equal in every process."""
     # Arrays and tensors, which print their numbers in a format of their own.
     if hasattr(value, "tolist"):
@@ -125,11 +125,11 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return repr(float(f"{value:.{SIGNIFICANT_DIGITS}g}"))
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{shown(key)}: {shown(held)}" for key, held in value.items()) + "}"
+        return "{" + ", ".join(f"{format_value(key)}: {format_value(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list | tuple):
         opening, closing = "[]" if isinstance(value, list) else "()"
         comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
-        return opening + ", ".join(map(shown, value)) + comma + closing
+        return opening + ", ".join(map(format_value, value)) + comma + closing
     if isinstance(value, str | int | None):
         return repr(value)
     raise TypeError(f"{type(value).__name__} has no short text. Show one of its attributes instead.")
@@ -143,6 +143,6 @@ def cut(line: str, width: int = WIDTH - 5) -> str:
 def text_lines(text: str) -> list[str]:
     """Return a text of several lines behind a bar, without those after `MAX_TEXT_LINES`."""
     all_lines = text.splitlines()
-    kept = [cut(f"| {line}".rstrip()) for line in all_lines[:MAX_TEXT_LINES]]
-    left_out = len(all_lines) - len(kept)
-    return kept + ([f"... ({left_out} more lines)"] if left_out else [])
+    visible_lines = [cut(f"| {line}".rstrip()) for line in all_lines[:MAX_TEXT_LINES]]
+    left_out = len(all_lines) - len(visible_lines)
+    return visible_lines + ([f"... ({left_out} more lines)"] if left_out else [])

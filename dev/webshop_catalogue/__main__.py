@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dev.webshop_catalogue.guarantee import built, proven
+from dev.webshop_catalogue.guarantee import build_catalogue, proven
 from dev.webshop_catalogue.prove import Proof, prove, summary
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certified, stream
-from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, counted
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certificates, stream
+from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, log_progress
 from mage_envs.games.webshop.shop import Shop
 
 
@@ -35,21 +35,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--goals", type=int, default=2000, help="Maximum number of goals per split, at even steps (default: 2000)"
     )
-    wanted = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         shops = {}
         for held_out in (False, True):
             try:
-                shops[held_out], made = _proven(wanted.size, held_out, wanted.seeds, Path(folder))
+                shops[held_out], recorded = _prove_catalogues(options.size, held_out, options.seeds, Path(folder))
             except Unproven as error:
                 sys.stdout.write(f"not proven: {error}\n")
                 return 1
-            if made != certified(wanted.size, held_out):
+            if recorded != certificates(options.size, held_out):
                 failed.append("the certificates differ from those in certificates.toml")
         sys.stdout.write("split         goals  holding  by words  rank>10  near misses  alternatives\n")
         for split in SPLITS:
-            proofs = _proofs(shops[split == HELD_OUT], split, wanted.goals)
+            proofs = _proofs(shops[split == HELD_OUT], split, options.goals)
             told_of = summary(proofs)
             sys.stdout.write(
                 f"{split:13} {told_of.goals:5}  {told_of.holding:7.1%}  {told_of.by_words:8.1%}  "
@@ -61,30 +61,32 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _proven(size: str, held_out: bool, seeds: int, folder: Path) -> tuple[list[Shop], tuple[str, ...]]:
+def _prove_catalogues(size: str, held_out: bool, seeds: int, folder: Path) -> tuple[list[Shop], tuple[str, ...]]:
     """Return the proven shops and their certificates, and print the certificates. Raises Unproven."""
-    shops, made, goals, searches = [], [], 0, 0
+    shops, digests, goals, searches = [], [], 0, 0
     # A size without a certificate has one catalogue, too.
-    for seed in range(seeds or max(1, len(certified(size, held_out)))):
-        catalogue = built(counted(stream(size, seed, held_out=held_out), size), folder / f"{held_out}-{seed}")
-        told = proven(catalogue)
+    for seed in range(seeds or max(1, len(certificates(size, held_out)))):
+        catalogue = build_catalogue(
+            log_progress(stream(size, seed, held_out=held_out), size), folder / f"{held_out}-{seed}"
+        )
+        proof = proven(catalogue)
         shops.append(Shop(catalogue, "made"))
-        made.append(told.certificate)
-        goals, searches = goals + told.goals, searches + told.searches
+        digests.append(proof.certificate)
+        goals, searches = goals + proof.goals, searches + proof.searches
     sys.stdout.write(f"all {goals} goals proven, all products found in {searches} searches, certificates:\n")
     sys.stdout.write(f"{'held_out' if held_out else 'main'} = [\n")
-    sys.stdout.write("".join(f'    "{certificate}",\n' for certificate in made) + "]\n")
-    return shops, tuple(made)
+    sys.stdout.write("".join(f'    "{certificate}",\n' for certificate in digests) + "]\n")
+    return shops, tuple(digests)
 
 
-def _proofs(shops: Sequence[Shop], split: str, most: int) -> list[Proof]:
+def _proofs(shops: Sequence[Shop], split: str, limit: int) -> list[Proof]:
     """Return the proofs of at most that many goals, evenly over the shops."""
     proofs: list[Proof] = []
-    each = -(-most // len(shops))
+    goals_per_shop = -(-limit // len(shops))
     for shop in shops:
         numbers = shop.numbers(split)
-        step = max(1, len(numbers) // each)
-        proofs += prove(shop, (shop.goal_at(int(number)) for number in list(numbers)[::step][:each]))
+        step = max(1, len(numbers) // goals_per_shop)
+        proofs += prove(shop, (shop.goal_at(int(number)) for number in list(numbers)[::step][:goals_per_shop]))
     return proofs
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.cache import cached
+from mage_envs.games.webshop.cache import build_cached_folder
 from mage_envs.games.webshop.catalogue_maker import FamilyRecord
 from mage_envs.games.webshop.embedded import Unproven, certificate, products_of
 from mage_envs.games.webshop.products import MadeGoal, Product
@@ -43,23 +43,23 @@ class Proven(NamedTuple):
     certificate: str
 
 
-def built(families: Iterable[FamilyRecord], folder: Path) -> Catalogue:
+def build_catalogue(families: Iterable[FamilyRecord], folder: Path) -> Catalogue:
     """Write a catalogue below a folder without comparing its certificate."""
-    return Catalogue(cached("built", lambda draft: write_catalogue(draft, products_of(families)), folder))
+    return Catalogue(build_cached_folder("built", lambda draft: write_catalogue(draft, products_of(families)), folder))
 
 
 def proven(catalogue: Catalogue) -> Proven:
     """Prove the goals of a stored catalogue. Raises Unproven if a goal cannot be reached with full reward."""
     products = (catalogue.product(position) for position in range(len(catalogue)))
-    goals = sum(len(product.made) for product in checked(products))
-    made = searches(Index.open(catalogue.folder / "index"), catalogue.product)
-    return Proven(goals, made, certificate(catalogue.folder))
+    goals = sum(len(product.made_goals) for product in check_goals(products))
+    search_count = searches(Index.open(catalogue.folder / "index"), catalogue.product)
+    return Proven(goals, search_count, certificate(catalogue.folder))
 
 
-def checked(products: Iterable[Product]) -> Iterator[Product]:
+def check_goals(products: Iterable[Product]) -> Iterator[Product]:
     """Yield the products. Raises Unproven if a goal of a product is not worth exactly 1.0."""
     for product in products:
-        for number, goal in enumerate(product.made):
+        for number, goal in enumerate(product.made_goals):
             if not is_worth_all(product, goal):
                 goal_id = f"{product.asin}-m{number}"
                 raise Unproven(f"Goal {goal_id}: its own product does not earn the full reward; {_REMEDY}")
@@ -72,19 +72,19 @@ def is_worth_all(product: Product, goal: MadeGoal) -> bool:
     The check is stricter than the reward: each attribute must be one of the product's, and each option must be a value
     of a separate axis.
     """
-    named = nouns(product.title)
+    title_nouns = nouns(product.title)
     return (
-        all(wanted in product.attributes and matches(wanted, wanted) for wanted in goal.attributes)
+        all(requirement in product.attributes and matches(requirement, requirement) for requirement in goal.attributes)
         and _offers(product, goal)
         and product.high < goal.price_upper
-        and (not named or len(set(named)) / len(named) >= _LEAST_TITLE_SCORE)
+        and (not title_nouns or len(set(title_nouns)) / len(title_nouns) >= _LEAST_TITLE_SCORE)
     )
 
 
 def _offers(product: Product, goal: MadeGoal) -> bool:
-    axes = [axis for wanted in goal.options for axis, values in product.options.items() if wanted in values]
+    axes = [axis for option in goal.options for axis, values in product.options.items() if option in values]
     plain = map(normalize_colour, goal.options)
-    return len(axes) == len(set(axes)) == len(goal.options) and all(matches(wanted, wanted) for wanted in plain)
+    return len(axes) == len(set(axes)) == len(goal.options) and all(matches(option, option) for option in plain)
 
 
 def searches(index: Index, product: Callable[[int], Product]) -> int:
@@ -92,29 +92,29 @@ def searches(index: Index, product: Callable[[int], Product]) -> int:
 
     `product` returns the product at a position. Raises Unproven if no search finds a product.
     """
-    ranking, asked = Ranking(index), set[str]()
-    found = np.zeros(len(index), bool)
+    ranking, queries = Ranking(index), set[str]()
+    is_found = np.zeros(len(index), bool)
     tell = Progress("WebShop proves that searches find its products", len(index), "products")
     for position in range(len(index)):
         tell(position)
         # An earlier search has already found most products.
-        if found[position]:
+        if is_found[position]:
             continue
         for query in _queries(product(position), ranking):
-            if query not in asked:
-                asked.add(query)
-                found[list(ranking.search(query, HITS))] = True
-            if found[position]:
+            if query not in queries:
+                queries.add(query)
+                is_found[list(ranking.search(query, HITS))] = True
+            if is_found[position]:
                 break
         else:
             raise Unproven(f"Product {product(position).asin}: no search finds it among the first {HITS}; {_REMEDY}")
-    return len(asked)
+    return len(queries)
 
 
 def _queries(product: Product, ranking: Ranking) -> Iterator[str]:
     """Yield queries, from the rarest words of the title to the whole indexed text."""
     yield " ".join(_rarest(product.title, ranking)[:_FIRST])
-    text = product.indexed_text()
+    text = product.search_text()
     rarest = _rarest(text, ranking)
     for count in _NEXT:
         yield " ".join(rarest[:count])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import UNLIMITED, Product
-from mage_envs.games.webshop.reward import attribute_met, lower_texts, options_matched
+from mage_envs.games.webshop.reward import count_options, has_attribute, lower_texts
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.shop import Shop
@@ -107,13 +107,13 @@ def best_reward(shop: Shop, product: Product, goal: Goal) -> float:
         product: The product that is bought.
         goal: The goal.
     """
-    chosen: dict[str, str] = {}
-    for wanted in goal.options:
+    choices: dict[str, str] = {}
+    for option in goal.options:
         for axis, values in product.options.items():
-            if axis not in chosen and (found := _meeting(values, str(wanted))) is not None:
-                chosen[axis] = found
+            if axis not in choices and (value := _meeting(values, str(option))) is not None:
+                choices[axis] = value
                 break
-    return shop.score(product, goal, chosen).total
+    return shop.score(product, goal, choices).total
 
 
 class Buyer:
@@ -124,15 +124,15 @@ class Buyer:
         self._product = lru_cache(_PRODUCTS)(shop.catalogue.product)
         self._price = lru_cache(_PARTS)(lambda position: self._product(position).price(shop.seed))
         self._texts = lru_cache(_PRODUCTS)(self._read)
-        self._has = lru_cache(_PARTS)(self._told)
-        self._factor = lru_cache(_PARTS)(self._related)
-        self._choices = lru_cache(_PARTS)(self._offered)
+        self._has = lru_cache(_PARTS)(self._has_attribute)
+        self._factor = lru_cache(_PARTS)(self._type_factor)
+        self._choices = lru_cache(_PARTS)(self._matching_values)
 
     def reward(self, position: int, goal: Goal) -> float:
         """Return the reward of buying the product at a position with the options that satisfy the goal best."""
-        met = sum(self._has(position, attribute) for attribute in goal.attributes)
-        met += self._matched(position, goal) + self._affords(position, goal)
-        return met / (len(goal.attributes) + len(goal.options) + 1) * self._like(position, goal)
+        requirement_count = sum(self._has(position, attribute) for attribute in goal.attributes)
+        requirement_count += self._count_options(position, goal) + self._affords(position, goal)
+        return requirement_count / (len(goal.attributes) + len(goal.options) + 1) * self._like(position, goal)
 
     def is_satisfied(self, position: int, goal: Goal) -> bool:
         """Return True if the reward is 1.0. This is faster than `reward`."""
@@ -140,18 +140,18 @@ class Buyer:
         return (
             self._affords(position, goal)
             and all(self._has(position, attribute) for attribute in goal.attributes)
-            and self._matched(position, goal) == len(goal.options)
+            and self._count_options(position, goal) == len(goal.options)
             and self._like(position, goal) == 1.0
         )
 
-    def _matched(self, position: int, goal: Goal) -> int:
-        chosen: dict[str, str] = {}
-        for wanted in goal.options:
-            for axis, value in self._choices(position, str(wanted)):
-                if axis not in chosen:
-                    chosen[axis] = value
+    def _count_options(self, position: int, goal: Goal) -> int:
+        choices: dict[str, str] = {}
+        for option in goal.options:
+            for axis, value in self._choices(position, str(option)):
+                if axis not in choices:
+                    choices[axis] = value
                     break
-        return options_matched(chosen.values(), goal.options)
+        return count_options(choices.values(), goal.options)
 
     def _affords(self, position: int, goal: Goal) -> bool:
         return self._price(position) <= goal.price_upper
@@ -159,28 +159,28 @@ class Buyer:
     def _like(self, position: int, goal: Goal) -> float:
         return self._factor(position, goal.query, goal.product_category, goal.title)
 
-    def _told(self, position: int, attribute: str) -> bool:
-        return attribute_met(self._product(position), attribute, self._texts(position))
+    def _has_attribute(self, position: int, attribute: str) -> bool:
+        return has_attribute(self._product(position), attribute, self._texts(position))
 
     def _read(self, position: int) -> tuple[str, str, str]:
         return lower_texts(self._product(position))
 
-    def _related(self, position: int, query: str, product_category: str, title: str) -> float:
+    def _type_factor(self, position: int, query: str, product_category: str, title: str) -> float:
         # The factor depends on three fields of the goal alone. Reward needs an attribute, because it divides by them.
         goal = _NOTHING._replace(attributes=("",), query=query, product_category=product_category, title=title)
         return self._shop.score(self._product(position), goal, {}).r_type
 
-    def _offered(self, position: int, wanted: str) -> list[tuple[str, str]]:
+    def _matching_values(self, position: int, option: str) -> list[tuple[str, str]]:
         """Return (axis, value) for each axis with a value that matches the wanted one in the shop."""
         options = self._product(position).options.items()
-        return [(axis, found) for axis, values in options if (found := _meeting(values, wanted)) is not None]
+        return [(axis, value) for axis, values in options if (value := _meeting(values, option)) is not None]
 
 
-def _meeting(values: Sequence[str], wanted: str) -> str | None:
+def _meeting(values: Sequence[str], option: str) -> str | None:
     """Return the wanted value or the first one that matches it in the shop, or None if no value matches."""
-    if wanted in values:
-        return wanted
-    plain = normalize_colour(wanted)
+    if option in values:
+        return option
+    plain = normalize_colour(option)
     return next((value for value in values if matches(normalize_colour(value), plain)), None)
 
 
@@ -199,17 +199,17 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
     target = shop.catalogue.find(goal.asin)
     if target is None:
         raise ValueError(f"Goal {goal.id!r} is for {goal.asin!r}, which the catalogue does not have.")
-    own = search(goal.instruction)
-    rank = own.index(target) + 1 if target in own else 0
-    query, by_words, looked_at = goal.instruction if rank else "", rank > 0, dict.fromkeys(own)
+    hits = search(goal.instruction)
+    rank = hits.index(target) + 1 if target in hits else 0
+    query, by_words, looked_at = goal.instruction if rank else "", rank > 0, dict.fromkeys(hits)
     # The title and the whole text come last: a buyer cannot know them, but they prove that the target is reachable.
     if not rank:
         product = shop.catalogue.product(target)
-        for words in (*_queries(goal), product.title, product.indexed_text()):
+        for words in (*_queries(goal), product.title, product.search_text()):
             results = search(words)
             looked_at |= dict.fromkeys(results)
             if target in results:
-                query, by_words = words, words not in (product.title, product.indexed_text())
+                query, by_words = words, words not in (product.title, product.search_text())
                 break
     return Proof(
         goal_id=goal.id,
@@ -218,16 +218,16 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
         rank=rank,
         query=query,
         by_words=by_words,
-        near_misses=sum(NEAR <= buyer.reward(position, goal) < 1.0 for position in own[:SEEN]),
+        near_misses=sum(NEAR <= buyer.reward(position, goal) < 1.0 for position in hits[:SEEN]),
         alternatives=sum(buyer.is_satisfied(position, goal) for position in looked_at if position != target),
     )
 
 
 def _queries(goal: Goal) -> Iterator[str]:
     """Yield queries for the requirements of the goal, in the shop's words."""
-    wanted = [*goal.attributes, *map(str, goal.options)]
-    yield " ".join([goal.query, *wanted])
+    requirements = [*goal.attributes, *map(str, goal.options)]
+    yield " ".join([goal.query, *requirements])
     yield " ".join([goal.query, *goal.attributes])
-    for word in wanted:
+    for word in requirements:
         yield f"{goal.query} {word}"
     yield goal.query

@@ -21,13 +21,13 @@ _KEPT_TERMS = 4096
 """Number of cached terms of queries."""
 
 
-class _Wanted(NamedTuple):
+class _Term(NamedTuple):
     """A term of a query."""
 
     number: int
-    most: float
+    max_score: float
     """Maximum contribution to a score."""
-    added: NDArray[np.float32]
+    contributions: NDArray[np.float32]
     """Contribution to a document, indexed by the number of its pair."""
 
 
@@ -57,7 +57,7 @@ class Ranking:
         table = arrays.pair_table
         self._divisors = divisors(table[:, 0], table[:, 1], mean_length(total, self._with_terms))
         self._scores = np.zeros(len(arrays.ranks))
-        self._wanted = lru_cache(_KEPT_TERMS)(self._made_wanted)
+        self._term = lru_cache(_KEPT_TERMS)(self._build_term)
 
     def spread(self, word: str) -> int:
         """Return the number of documents with the word, or 0 if the word is not searched."""
@@ -66,44 +66,44 @@ class Ranking:
 
     def search(self, query: str, k: int) -> tuple[int, ...]:
         """Return the `k` best documents, best first. The time grows with the number of documents with a term."""
-        scores, found = self._scores, [np.zeros(0, np.intp)]
-        for one in self._terms(query):
-            documents, pairs = self._postings(one.number)
-            known = _taken(scores, documents)
-            found.append(documents[known == 0.0])
-            scores[documents] = known + _taken(one.added, pairs)
-        documents = np.concatenate(found)
-        total = _taken(scores, documents)
+        scores, parts = self._scores, [np.zeros(0, np.intp)]
+        for query_term in self._terms(query):
+            documents, pairs = self._postings(query_term.number)
+            known_scores = _take(scores, documents)
+            parts.append(documents[known_scores == 0.0])
+            scores[documents] = known_scores + _take(query_term.contributions, pairs)
+        documents = np.concatenate(parts)
+        total = _take(scores, documents)
         # Only the used entries are cleared, which is faster than a new array.
         scores[documents] = 0.0
-        return self._ranked(documents, total, k)
+        return self._rank(documents, total, k)
 
-    def _ranked(self, documents: NDArray[Any], scores: NDArray[np.float64], k: int) -> tuple[int, ...]:
+    def _rank(self, documents: NDArray[Any], scores: NDArray[np.float64], k: int) -> tuple[int, ...]:
         rounded = scores.astype(np.float32)
         if len(documents) > k:
-            kept = rounded >= np.partition(rounded, len(rounded) - k)[-k]
-            documents, rounded = documents[kept], rounded[kept]
+            mask = rounded >= np.partition(rounded, len(rounded) - k)[-k]
+            documents, rounded = documents[mask], rounded[mask]
         return tuple(documents[np.lexsort((self._ranks[documents], -rounded))[:k]].tolist())
 
-    def _terms(self, query: str) -> list[_Wanted]:
+    def _terms(self, query: str) -> list[_Term]:
         """Return the query's terms in the index, in the search engine's order."""
         # The order of a floating-point sum changes its rounding, and with it the order of nearly equal documents.
         counts = Counter(map(self._numbers.__getitem__, words(query[:MAX_QUERY])))
-        found = [self._wanted(number, count) for number, count in counts.items() if number >= 0]
-        return sorted(found, key=lambda one: (-one.most, one.number))
+        terms = [self._term(number, count) for number, count in counts.items() if number >= 0]
+        return sorted(terms, key=lambda query_term: (-query_term.max_score, query_term.number))
 
-    def _made_wanted(self, number: int, count: int) -> _Wanted:
-        heavy = weight(count, self._starts[number + 1] - self._starts[number], self._with_terms)
-        added = heavy - heavy / self._divisors
-        return _Wanted(number, float(heavy - heavy / self._best[number]), added)
+    def _build_term(self, number: int, count: int) -> _Term:
+        term_weight = weight(count, self._starts[number + 1] - self._starts[number], self._with_terms)
+        contributions = term_weight - term_weight / self._divisors
+        return _Term(number, float(term_weight - term_weight / self._best[number]), contributions)
 
     def _postings(self, number: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return the documents with a term, and the number of the pair of each."""
-        some = slice(self._starts[number], self._starts[number + 1])
-        return self._documents[some].astype(np.intp), self._pairs[some]
+        span = slice(self._starts[number], self._starts[number + 1])
+        return self._documents[span].astype(np.intp), self._pairs[span]
 
 
-def _taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
+def _take(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
     """Return the values at these places, which must all be valid."""
     # The mode `clip` skips NumPy's check of the indices, which takes longer than the lookup.
     return values.take(places, mode="clip")

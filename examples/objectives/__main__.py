@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.objectives.figure import draw
-from examples.objectives.report import LearnedRow, as_json, learned_row, table
+from examples.objectives.report import LearnedRow, as_json, build_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
 from mage_envs.benchmarks.executors import Processes, unwrap
 from mage_envs.files.atomic import write_atomically
@@ -36,15 +36,15 @@ def _learning() -> Callable[[StudyRun], dict[str, Any]]:
     return Learning()
 
 
-def kept(run: StudyRun, folder: Path) -> dict[str, Any] | None:
+def load_result(run: StudyRun, folder: Path) -> dict[str, Any] | None:
     """Return the saved result of a run, or None if there is none with the same settings."""
     path = folder / f"{run.name}.json"
     if not path.exists():
         return None
     content = json.loads(path.read_text())
-    found: dict[str, Any] = content["found"]
+    result: dict[str, Any] = content["found"]
     # The settings make a round trip through JSON, because the file holds lists for tuples.
-    return found if content["run"] == json.loads(json.dumps(run.to_json())) else None
+    return result if content["run"] == json.loads(json.dumps(run.to_json())) else None
 
 
 def keep(run: StudyRun, folder: Path, outcome: dict[str, Any]) -> None:
@@ -73,27 +73,30 @@ def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable
     Raises:
         Exception: If a run raises, the same exception.
     """
-    found: Found = {run.name: was for run in runs if (was := kept(run, folder)) is not None}
-    waiting = [run for run in runs if run.name not in found]
-    if found:
-        log(f"{len(found)} of {len(runs)} runs were done before", True)
-    # The remaining time is estimated from this call's runs only, hence `first`.
-    first, began = len(found), time.monotonic()
+    results: Found = {run.name: was for run in runs if (was := load_result(run, folder)) is not None}
+    waiting = [run for run in runs if run.name not in results]
+    if results:
+        log(f"{len(results)} of {len(runs)} runs were done before", True)
+    # The remaining time is estimated from this call's runs only, hence `initial_count`.
+    initial_count, began = len(results), time.monotonic()
     with closing(Processes(workers).run(_learning, waiting)) as running:
-        for place, outcome in running:
-            run = waiting[place]
+        for index, outcome in running:
+            run = waiting[index]
             gave: dict[str, Any] = unwrap(outcome, run.name)
-            found[run.name] = gave
+            results[run.name] = gave
             keep(run, folder, gave)
-            left = (time.monotonic() - began) / (len(found) - first) * (len(runs) - len(found))
+            seconds_left = (time.monotonic() - began) / (len(results) - initial_count) * (len(runs) - len(results))
             figures = " ".join(f"{value:.3f}" for value in gave["episodes"])
             seconds = f"{gave['seconds']:.0f} CPU s"
-            log(f"{len(found)} of {len(runs)} runs; {run.name}: {figures} ({seconds}); {left:.0f} s left", True)
-    return found
+            log(
+                f"{len(results)} of {len(runs)} runs; {run.name}: {figures} ({seconds}); {seconds_left:.0f} s left",
+                True,
+            )
+    return results
 
 
 def rows_of(
-    games: Sequence[StudyGame], learners: Sequence[Learner], runs: Sequence[StudyRun], found: Found
+    games: Sequence[StudyGame], learners: Sequence[Learner], runs: Sequence[StudyRun], results: Found
 ) -> list[LearnedRow]:
     """Return one row for each learner of each game.
 
@@ -101,13 +104,13 @@ def rows_of(
         games: Games of the study.
         learners: Learners of the study.
         runs: All runs of the study.
-        found: Results of the runs.
+        results: Results of the runs.
     """
     rows = []
     for game in games:
         for learner in learners:
             mine = [run for run in runs if run.game is game and run.learner is learner]
-            rows.append(learned_row(game, learner, {run.seed: found[run.name] for run in mine}))
+            rows.append(build_row(game, learner, {run.seed: results[run.name] for run in mine}))
     return rows
 
 
@@ -133,29 +136,29 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do all runs, and print and write the table. Return 130 if Ctrl-C stopped the runs."""
     parser = _parser()
-    chosen = parser.parse_args(arguments)
-    if min(chosen.seeds, chosen.workers, 1 if chosen.rollouts is None else chosen.rollouts) < 1:
+    options = parser.parse_args(arguments)
+    if min(options.seeds, options.workers, 1 if options.rollouts is None else options.rollouts) < 1:
         parser.error("--seeds, --workers and --rollouts must be at least 1.")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    games = [game for game in GAMES if game.name in chosen.games]
-    learners = ABLATIONS if chosen.ablations else LEARNERS
+    games = [game for game in GAMES if game.name in options.games]
+    learners = ABLATIONS if options.ablations else LEARNERS
     # Seeds are the outer loop, so that a stopped study holds every learner with fewer seeds.
     runs = [
-        StudyRun(game=game, learner=learner, seed=seed, rollouts=chosen.rollouts)
-        for seed in range(chosen.seeds)
+        StudyRun(game=game, learner=learner, seed=seed, rollouts=options.rollouts)
+        for seed in range(options.seeds)
         for game in games
         for learner in learners
     ]
     try:
-        found = complete(runs, chosen.out / "runs", chosen.workers, ProgressLine())
+        results = complete(runs, options.out / "runs", options.workers, ProgressLine())
     except KeyboardInterrupt:
-        print(f"\nStopped. The finished runs are in {chosen.out}. The same command does the others.")
+        print(f"\nStopped. The finished runs are in {options.out}. The same command does the others.")
         return 130
-    rows = rows_of(games, learners, runs, found)
+    rows = rows_of(games, learners, runs, results)
     text = table(rows, games)
-    name = "objectives_ablations" if chosen.ablations else "objectives"
+    name = "objectives_ablations" if options.ablations else "objectives"
     machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
-    folders = [chosen.out, *([Path(__file__).parents[2] / "benchmarks" / "results"] if chosen.save else [])]
+    folders = [options.out, *([Path(__file__).parents[2] / "benchmarks" / "results"] if options.save else [])]
     for folder in folders:
         write_atomically(folder / f"{name}.txt", text)
         write_atomically(folder / f"{name}.json", json.dumps(as_json(rows, machine), indent=1) + "\n")

@@ -67,11 +67,11 @@ class ExactPlay:
             return prompt.legal_actions[ways[member][call]]
 
         envs = [make_env() for _ in range(min(ENVIRONMENTS, len(specs)))]
-        played = collect(envs, ScriptedGenerator(answer, tokens), specs)
-        if any(trajectory.failure or len(trajectory.steps) != decisions for trajectory in played):
+        trajectories = collect(envs, ScriptedGenerator(answer, tokens), specs)
+        if any(trajectory.failure or len(trajectory.steps) != decisions for trajectory in trajectories):
             raise ValueError(f"A meta-episode of {config.env_id} must have {decisions} decisions, each answered.")
-        rows = build_rows(played, [[0.0] * decisions for _ in played])
-        if len(rows) != len(played):
+        rows = build_rows(trajectories, [[0.0] * decisions for _ in trajectories])
+        if len(rows) != len(trajectories):
             raise ValueError("The prompts of a meta-episode must extend each other; use context='conversation'.")
         # Opponents with the same replies lead to the same tokens, so each different row is scored only once.
         numbers: dict[bytes, int] = {}
@@ -81,8 +81,10 @@ class ExactPlay:
             if numbers.setdefault(row.ids.tobytes(), len(numbers)) == len(self._rows):
                 self._rows.append(row)
         total = sum(pool.values())
-        shares = np.array([pool[trajectory.task.opponent or ""] / total for trajectory in played])
-        earned = np.array([[one.value / one.hands for one in trajectory.episodes] for trajectory in played])
+        shares = np.array([pool[trajectory.task.opponent or ""] / total for trajectory in trajectories])
+        earned = np.array(
+            [[episode.value / episode.hands for episode in trajectory.episodes] for trajectory in trajectories]
+        )
         self._pay = np.zeros((len(self._rows), earned.shape[1]))
         # `np.add.at` adds every occurrence of a repeated index. `+=` would keep only one of them.
         np.add.at(self._pay, [numbers[row.ids.tobytes()] for row in rows], shares[:, None] * earned)
@@ -90,15 +92,15 @@ class ExactPlay:
 
     def values(self, model: PreTrainedModel) -> npt.NDArray[np.float64]:
         """Return the model's expected return in each episode (K,), in the game's unit per hand."""
-        found = np.zeros(self._pay.shape[1])
+        returns = np.zeros(self._pay.shape[1])
         # `micro_batches` sorts the rows by length, so each row's index is looked up by identity.
-        place = {id(row): number for number, row in enumerate(self._rows)}
+        index_by_row = {id(row): number for number, row in enumerate(self._rows)}
         with evaluating(model):
             for rows in micro_batches(self._rows, TOKENS):
                 logps = split_rows(self._log_probabilities(model, rows), rows)
                 chances = np.exp([float(part.sum(dtype=np.float64)) for part in logps])
-                found += chances @ self._pay[[place[id(row)] for row in rows]]
-        return found
+                returns += chances @ self._pay[[index_by_row[id(row)] for row in rows]]
+        return returns
 
     def _log_probabilities(self, model: PreTrainedModel, rows: list[Row]) -> torch.Tensor:
         batch = collate(rows, self._pad_id, model.device)

@@ -29,13 +29,22 @@ def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> 
         mine = [row for row in rows if row.game == game.name]
         for row in mine:
             number = names.index(row.learner)
-            colour, places = COLOURS[number % len(COLOURS)], range(1, len(row.mean) + 1)
+            colour, episodes = COLOURS[number % len(COLOURS)], range(1, len(row.mean) + 1)
             # Each learner is shifted a little, so that bars and rings of different learners do not overlap.
-            beside = [place + 0.03 * (number - (len(names) - 1) / 2) for place in places]
+            positions = [episode + 0.03 * (number - (len(names) - 1) / 2) for episode in episodes]
             axis.errorbar(
-                beside, row.mean, row.deviation, color=colour, marker=".", linewidth=1.3, capsize=2, label=row.learner
+                positions,
+                row.mean,
+                row.deviation,
+                color=colour,
+                marker=".",
+                linewidth=1.3,
+                capsize=2,
+                label=row.learner,
             )
-            axis.plot(beside, row.optimum, color=colour, marker="o", fillstyle="none", linestyle="none", markersize=8)
+            axis.plot(
+                positions, row.optimum, color=colour, marker="o", fillstyle="none", linestyle="none", markersize=8
+            )
         axis.set_xticks(range(1, len(mine[0].mean) + 1) if mine else [])
         axis.set_xlabel("episode")
         axis.set_ylabel(f"{game.unit} per hand")

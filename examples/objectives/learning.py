@@ -68,8 +68,12 @@ class Learning:
         """
         curve: list[list[float]] = []
 
-        def note(trainer: MAGETrainer, played: Sequence[Trajectory]) -> None:
-            earned = [[one.value / one.hands for one in each.episodes] for each in played if each.failure is None]
+        def note(trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
+            earned = [
+                [episode.value / episode.hands for episode in trajectory.episodes]
+                for trajectory in trajectories
+                if trajectory.failure is None
+            ]
             curve.append([round(float(value), 4) for value in np.mean(earned, axis=0)])
 
         with tempfile.TemporaryDirectory(prefix="mage-objectives-") as name:

@@ -51,33 +51,35 @@ class LearnedRow:
     """Return of each episode during training, by rollout, mean over the seeds."""
 
 
-def learned_row(game: StudyGame, learner: Learner, found: Mapping[int, Mapping[str, Any]]) -> LearnedRow:
+def build_row(game: StudyGame, learner: Learner, results: Mapping[int, Mapping[str, Any]]) -> LearnedRow:
     """Return the row of one learner in one game.
 
     Args:
         game: Game of the runs.
         learner: Learner of the runs.
-        found: Results of `Learning` by seed.
+        results: Results of `Learning` by seed.
     """
-    each = [one["episodes"] for one in found.values()]
-    mean = tuple(statistics.fmean(values) for values in zip(*each, strict=True))
-    spread = tuple(statistics.stdev(values) if len(each) > 1 else 0.0 for values in zip(*each, strict=True))
+    returns_by_seed = [result["episodes"] for result in results.values()]
+    mean = tuple(statistics.fmean(values) for values in zip(*returns_by_seed, strict=True))
+    spread = tuple(
+        statistics.stdev(values) if len(returns_by_seed) > 1 else 0.0 for values in zip(*returns_by_seed, strict=True)
+    )
     optimum = game.optimum(learner.credit)
     missing = [best - value for best, value in zip(optimum, mean, strict=True)]
     # The weights are those of the learner's credit, so a learner is compared by what it maximises.
     short = sum(weight * value for weight, value in zip(learner.weights, missing, strict=True))
-    curves = zip(*(one["curve"] for one in found.values()), strict=True)
+    curves = zip(*(result["curve"] for result in results.values()), strict=True)
     return LearnedRow(
         game=game.name,
         learner=learner.name,
-        seeds=tuple(found),
+        seeds=tuple(results),
         mean=mean,
         deviation=spread,
         optimum=optimum,
         short=short,
         short_last=missing[-1],
         reached=short <= game.within,
-        seconds=statistics.fmean(one["seconds"] for one in found.values()),
+        seconds=statistics.fmean(result["seconds"] for result in results.values()),
         curve=tuple(
             tuple(round(statistics.fmean(values), 4) for values in zip(*point, strict=True)) for point in curves
         ),
@@ -103,10 +105,10 @@ def contrasts(rows: Sequence[LearnedRow]) -> list[tuple[LearnedRow, LearnedRow, 
     # Welch's test needs a variance of both samples, hence two seeds.
     by_name = {(row.game, row.learner): row for row in rows if len(row.seeds) > 1}
     return [
-        (first, second, difference(_last(first), _last(second)))
+        (first_row, second_row, difference(_last(first_row), _last(second_row)))
         for game in dict.fromkeys(row.game for row in rows)
-        for one, other in CONTRASTS
-        if (first := by_name.get((game, one))) and (second := by_name.get((game, other)))
+        for first_name, second_name in CONTRASTS
+        if (first_row := by_name.get((game, first_name))) and (second_row := by_name.get((game, second_name)))
     ]
 
 
@@ -115,19 +117,19 @@ def _last(row: LearnedRow) -> tuple[float, float, int]:
 
 
 def _differences(rows: Sequence[LearnedRow]) -> list[str]:
-    found = contrasts(rows)
-    if not found:
+    comparisons = contrasts(rows)
+    if not comparisons:
         return []
     # Adjusted over all games together, because the table shows all differences together.
-    adjusted = holm([one.p for _, _, one in found])
+    adjusted = holm([gap.p for _, _, gap in comparisons])
     cells = [
         [
-            f"{first.game}: {first.learner}  less  {second.learner}",
-            f"{one.mean:+.3f} [{one.low:+.3f}, {one.high:+.3f}]",
-            _chance(one.p),
+            f"{first_row.game}: {first_row.learner}  less  {second_row.learner}",
+            f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]",
+            _chance(gap.p),
             _chance(p),
         ]
-        for (first, second, one), p in zip(found, adjusted, strict=True)
+        for (first_row, second_row, gap), p in zip(comparisons, adjusted, strict=True)
     ]
     return [str(TextTable(["differences", f"episode {EPISODES}", "p", "Holm"], cells)), ""]
 

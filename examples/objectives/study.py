@@ -46,10 +46,10 @@ class StudyGame:
         """Return the exact return in each episode of the policy that is optimal for a credit."""
         settings = settings_of(self.game)
         game = make_game(self.game, **self.options)
-        found = bayes_value(
+        value = bayes_value(
             game, settings.opponent, episodes=EPISODES, credit=credit, seat=settings.seat or "alternate"
         )
-        return found.per_episode
+        return value.per_episode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +109,12 @@ def gigpo_weights(
     """
     rows = []
     for k in range(EPISODES):
-        left = EPISODES - k
+        remaining = EPISODES - k
         # Weights of R_k, ..., R_K in the return of episode k.
-        own = differential_weights(left, gt) if returns == "differential" else tuple(gt**j for j in range(left))
-        to_come = [step_weight * weight for weight in own]
+        return_weights = (
+            differential_weights(remaining, gt) if returns == "differential" else tuple(gt**j for j in range(remaining))
+        )
+        to_come = [step_weight * weight for weight in return_weights]
         # Earlier episodes are over and have weight 0. The 1 is A_E.
         row = [0.0] * k + [1 + to_come[0], *to_come[1:]]
         rows.append(tuple(weight / sum(row) for weight in row))
@@ -201,9 +203,9 @@ LEARNERS = (
 _GIGPO, _MEAN = LEARNERS[6], LEARNERS[3]
 
 
-def _ablation(base: Learner, what: str, credit: Credit | None = None, **settings: Any) -> Learner:
+def _ablation(base: Learner, label: str, credit: Credit | None = None, **settings: Any) -> Learner:
     return Learner(
-        name=f"{'GiGPO' if base is _GIGPO else 'member mean'}, {what}",
+        name=f"{'GiGPO' if base is _GIGPO else 'member mean'}, {label}",
         settings={**base.settings, **settings},
         credit=credit or base.credit,
         weights=base.weights,
@@ -222,7 +224,7 @@ ABLATIONS = (
     _ablation(_MEAN, "mean_std", advantage_norm="mean_std"),
 )
 CONTRASTS = (
-    *((_MEAN.name, LEARNERS[other].name) for other in (0, 1, 2, 4)),
+    *((_MEAN.name, LEARNERS[index].name) for index in (0, 1, 2, 4)),
     (_GIGPO.name, LEARNERS[7].name),
     (_GIGPO.name, _MEAN.name),
     *((learner.name, (_GIGPO if learner.name.startswith("GiGPO") else _MEAN).name) for learner in ABLATIONS[1:6]),

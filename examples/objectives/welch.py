@@ -21,15 +21,15 @@ class WelchDifference:
     """Two-sided p-value."""
 
 
-def difference(first: tuple[float, float, int], second: tuple[float, float, int]) -> WelchDifference:
+def difference(first_sample: tuple[float, float, int], second_sample: tuple[float, float, int]) -> WelchDifference:
     """Compare two samples of at least two values, each given as mean, standard deviation (n - 1) and n."""
-    (one, spread_one, n_one), (other, spread_other, n_other) = first, second
-    parts = spread_one**2 / n_one, spread_other**2 / n_other
-    mean, variance = one - other, sum(parts)
+    (first_mean, first_spread, first_n), (second_mean, second_spread, second_n) = first_sample, second_sample
+    parts = first_spread**2 / first_n, second_spread**2 / second_n
+    mean, variance = first_mean - second_mean, sum(parts)
     # If both samples are constant, the test has no degrees of freedom. The p-value is then 1 for equal means, else 0.
     if variance == 0:
         return WelchDifference(mean, mean, mean, float(mean == 0))
     # Welch-Satterthwaite equation.
-    freedom = variance**2 / (parts[0] ** 2 / (n_one - 1) + parts[1] ** 2 / (n_other - 1))
+    freedom = variance**2 / (parts[0] ** 2 / (first_n - 1) + parts[1] ** 2 / (second_n - 1))
     half = float(stdtrit(freedom, 0.975)) * sqrt(variance)
     return WelchDifference(mean, mean - half, mean + half, 2 * float(stdtr(freedom, -abs(mean) / sqrt(variance))))

@@ -71,11 +71,11 @@ def run(*arguments: str) -> None:
 
 def cells(start: Path, trained: Path, rows: int) -> list[MeasuredCell]:
     """Play every agent under every memory, or read the runs that are stored in `trained`/study."""
-    own, runs = SavedModelAgent(trained), trained / "study"
-    options = EvalOptions(env=ENV_ID, game_options=own.settings.env_kwargs, rows=rows, seed=PANEL_SEED)
+    trained_agent, runs = SavedModelAgent(trained), trained / "study"
+    options = EvalOptions(env=ENV_ID, game_options=trained_agent.settings.env_kwargs, rows=rows, seed=PANEL_SEED)
     # Few tokens, because no reply in these prompts is an action, and each takes a call of its own.
     prose = make_agent(f"hf:{start},max_tokens=16")
-    found = [
+    results = [
         cell(
             "as it is, default prompts",
             prose,
@@ -85,13 +85,15 @@ def cells(start: Path, trained: Path, rows: int) -> list[MeasuredCell]:
     ]
     for name, folder in (("as it is", start), ("after the warm start", trained / "warm")):
         # The trained model's prompts and limits, with other weights.
-        agent = GeneratorAgent(make_generator(folder, own.settings, cached=True), f"{name}: {folder}")
-        found.append(cell(name, agent, options, runs / folder.name))
-    played = runs / "trained"
-    found.append(cell("trained", own, options, played))
-    found.append(cell("trained, no memory", own, options, runs / "none", "none"))
-    found.append(cell("trained, another opponent's memory", own, options, runs / "other", "other", str(played)))
-    return found
+        agent = GeneratorAgent(make_generator(folder, trained_agent.settings, cached=True), f"{name}: {folder}")
+        results.append(cell(name, agent, options, runs / folder.name))
+    trained_run = runs / "trained"
+    results.append(cell("trained", trained_agent, options, trained_run))
+    results.append(cell("trained, no memory", trained_agent, options, runs / "none", "none"))
+    results.append(
+        cell("trained, another opponent's memory", trained_agent, options, runs / "other", "other", str(trained_run))
+    )
+    return results
 
 
 def cell(
@@ -110,16 +112,16 @@ def cell(
     setting = setting_from(options, agent)
     if control is not None:
         setting = controlled(setting, control, source)
-    own = replace(options, agents=(agent.name,), out=out, resume=out.exists(), control=None)
-    scores = measure(own, agent, setting, agent.name).summary.overall
-    judged = regret_of_run(Records(out))
+    run_options = replace(options, agents=(agent.name,), out=out, resume=out.exists(), control=None)
+    scores = measure(run_options, agent, setting, agent.name).summary.overall
+    regrets = regret_of_run(Records(out))
     values = [episode.returns.estimate for episode in scores.episodes]
     return MeasuredCell(
         name=name,
         meta_episodes=scores.meta_episodes,
         legal=1 - scores.invalid,
         episodes=[asdict(value) for value in values],
-        adjusted=[None if one.adjusted is None else asdict(one.adjusted) for one in judged.episodes],
+        adjusted=[None if regret.adjusted is None else asdict(regret.adjusted) for regret in regrets.episodes],
         transcripts=transcripts(out),
     )
 
@@ -134,11 +136,17 @@ def transcripts(folder: Path) -> list[str]:
     return list(lines.values())
 
 
-def table(found: Sequence[MeasuredCell], exact: Any) -> str:
+def table(results: Sequence[MeasuredCell], exact: Any) -> str:
     """Return the results as text."""
     rows = [
-        [one.name, str(one.meta_episodes), f"{one.legal:.1%}", *map(_cell, one.episodes), _cell(one.adjusted[-1])]
-        for one in found
+        [
+            result.name,
+            str(result.meta_episodes),
+            f"{result.legal:.1%}",
+            *map(_cell, result.episodes),
+            _cell(result.adjusted[-1]),
+        ]
+        for result in results
     ]
     solved = exact["per_episode"]
     for name, values in (("blind", [exact["blind"]] * 3), ("Bayes-optimal, sum", solved["sum"])):
@@ -151,8 +159,8 @@ def table(found: Sequence[MeasuredCell], exact: Any) -> str:
         "forfeits its episode. luck-adjusted: mage regret, from the offers that were made.",
     ]
     text = ["SmolLM2-135M-Instruct in the ultimatum game", "", str(TextTable(head, rows)).rstrip(), *notes]
-    for one in found:
-        text += ["", f"{one.name}: replies of one meta-episode per opponent -> paid", *one.transcripts]
+    for result in results:
+        text += ["", f"{result.name}: replies of one meta-episode per opponent -> paid", *result.transcripts]
     return "\n".join(text) + "\n"
 
 
@@ -172,15 +180,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--trained", type=Path, default=TRAINED, metavar="FOLDER", help=f"trained model (default: {TRAINED})"
     )
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER", help="folder of smollm2.txt and .json")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    build(chosen.start, chosen.trained)
+    build(options.start, options.trained)
     game = make_game("Ultimatum")
     exact = headroom(game, str(settings_of("Ultimatum").opponent), episodes=3, seat="first", gt=0.6).to_json()
-    found = cells(chosen.start, chosen.trained, chosen.rows)
-    text = table(found, exact)
-    write_atomically(chosen.out / "smollm2.txt", text)
-    numbers = {"cells": [asdict(one) for one in found], "exact": exact}
-    write_atomically(chosen.out / "smollm2.json", json.dumps(numbers, indent=1) + "\n")
+    results = cells(options.start, options.trained, options.rows)
+    text = table(results, exact)
+    write_atomically(options.out / "smollm2.txt", text)
+    numbers = {"cells": [asdict(result) for result in results], "exact": exact}
+    write_atomically(options.out / "smollm2.json", json.dumps(numbers, indent=1) + "\n")
     sys.stdout.write(text)
     return 0

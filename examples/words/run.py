@@ -64,9 +64,9 @@ class Lesson:
     @property
     def flags(self) -> tuple[str, ...]:
         """Arguments of `mage train` for the same run."""
-        named = {"env_id": f"mage/{self.game}-Meta-v0"} | ({"opponents": f"pool:{self.pool}"} if self.pool else {})
-        chosen = {"model": "words", **named, **self.settings, "seed": self.seed}
-        return tuple(text for name, value in chosen.items() for text in (f"--{name}", str(value)))
+        names = {"env_id": f"mage/{self.game}-Meta-v0"} | ({"opponents": f"pool:{self.pool}"} if self.pool else {})
+        flags = {"model": "words", **names, **self.settings, "seed": self.seed}
+        return tuple(text for name, value in flags.items() for text in (f"--{name}", str(value)))
 
     @property
     def spec(self) -> str:
@@ -113,32 +113,35 @@ class LessonCurve:
         """Time of the end of this process's first rollout, and number of rollouts by then."""
 
     def __call__(self, trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-        done = trainer.progress.rollouts
+        rollout = trainer.progress.rollouts
         groups: dict[int, list[list[float]]] = {}
-        for played in trajectories:
-            if played.failure is None:
-                earned = [float(e.success) if self.wins else e.value / e.hands for e in played.episodes]
-                groups.setdefault(played.group, []).append(earned)
-        now = time.process_time()
+        for trajectory in trajectories:
+            if trajectory.failure is None:
+                earned = [float(e.success) if self.wins else e.value / e.hands for e in trajectory.episodes]
+                groups.setdefault(trajectory.group, []).append(earned)
+        cpu_time = time.process_time()
         means = [np.mean(members, axis=0).round(6).tolist() for members in groups.values()]
         # If the run resumed from a checkpoint, the file may hold points of rollouts that are played again.
-        self.points = [*self.points[: done - 1], {"cpu": round(now - self._mark, 3), "groups": means}]
-        self._mark = now
+        self.points = [*self.points[: rollout - 1], {"cpu": round(cpu_time - self._mark, 3), "groups": means}]
+        self._mark = cpu_time
         write_atomically(self.path, json.dumps(self.points))
         figures = " ".join(f"{value:+.3f}" for value in np.mean(means, axis=0))
-        self.log(f"training: rollout {done}/{self.rollouts}, {figures}, {self._left(done)}", done % TELL_EVERY == 0)
+        self.log(
+            f"training: rollout {rollout}/{self.rollouts}, {figures}, {self._remaining_text(rollout)}",
+            rollout % TELL_EVERY == 0,
+        )
 
-    def _left(self, done: int) -> str:
-        now = time.monotonic()
+    def _remaining_text(self, rollout: int) -> str:
+        current_time = time.monotonic()
         # The rate counts this process's rollouts only, because the wall time of an earlier process is not stored.
         if self._started is None:
-            self._started = now, done
+            self._started = current_time, rollout
             return "starting"
-        began, first = self._started
-        return f"{(now - began) / (done - first) * (self.rollouts - done):.0f} s left"
+        began, first_rollout = self._started
+        return f"{(current_time - began) / (rollout - first_rollout) * (self.rollouts - rollout):.0f} s left"
 
 
-def described(lesson: Lesson) -> dict[str, Any]:
+def describe_lesson(lesson: Lesson) -> dict[str, Any]:
     """Return all settings that the result of a lesson depends on, as JSON values."""
     return asdict(lesson) | {"settings": WORDS}
 
@@ -148,8 +151,8 @@ def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
     from mage_envs.trainer.config.mage_config import MAGEConfig
     from mage_envs.trainer.trl.setup import exact_critic_settings
 
-    chosen = {**WORDS, **lesson.settings}
-    chosen |= {
+    settings = {**WORDS, **lesson.settings}
+    settings |= {
         "env_id": f"mage/{lesson.game}-Meta-v0",
         "opponents": f"pool:{lesson.pool}" if lesson.pool else None,
         "output_dir": str(folder),
@@ -158,10 +161,10 @@ def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
         "logging_strategy": "no",
         "save_strategy": "steps",
         # A step of the trainer is an update.
-        "save_steps": CHECKPOINT_EVERY * int(chosen["updates_per_rollout"]),
+        "save_steps": CHECKPOINT_EVERY * int(settings["updates_per_rollout"]),
         "save_total_limit": 1,
     }
-    config = MAGEConfig(**chosen)
+    config = MAGEConfig(**settings)
     # As the command does: the exact critic if the game is small and its opponents are exact.
     vars(config).update(exact_critic_settings(config))
     return config
@@ -185,7 +188,7 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
         log(f"{lesson.game}: {text}", milestone)
 
     folder = out / "training"
-    prepare(folder, json.dumps(described(lesson), sort_keys=True))
+    prepare(folder, json.dumps(describe_lesson(lesson), sort_keys=True))
     config = config_of(lesson, folder)
     assert config.max_rollouts is not None
     game = make_game(lesson.game)
@@ -193,10 +196,10 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
     curve = LessonCurve(folder / "curve.json", config.max_rollouts, wins, tell)
     start = words_model(folder / "words", config)
     trainer = MAGETrainer(start, config, on_rollout_end=curve)
-    done = go_on(trainer, folder, tell)
+    is_complete = go_on(trainer, folder, tell)
     # Also if the training was stopped, so that the unfinished model can be played.
     trainer.write_model(out)
-    if not done:
+    if not is_complete:
         return None
     tell("exact values", False)
     exact = headroom(
@@ -220,7 +223,7 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
         curve=[np.mean(point["groups"], axis=0).tolist() for point in curve.points],
         first=_rollouts(curve.points[:1]),
         last=_rollouts(curve.points[-TELL_EVERY:]),
-        model=_measured(lesson, out, wins, tell),
+        model=_measure_model(lesson, out, wins, tell),
         exact=exact.to_json(),
     )
 
@@ -232,7 +235,7 @@ def _rollouts(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [asdict(estimate(values, range(len(values)))) for values in groups.T]
 
 
-def _measured(lesson: Lesson, out: Path, wins: bool, tell: Callable[[str, bool], None]) -> list[dict[str, Any]]:
+def _measure_model(lesson: Lesson, out: Path, wins: bool, tell: Callable[[str, bool], None]) -> list[dict[str, Any]]:
     """Return estimates of the saved model by episode on fresh deals.
 
     If `wins`, they are rates of success, else returns without the luck of cards and replies.
@@ -241,32 +244,43 @@ def _measured(lesson: Lesson, out: Path, wins: bool, tell: Callable[[str, bool],
     env_id, kwargs = agent.settings.env_id, agent.settings.env_kwargs
     tasks = panel(env_id, tuple(weights), lesson.rows, PANEL_SEED + lesson.seed)
 
-    def report(done: int, total: int) -> None:
-        tell(f"measuring: {done}/{total} meta-episodes", done == total)
+    def report(count: int, total: int) -> None:
+        tell(f"measuring: {count}/{total} meta-episodes", count == total)
 
     if not wins:
-        found = regret(agent, tasks, weights, kwargs, on_step=report)
-        return [asdict(one.adjusted) for one in found.episodes if one.adjusted is not None]
-    played = evaluate(agent, tasks, kwargs, on_step=report)
-    kept = [one for one in played if one.failure is None]
-    seeds, met = [one.task.seed for one in kept], [one.opponent for one in kept]
+        regrets = regret(agent, tasks, weights, kwargs, on_step=report)
+        return [asdict(trajectory.adjusted) for trajectory in regrets.episodes if trajectory.adjusted is not None]
+    trajectories = evaluate(agent, tasks, kwargs, on_step=report)
+    complete = [trajectory for trajectory in trajectories if trajectory.failure is None]
+    seeds, opponents = (
+        [trajectory.task.seed for trajectory in complete],
+        [trajectory.opponent for trajectory in complete],
+    )
     return [
-        asdict(estimate([float(one.episodes[k].success) for one in kept], seeds, met, weights, proportion=True))
-        for k in range(kept[0].num_episodes)
+        asdict(
+            estimate(
+                [float(trajectory.episodes[k].success) for trajectory in complete],
+                seeds,
+                opponents,
+                weights,
+                proportion=True,
+            )
+        )
+        for k in range(complete[0].num_episodes)
     ]
 
 
 def _lesson(lesson: Lesson, log: Callable[[str, bool], None]) -> Learned | None:
     """Return the lesson's result. It is loaded if the lesson was finished before with the same settings."""
     out = FOLDER / lesson.game
-    kept = out / "learned.json"
-    if kept.exists():
-        found = json.loads(kept.read_text())
-        if found["lesson"] == described(lesson):
-            return Learned(**found["learned"])
+    result_file = out / "learned.json"
+    if result_file.exists():
+        content = json.loads(result_file.read_text())
+        if content["lesson"] == describe_lesson(lesson):
+            return Learned(**content["learned"])
     learned = learn(lesson, out, log)
     if learned is not None:
-        write_atomically(kept, json.dumps({"lesson": described(lesson), "learned": asdict(learned)}))
+        write_atomically(result_file, json.dumps({"lesson": describe_lesson(lesson), "learned": asdict(learned)}))
         shutil.rmtree(out / "training")
     return learned
 
@@ -283,17 +297,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help="folder of words.txt and words.json (default: benchmarks/results)",
     )
-    chosen = parser.parse_args(arguments)
-    unknown = [name for name in chosen.games if name not in names]
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.games if name not in names]
     if unknown:
         parser.error(f"{unknown[0]!r} is none of {', '.join(names)}.")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from mage_envs.trainer.backends.model_folder import quieten
 
     quieten()
-    log, found = ProgressLine(), []
+    log, results = ProgressLine(), []
     for lesson in LESSONS:
-        if chosen.games and lesson.game not in chosen.games:
+        if options.games and lesson.game not in options.games:
             continue
         try:
             learned = _lesson(lesson, log)
@@ -302,9 +316,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if learned is None:
             print(f"\nStopped. The finished games are in {FOLDER}. The same command resumes the run.")
             return 130
-        found.append(learned)
+        results.append(learned)
         print(table([learned]), flush=True)
-    write_atomically(chosen.out / "words.txt", table(found))
-    write_atomically(chosen.out / "words.json", json.dumps([asdict(one) for one in found], indent=1) + "\n")
-    print(f"Written to {chosen.out}/words.txt and words.json. The models are in {FOLDER}.")
+    write_atomically(options.out / "words.txt", table(results))
+    write_atomically(options.out / "words.json", json.dumps([asdict(result) for result in results], indent=1) + "\n")
+    print(f"Written to {options.out}/words.txt and words.json. The models are in {FOLDER}.")
     return 0

@@ -47,29 +47,29 @@ NOTES = (
 )
 
 
-def table(found: Sequence[Learned]) -> str:
+def table(results: Sequence[Learned]) -> str:
     """Return the blocks of all games, followed by notes on the figures."""
-    return "\n\n".join(["\n".join(_block(one)) for one in found] + ["\n".join(NOTES)]) + "\n"
+    return "\n\n".join(["\n".join(_block(result)) for result in results] + ["\n".join(NOTES)]) + "\n"
 
 
-def _block(one: Learned) -> list[str]:
-    episodes = len(one.model)
-    solved = one.exact["per_episode"]
+def _block(result: Learned) -> list[str]:
+    episodes = len(result.model)
+    solved = result.exact["per_episode"]
     # The exact values of blind and known play are the same in every episode.
     rows = [
-        ["first rollout", *map(_cell, one.first)],
-        [f"last {min(10, one.rollouts)} rollouts", *map(_cell, one.last)],
-        ["saved model", *map(_cell, one.model)],
-        ["blind", *[number(one.exact["blind"])] * episodes],
+        ["first rollout", *map(_cell, result.first)],
+        [f"last {min(10, result.rollouts)} rollouts", *map(_cell, result.last)],
+        ["saved model", *map(_cell, result.model)],
+        ["blind", *[number(result.exact["blind"])] * episodes],
         ["best learner", *map(number, solved["sum"])],
-        [f"best learner, differential, gt {one.exact['gt']:g}", *map(number, solved["mage"])],
-        ["knows the opponent", *[number(one.exact["known"])] * episodes],
+        [f"best learner, differential, gt {result.exact['gt']:g}", *map(number, solved["mage"])],
+        ["knows the opponent", *[number(result.exact["known"])] * episodes],
     ]
     return [
-        f"{one.game} against {one.pool}, in {one.unit}",
-        one.command,
-        f"{one.rollouts} rollouts of {one.meta_episodes} meta-episodes, {one.parameters:,} parameters, "
-        f"{one.cpu_seconds:.0f} CPU s; advantage: {one.advantage}",
+        f"{result.game} against {result.pool}, in {result.unit}",
+        result.command,
+        f"{result.rollouts} rollouts of {result.meta_episodes} meta-episodes, {result.parameters:,} parameters, "
+        f"{result.cpu_seconds:.0f} CPU s; advantage: {result.advantage}",
         str(TextTable(["", *(f"episode {k}" for k in range(1, episodes + 1))], rows)),
     ]
 

@@ -23,14 +23,14 @@ import typer
 from typer.models import OptionInfo, ParameterInfo
 
 from mage_envs import progress
-from mage_envs.cli.console import complain, hyphenated
+from mage_envs.cli.console import complain, hyphenate
 from mage_envs.cli.game_options import FLAG, read_game_options
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.registry import find_env
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 from mage_envs.text.visible import one_line
 
 MODULE_PREFIXED = ("env", "env_id", "game")
@@ -85,19 +85,21 @@ def build_command(name: str, module: ModuleType, markup: Any) -> Any:
 def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """Add a function to an application as a subcommand. The last paragraph of its docstring is the example."""
     text, _, example = (inspect.getdoc(function) or "").rpartition("\n\n")
-    app.command(name, help=text, epilog=example, context_settings={"token_normalize_func": hyphenated})(
-        typed_command(function)
+    app.command(name, help=text, epilog=example, context_settings={"token_normalize_func": hyphenate})(
+        wrap_command(function)
     )
 
 
-def typed_command(function: Callable[..., None]) -> Callable[..., None]:
+def wrap_command(function: Callable[..., None]) -> Callable[..., None]:
     """Return a function for typer, with the options of dataclasses and `IMPORTS` as parameters of their own.
 
     It loads the user's modules, calls `function`, and turns errors into exit statuses.
     """
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, Any] = {
-        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if is_dataclass(parameter.annotation)
     }
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
@@ -107,8 +109,8 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
         for name, annotation in IMPORTS.items()
     ]
     # Required parameters first, as in every signature; all of them are passed by name.
-    parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
-    parameters = [_with_defaults(one).replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    parameters = [_with_defaults(parameter).replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
     def run(**values: Any) -> None:
         names, paths = values.pop("imports"), values.pop("allowed_paths")
@@ -124,14 +126,15 @@ def typed_command(function: Callable[..., None]) -> Callable[..., None]:
                 values[GAME_OPTIONS] = read_game_options(values[GAME_OPTIONS] or ()) or None
             _resolve_env(values)
             for name, kind in groups.items():
-                values[name] = kind(**{one.name: values.pop(one.name) for one in _fields_of(kind)})
-            with progress.shown():
+                values[name] = kind(**{field.name: values.pop(field.name) for field in _fields_of(kind)})
+            with progress.show_lines():
                 function(**values)
             # Flush here, so that a broken pipe is noticed inside this `with`.
             sys.stdout.flush()
 
     vars(run).update(
-        __signature__=inspect.Signature(parameters), __annotations__={one.name: one.annotation for one in parameters}
+        __signature__=inspect.Signature(parameters),
+        __annotations__={parameter.name: parameter.annotation for parameter in parameters},
     )
     return run
 
@@ -141,9 +144,9 @@ def _resolve_env(values: dict[str, Any]) -> None:
     for name in ("env", "env_id"):
         if values.get(name) is None:
             continue
-        values[name], own = find_env(values[name])
-        if own and GAME_OPTIONS in values:
-            values[GAME_OPTIONS] = {**own, **(values[GAME_OPTIONS] or {})}
+        values[name], env_options = find_env(values[name])
+        if env_options and GAME_OPTIONS in values:
+            values[GAME_OPTIONS] = {**env_options, **(values[GAME_OPTIONS] or {})}
 
 
 def read_port(text: str) -> int:
@@ -157,12 +160,12 @@ def read_port(text: str) -> int:
 def _fields_of(kind: Any) -> Iterator[inspect.Parameter]:
     """Yield the fields of a dataclass that are options or arguments, as parameters."""
     hints = get_type_hints(kind, include_extras=True)
-    for one in fields(kind):
-        if any(isinstance(extra, ParameterInfo) for extra in get_args(hints[one.name])[1:]):
-            default = one.default_factory() if one.default_factory is not MISSING else one.default
+    for field in fields(kind):
+        if any(isinstance(extra, ParameterInfo) for extra in get_args(hints[field.name])[1:]):
+            default = field.default_factory() if field.default_factory is not MISSING else field.default
             default = inspect.Parameter.empty if default is MISSING else default
             yield inspect.Parameter(
-                one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name]
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
             )
 
 
@@ -183,11 +186,11 @@ def _with_defaults(parameter: inspect.Parameter) -> inspect.Parameter:
         info.show_default = info.show_default and "default" not in (info.help or "")
         flagless = isinstance(info, OptionInfo) and info.default is ... and not info.param_decls
         if kind is bool and parameter.default is False and flagless:
-            info.param_decls = (f"--{hyphenated(parameter.name)}",)
+            info.param_decls = (f"--{hyphenate(parameter.name)}",)
         if info.parser is not None:
             info.parser = _reporting(info.parser)
-    rest = [extra for extra in extras if not isinstance(extra, ParameterInfo)]
-    return parameter.replace(annotation=Annotated[kind, *rest, *infos])
+    metadata = [extra for extra in extras if not isinstance(extra, ParameterInfo)]
+    return parameter.replace(annotation=Annotated[kind, *metadata, *infos])
 
 
 def _reporting(parser: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -237,7 +240,7 @@ class _errors_reported:
 def report_error(error: Exception) -> None:
     """Write an error to stderr in one line, without secrets."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-    complain(f"mage: {one_line(scrubbed(' '.join([describe_error(error), *notes])))}")
+    complain(f"mage: {one_line(scrub(' '.join([describe_error(error), *notes])))}")
 
 
 def describe_error(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 
-def hyphenated(name: str) -> str:
+def hyphenate(name: str) -> str:
     """Return the spelling of a flag or a choice in which the program compares names."""
     return name.replace("_", "-")
 

@@ -73,11 +73,11 @@ def read_object(flag: str, text: str | None, example: str = EXAMPLE) -> dict[str
 
 def _once(flag: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict. Raises ValueError if a key occurs twice."""
-    found = dict(pairs)
-    for name in found:
-        if sum(name == one for one, _ in pairs) > 1:
+    options = dict(pairs)
+    for name in options:
+        if sum(name == key for key, _ in pairs) > 1:
             raise ValueError(f"{flag} names {name!r} twice. Remove one of them.")
-    return found
+    return options
 
 
 def game_with(name: str, options: Mapping[str, Any]) -> Game:

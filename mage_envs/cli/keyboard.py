@@ -28,7 +28,7 @@ def screen_width() -> int:
     return min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
 
 
-def wrapped(text: str) -> str:
+def wrap_lines(text: str) -> str:
     """Return the text with each line wrapped at words to the width of the terminal. Short lines stay as they are."""
     width = screen_width()
     lines = (
@@ -37,7 +37,7 @@ def wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def spelt_out(text: str, legal: Sequence[str]) -> str:
+def expand_abbreviations(text: str, legal: Sequence[str]) -> str:
     """Return `text` with its abbreviations completed, or unchanged if one of them is unknown or ambiguous.
 
     Words are separated by commas. A word that begins exactly one legal action becomes that action. If it begins none,
@@ -47,18 +47,18 @@ def spelt_out(text: str, legal: Sequence[str]) -> str:
     # A legal action is never completed, even if it begins a longer one.
     if text in legal:
         return text
-    found: list[str] = []
+    actions: list[str] = []
     for word in text.lower().split(","):
         word = word.strip()
-        whole = _begun_by(word, legal)
-        letters = [whole] if whole else [_begun_by(letter, legal) for letter in word]
+        completion = _complete(word, legal)
+        letters = [completion] if completion else [_complete(letter, legal) for letter in word]
         if not letters or None in letters:
             return text
-        found += [action for action in letters if action]
-    return ", ".join(found)
+        actions += [action for action in letters if action]
+    return ", ".join(actions)
 
 
-def _begun_by(beginning: str, legal: Sequence[str]) -> str | None:
+def _complete(beginning: str, legal: Sequence[str]) -> str | None:
     if beginning in legal:
         return beginning
     matches = [action for action in legal if action.startswith(beginning)]
@@ -108,12 +108,12 @@ def _keys_one_by_one() -> Iterator[None]:
     import tty
 
     terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
+    previous_settings = termios.tcgetattr(terminal)
     tty.setcbreak(terminal, termios.TCSADRAIN)
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        termios.tcsetattr(terminal, termios.TCSADRAIN, previous_settings)
 
 
 def _read_key() -> str:
@@ -132,10 +132,10 @@ def _read_character() -> str:
     character = os.read(sys.stdin.fileno(), 1)
     if not character:
         raise EOFError
-    first = character[0]
+    first_byte = character[0]
     # In UTF-8, the first byte shows how many bytes follow.
-    more = sum(first >= start for start in (0xC0, 0xE0, 0xF0))
-    return (character + b"".join(os.read(sys.stdin.fileno(), 1) for _ in range(more))).decode("utf-8", "replace")
+    extra_bytes = sum(first_byte >= start for start in (0xC0, 0xE0, 0xF0))
+    return (character + b"".join(os.read(sys.stdin.fileno(), 1) for _ in range(extra_bytes))).decode("utf-8", "replace")
 
 
 def _is_waiting() -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mage_envs.cli.console import complain, hyphenated
+from mage_envs.cli.console import complain, hyphenate
 from mage_envs.interrupts import INTERRUPTED, catch, last_line
 from mage_envs.loading.extras import describe_missing
 
@@ -157,8 +157,8 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         # typer suggests the nearest of `commands`, which stays empty in a lazy group without this line.
         self.commands = {name: self.get_command(ctx, name) for name in COMMANDS}
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, None if name is None or found is None else load_command(name), rest
+        name, command, remaining_args = super().resolve_command(ctx, args)
+        return name, None if name is None or command is None else load_command(name), remaining_args
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the plain help, which has the same groups as the help on a terminal."""
@@ -187,14 +187,14 @@ def program() -> Any:
         rich_markup_mode=markup(),
         pretty_exceptions_enable=False,
         # Both spellings of a flag are valid: --game-option and --game_option.
-        context_settings={"token_normalize_func": hyphenated},
+        context_settings={"token_normalize_func": hyphenate},
     )
     app.callback(epilog="Example: mage play mage/KuhnPoker-v0")(_program)
     return typer.main.get_command(app)
 
 
-def _print_versions(wanted: bool) -> None:
-    if wanted:
+def _print_versions(is_requested: bool) -> None:
+    if is_requested:
         print(f"{'python':<13} {sys.version.split()[0]}")
         for package in PACKAGES:
             try:

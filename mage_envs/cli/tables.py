@@ -41,8 +41,8 @@ class TextTable:
         head, *body = [
             (" " * GAP)
             .join(
-                cell.ljust(width) if place in self.text else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+                cell.ljust(width) if column in self.text else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
             )
             .rstrip()
             for row in self.cells
@@ -73,29 +73,33 @@ def print_report(blocks: Iterable[Block]) -> None:
     console = Console(file=sys.stdout, highlight=False)
     for block in blocks:
         for part in (visible(block),) if isinstance(block, str) else _parts(block, console.width):
-            console.print(Text(part) if isinstance(part, str) else _drawn(part))
+            console.print(Text(part) if isinstance(part, str) else _build_rich_table(part))
 
 
 def _parts(table: TextTable, width: int) -> Iterator[TextTable]:
     """Yield the table in parts of at most `width` characters. Each has the first column and as many others as fit."""
-    widths = [min(one, LEAST_NAME) if place in table.text else one for place, one in enumerate(table.widths())]
-    left = list(range(1, len(widths)))
+    natural = table.widths()
+    widths = [min(size, LEAST_NAME) if column in table.text else size for column, size in enumerate(natural)]
+    remaining = list(range(1, len(widths)))
     while True:
-        beside = 1
-        while beside < len(left) and widths[0] + sum(GAP + widths[place] for place in left[: beside + 1]) <= width:
-            beside += 1
-        shown, left = [0, *left[:beside]], left[beside:]
+        count = 1
+        while (
+            count < len(remaining)
+            and widths[0] + sum(GAP + widths[column] for column in remaining[: count + 1]) <= width
+        ):
+            count += 1
+        shown_columns, remaining = [0, *remaining[:count]], remaining[count:]
         yield replace(
             table,
-            columns=[table.columns[place] for place in shown],
-            rows=[row if isinstance(row, str) else [row[place] for place in shown] for row in table.rows],
-            text=[place for place, before in enumerate(shown) if before in table.text],
+            columns=[table.columns[column] for column in shown_columns],
+            rows=[row if isinstance(row, str) else [row[column] for column in shown_columns] for row in table.rows],
+            text=[index for index, column in enumerate(shown_columns) if column in table.text],
         )
-        if not left:
+        if not remaining:
             return
 
 
-def _drawn(table: TextTable) -> Any:
+def _build_rich_table(table: TextTable) -> Any:
     """Return the table as one of rich's."""
     from rich import box
     from rich.table import Table
@@ -104,11 +108,11 @@ def _drawn(table: TextTable) -> Any:
     titled = any(table.columns)
     # The box puts a blank between two columns of its own.
     padding = (0, GAP - 1 if titled else GAP, 0, 0)
-    drawn = Table(box=box.SIMPLE_HEAD if titled else None, show_edge=False, show_header=titled, padding=padding)
+    rich_table = Table(box=box.SIMPLE_HEAD if titled else None, show_edge=False, show_header=titled, padding=padding)
     head, *body = table.cells
-    for place, title in enumerate(head):
-        drawn.add_column(Text(title), justify="left" if place in table.text else "right", overflow="fold")
+    for column, title in enumerate(head):
+        rich_table.add_column(Text(title), justify="left" if column in table.text else "right", overflow="fold")
     cells = iter(body)
     for row in table.rows:
-        drawn.add_row(*map(Text, [visible(row)] if isinstance(row, str) else next(cells)))
-    return drawn
+        rich_table.add_row(*map(Text, [visible(row)] if isinstance(row, str) else next(cells)))
+    return rich_table

@@ -29,23 +29,29 @@ RANKS: dict[str, Colour] = {"J": (45, 92, 160), "Q": (133, 66, 146), "K": (192, 
 
 
 def hand(
-    own: str, other: str | None, moves: Sequence[tuple[bool, str]], winner: bool | None, caption: str, *, first: bool
+    own_card: str,
+    other_card: str | None,
+    moves: Sequence[tuple[bool, str]],
+    winner: bool | None,
+    caption: str,
+    *,
+    acts_first: bool,
 ) -> Picture:
     """Draw a hand.
 
     Args:
-        own: Rank of the own card, `J`, `Q` or `K`.
-        other: Rank of the opponent's card, or None if it is face down.
+        own_card: Rank of the own card, `J`, `Q` or `K`.
+        other_card: Rank of the opponent's card, or None if it is face down.
         moves: Moves so far as (True for an own move, word).
         winner: True if this seat won, False if it lost, None before the end.
         caption: Text below the table.
-        first: True if this seat acts first.
+        acts_first: True if this seat acts first.
 
     Returns:
         The picture.
     """
     # Later moves replace earlier ones, so this holds each player's last word.
-    said = dict(moves)
+    last_words = dict(moves)
     # Each player antes one chip. A bet and a call add one each.
     pot = 2 + sum(word in ("bet", "call") for _, word in moves)
     shapes: list[Shape] = [
@@ -53,18 +59,18 @@ def hand(
         Disc(MIDDLE, POT, 90, FELT_LIGHT, opacity=0.6, blur=150),
         Block(MIDDLE - 112, POT - 26, 224, 52, colour=SHADE, corner=26, opacity=0.18),
     ]
-    for mine, top, rank in ((False, TOP, other), (True, BOTTOM, own)):
-        folded = said.get(mine) == "fold"
+    for mine, top, rank in ((False, TOP, other_card), (True, BOTTOM, own_card)):
+        folded = last_words.get(mine) == "fold"
         shapes += _card(top, rank, shines=winner is mine)
         if folded:
             shapes.append(
                 Block(MIDDLE - CARD_WIDTH / 2, top, CARD_WIDTH, CARD_HEIGHT, colour=FELT, corner=10, opacity=0.55)
             )
         shapes.append(Text("You" if mine else "Opponent", 100, top + CARD_HEIGHT / 2 - 9, 13, colour=CREAM))
-        order = "first to act" if first is mine else "second to act"
+        order = "first to act" if acts_first is mine else "second to act"
         shapes.append(Text(order, 100, top + CARD_HEIGHT / 2 + 13, 9.5, colour=SAND))
-        if mine in said:
-            shapes += _label(said[mine], top + CARD_HEIGHT / 2)
+        if mine in last_words:
+            shapes += _label(last_words[mine], top + CARD_HEIGHT / 2)
     for chip in range(pot):
         shapes += _chip(MIDDLE - 12 + 32 * chip, POT)
     shapes.append(Text(f"Pot {pot}", MIDDLE - 66, POT, 12, colour=CREAM))

@@ -62,7 +62,7 @@ def board(level: Ground, boxes: int, player: int) -> Picture:
             if not cell >> level.width & level.floor:
                 shapes.append(Block(x, y, CELL, 9, colour=SHADE, opacity=0.16, blur=6))
             if cell & level.targets:
-                shapes += _target(x, y, taken=bool(cell & player))
+                shapes += _target(x, y, is_occupied=bool(cell & player))
             if cell & boxes:
                 things += _box(x, y, placed=bool(cell & level.targets))
             if cell & player:
@@ -81,10 +81,10 @@ def _wall(x: float, y: float) -> Iterator[Shape]:
     yield Block(x + 4, y + 4, CELL - 8, CELL - 15, colour=WALL_LIGHT, corner=7, opacity=0.55)
 
 
-def _target(x: float, y: float, taken: bool) -> Iterator[Shape]:
+def _target(x: float, y: float, is_occupied: bool) -> Iterator[Shape]:
     """Yield a ring with a dot. If the player is on the target, the ring is wider, or it would be hidden."""
     middle = (x + CELL / 2, y + CELL / 2)
-    outer = 29 if taken else 17
+    outer = 29 if is_occupied else 17
     yield Disc(*middle, outer, TARGET)
     yield Disc(*middle, outer - 5, FLOOR[0])
     yield Disc(*middle, 6, TARGET)

@@ -58,7 +58,7 @@ def _cross(left: float, top: float) -> Iterator[Shape]:
 def _through(line: Sequence[int]) -> Stroke:
     """Return a stroke through the middles of a line's cells and a little beyond."""
     (x0, y0), (x1, y1) = _corner(line[0]), _corner(line[-1])
-    half, more = CELL / 2, 0.13
-    start = (x0 + half - more * (x1 - x0), y0 + half - more * (y1 - y0))
-    end = (x1 + half + more * (x1 - x0), y1 + half + more * (y1 - y0))
+    half, overhang = CELL / 2, 0.13
+    start = (x0 + half - overhang * (x1 - x0), y0 + half - overhang * (y1 - y0))
+    end = (x1 + half + overhang * (x1 - x0), y1 + half + overhang * (y1 - y0))
     return Stroke((start, end), 8, SHADE, opacity=0.6)

@@ -58,20 +58,20 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-def read_inside(folder: Path, name: str, most: int = MAX_FILE_BYTES) -> bytes:
+def read_inside(folder: Path, name: str, limit: int = MAX_FILE_BYTES) -> bytes:
     """Return the content of a regular file of a folder.
 
     Args:
         folder: Folder that must contain the file, after links are resolved.
         name: Path relative to the folder.
-        most: Limit of size in bytes.
+        limit: Limit of size in bytes.
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        UnsafeFile: If `open_inside` refuses the file, or if it is larger than `most`.
+        UnsafeFile: If `open_inside` refuses the file, or if it is larger than `limit`.
     """
     with open_inside(folder, name) as file:
-        return _content(file, folder / name, most)
+        return _content(file, folder / name, limit)
 
 
 def open_named(path: Path) -> BinaryIO:
@@ -87,17 +87,17 @@ def open_named(path: Path) -> BinaryIO:
     return open_inside(real.parent, real.name)
 
 
-def read_named(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+def read_named(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """Return the content of a regular file that the user named. Raises like `open_named`, or UnsafeFile by size."""
     with open_named(path) as file:
-        return _content(file, path, most)
+        return _content(file, path, limit)
 
 
-def _content(file: BinaryIO, path: Path, most: int) -> bytes:
+def _content(file: BinaryIO, path: Path, limit: int) -> bytes:
     # One byte more than allowed: the size that the file system reports could change while the file is read.
-    content = file.read(most + 1)
-    if len(content) > most:
-        raise UnsafeFile(f"{path} has more than {most >> 20} MB.")
+    content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UnsafeFile(f"{path} has more than {limit >> 20} MB.")
     return content
 
 

@@ -10,5 +10,5 @@ VARIABLE = "MAGE_ENVS_CACHE"
 
 def cache_root() -> Path:
     """Return `$MAGE_ENVS_CACHE` if it is set, else `~/.cache/mage-envs`."""
-    named = os.environ.get(VARIABLE)
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "mage-envs"
+    path = os.environ.get(VARIABLE)
+    return Path(path).expanduser() if path else Path.home() / ".cache" / "mage-envs"

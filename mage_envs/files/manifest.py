@@ -20,7 +20,7 @@ _CHECKED: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
 
 def write_manifest(folder: Path) -> str:
     """Return the text of the manifest of a folder with these files."""
-    files = {str(file.relative_to(folder)): _checked(file) for file in files_below(folder)}
+    files = {str(file.relative_to(folder)): _look_up_checksum(file) for file in files_below(folder)}
     return json.dumps({"files": files}, indent=1, sort_keys=True) + "\n"
 
 
@@ -44,13 +44,13 @@ def verify_checkpoint(checkpoint: Path, pattern: str = "*") -> str | None:
                 size = file.seek(0, os.SEEK_END)
             if size != written["bytes"]:
                 return f"{name} has {size} bytes instead of {written['bytes']}"
-        changed = sorted(name for name, written in files.items() if _checked(checkpoint / name) != written)
+        changed = sorted(name for name, written in files.items() if _look_up_checksum(checkpoint / name) != written)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         return f"its files cannot be read ({' '.join(str(error).split())})"
     return f"{changed[0]} is not what was written" if changed else None
 
 
-def _checked(file: Path) -> Mapping[str, Any]:
+def _look_up_checksum(file: Path) -> Mapping[str, Any]:
     # The inode is part of the key: a file that is moved into place keeps it, and a replacement has another one.
     about = file.stat()
     key = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)

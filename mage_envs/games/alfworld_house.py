@@ -31,8 +31,8 @@ class HouseState(ALFWorldState):
         # The first part of the id names the house.
         self.task_id = task_id.partition("/")[2]
 
-    def _take_in(self, said: EngineState) -> None:
-        super()._take_in(said)
+    def _take_in(self, engine_state: EngineState) -> None:
+        super()._take_in(engine_state)
         self.left -= 1
         if self.done:
             return
@@ -124,10 +124,12 @@ class ALFWorldHouse(Related):
         part = fact.rstrip("0123456789")
         if fact not in FACTS.get(part, ()):
             raise ValueError(f"House {fact!r} is unknown; choose one from 'train0' to 'eval{HOUSES - 1}'.")
-        found, number = houses(part, os.fspath(self._data), self._size), int(fact.removeprefix(part))
-        if number >= len(found):
-            raise ValueError(f"House {fact!r} does not exist: this data set has {len(found)} houses of {part}.")
-        return found[number]
+        available_houses, number = houses(part, os.fspath(self._data), self._size), int(fact.removeprefix(part))
+        if number >= len(available_houses):
+            raise ValueError(
+                f"House {fact!r} does not exist: this data set has {len(available_houses)} houses of {part}."
+            )
+        return available_houses[number]
 
     def task(self, task_id: str) -> HouseTask:
         """Return the task of `HOUSE/NUMBER`."""
@@ -140,9 +142,9 @@ class ALFWorldHouse(Related):
 
     def begin(self, errand: int, fact: str) -> ALFWorldState:
         self.house(fact)
-        return self.started(f"{fact}/{errand}")
+        return self.start_task(f"{fact}/{errand}")
 
-    def started(self, task_id: str) -> ALFWorldState:
+    def start_task(self, task_id: str) -> ALFWorldState:
         """Return the first state of `HOUSE/NUMBER`. Raise GameFileError, ImportError."""
         # As in ALFWorld: load before the state exists, because an error keeps the frames around it alive.
         engine = FastEngine()
@@ -161,8 +163,10 @@ class ALFWorldHouse(Related):
         return self.task(task_id).plan
 
     def describe(self, fact: str) -> str:
-        places = [f"{place} holds {', '.join(held)}" for place, held in self.house(fact).contents.items()]
-        return f"At the start of each episode, {'; '.join(places)}."
+        contents = [
+            f"{receptacle} holds {', '.join(objects)}" for receptacle, objects in self.house(fact).contents.items()
+        ]
+        return f"At the start of each episode, {'; '.join(contents)}."
 
     def data_hash(self) -> str:
         """Return a hash that identifies the games of both splits."""
@@ -170,16 +174,16 @@ class ALFWorldHouse(Related):
 
     def _sources(self) -> list[GameSource]:
         """Return the games of each split that the data has. Raises NoGames if it has none."""
-        found: list[GameSource] = []
+        sources: list[GameSource] = []
         missing: NoGames | None = None
         for split in PARTS.values():
             try:
-                found.append(source_of(self._data, split, TASK_TYPES, self._size))
+                sources.append(source_of(self._data, split, TASK_TYPES, self._size))
             except NoGames as error:
                 missing = error
-        if not found and missing is not None:
+        if not sources and missing is not None:
             raise missing
-        return found
+        return sources
 
 
 SETTINGS = GameSettings(

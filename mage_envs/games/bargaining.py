@@ -12,7 +12,7 @@ from mage_envs.games.rounds import together
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
-from mage_envs.text.words.spelling import said
+from mage_envs.text.words.spelling import move_word
 
 ITEMS = ("book", "hat", "ball")
 ORDERS = ((6, 3, 1), (1, 6, 3), (3, 1, 6))
@@ -21,11 +21,11 @@ ACCEPT, REFUSE = "accept", "refuse"
 _SPLITS = tuple(items for count in (1, 2, 3) for items in combinations(ITEMS, count))
 
 
-def _named(items: tuple[str, ...]) -> str:
+def _format_items(items: tuple[str, ...]) -> str:
     return "everything" if items == ITEMS else " and ".join(items) or "nothing"
 
 
-TAKEN = {f"take {_named(items)}": items for items in _SPLITS}
+TAKEN = {f"take {_format_items(items)}": items for items in _SPLITS}
 """Offer to the items that its maker would get."""
 _LONGEST = 6
 """Maximum offers, because a deal has about 7 ** offers positions."""
@@ -48,23 +48,23 @@ class BargainState(GrownState):
         self,
         terms: Terms,
         values: tuple[tuple[int, ...], tuple[int, ...]],
-        said: tuple[str, ...],
+        moves: tuple[str, ...],
         origin: Origin,
     ) -> None:
-        self.terms, self.values, self.said = terms, values, said
+        self.terms, self.values, self.said = terms, values, moves
         offers = terms.offers
         # A refusal exists only for the last offer, so each of these answers ends the hand.
-        over = bool(said) and said[-1] in (ACCEPT, REFUSE)
-        made = len(said) - over
+        over = bool(moves) and moves[-1] in (ACCEPT, REFUSE)
+        offer_count = len(moves) - over
         legal: tuple[str, ...] = ()
         if not over:
             # Before the last offer, a counter-offer is the refusal.
-            answers = (ACCEPT, *((REFUSE,) if made == offers else ()))
-            legal = ((*answers,) if said else ()) + (tuple(TAKEN) if made < offers else ())
-        agreed = over and said[-1] == ACCEPT
-        gets = [self.worth(seat, made - 1) if agreed else 0.0 for seat in (0, 1)]
+            answers = (ACCEPT, *((REFUSE,) if offer_count == offers else ()))
+            legal = ((*answers,) if moves else ()) + (tuple(TAKEN) if offer_count < offers else ())
+        agreed = over and moves[-1] == ACCEPT
+        gets = [self.worth(seat, offer_count - 1) if agreed else 0.0 for seat in (0, 1)]
         super().__init__(
-            None if over else made % 2,
+            None if over else offer_count % 2,
             (gets[0], gets[1]),
             keys=(self._key(0), self._key(1)),
             legal_actions=legal,
@@ -82,52 +82,55 @@ class BargainState(GrownState):
 
         The maker of the offer gets the items it names, the other player gets the rest.
         """
-        taken, own = TAKEN[self.said[number]], number % 2 == seat
-        points = sum(value for item, value in zip(ITEMS, self.values[seat], strict=True) if (item in taken) == own)
+        items, is_maker = TAKEN[self.said[number]], number % 2 == seat
+        points = sum(value for item, value in zip(ITEMS, self.values[seat], strict=True) if (item in items) == is_maker)
         # Powers of the discount are not exact in binary. Rounding keeps returns such as 8.1 readable and equal.
         return round(points * self.terms.discount**number, 9)
 
     def _key(self, seat: int) -> str:
         words = [str(value) for value in self.values[seat]]
         for number, action in enumerate(self.said):
-            words.append(said(action, number % 2 == seat))
+            words.append(move_word(action, number % 2 == seat))
         return " ".join(words)
 
     def tell(self, seat: int) -> str:
         values = ", ".join(f"{item} {value}" for item, value in zip(ITEMS, self.values[seat], strict=True))
         lines = [f"Your values: {values}. You are the {('first', 'second')[seat]} player."]
-        made, over = len(self.said), self.player is None
-        lines += [self._line(number, seat) for number in range(made - over)]
+        move_count, over = len(self.said), self.player is None
+        lines += [self._line(number, seat) for number in range(move_count - over)]
         if over:
-            says = f"You {self.said[-1]}" if (made - 1) % 2 == seat else f"The other player {self.said[-1]}s"
+            says = f"You {self.said[-1]}" if (move_count - 1) % 2 == seat else f"The other player {self.said[-1]}s"
             lines.append(f"{says}. The hand is over: you have {together([self.returns[seat]], 'point')}.")
         elif self.player != seat:
             lines.append("It is the other player's turn.")
-        elif made == self.terms.offers:
+        elif move_count == self.terms.offers:
             lines.append("That was the last offer. Do you accept or refuse?")
         else:
-            now = "accept, or make another offer" if made else "make an offer"
-            lines.append(f"Offer {made + 1} of {self.terms.offers} is yours: {now}.")
+            question = "accept, or make another offer" if move_count else "make an offer"
+            lines.append(f"Offer {move_count + 1} of {self.terms.offers} is yours: {question}.")
         return "\n".join(lines)
 
     def _line(self, number: int, seat: int) -> str:
-        taken = TAKEN[self.said[number]]
-        left = tuple(item for item in ITEMS if item not in taken)
+        items = TAKEN[self.said[number]]
+        remaining_items = tuple(item for item in ITEMS if item not in items)
         verbs = ("you take", "leave") if number % 2 == seat else ("the other player takes", "leaves")
         share = f"{together([self.worth(seat, number)], 'point')} for you"
-        return f"Offer {number + 1}: {verbs[0]} {_named(taken)} and {verbs[1]} {_named(left)}; {share}."
+        shares = f"{verbs[0]} {_format_items(items)} and {verbs[1]} {_format_items(remaining_items)}"
+        return f"Offer {number + 1}: {shares}; {share}."
 
 
 @cache
-def first_state(terms: Terms, first: tuple[int, ...], second: tuple[int, ...]) -> BargainState:
+def first_state(terms: Terms, first_values: tuple[int, ...], second_values: tuple[int, ...]) -> BargainState:
     """Return the shared first state of hands with these values.
 
     Args:
         terms: Options of the game.
-        first: Values of the first player for `ITEMS`.
-        second: Values of the second player for `ITEMS`.
+        first_values: Values of the first player for `ITEMS`.
+        second_values: Values of the second player for `ITEMS`.
     """
-    return BargainState(terms, (first, second), (), Origin(first_state, (terms, first, second)))
+    return BargainState(
+        terms, (first_values, second_values), (), Origin(first_state, (terms, first_values, second_values))
+    )
 
 
 NEUTRAL = {
@@ -212,7 +215,13 @@ class Bargaining(TableGame):
         self.spec = _facts(terms)
         self.offers = offers
         chance = 1 / len(ORDERS) ** 2
-        super().__init__([(chance, first_state(terms, one, two)) for one in ORDERS for two in ORDERS])
+        super().__init__(
+            [
+                (chance, first_state(terms, first_values, second_values))
+                for first_values in ORDERS
+                for second_values in ORDERS
+            ]
+        )
 
 
 SETTINGS = GameSettings(opponent="pool:bargain/four", rewards=PAID_BY_RETURN)

@@ -34,17 +34,17 @@ class Encounter(NamedTuple):
     title: str
     make: Callable[[], TableGame]
     seat: int = 0
-    named: str = ""
+    name_in_rules: str = ""
     """Name of the game in its own rules, which `title` replaces; empty if they agree."""
 
 
 ENCOUNTERS: Mapping[str, Encounter] = {
     "dilemma": Encounter("Prisoner's dilemma", lambda: PrisonersDilemma(rounds=3)),
     "stag": Encounter(
-        "Stag hunt", lambda: PrisonersDilemma(rounds=1, payoffs=(4, 0, 2, 2)), named="Prisoner's dilemma"
+        "Stag hunt", lambda: PrisonersDilemma(rounds=1, payoffs=(4, 0, 2, 2)), name_in_rules="Prisoner's dilemma"
     ),
     "chicken": Encounter(
-        "Chicken", lambda: PrisonersDilemma(rounds=1, payoffs=(2, 1, 4, 0)), named="Prisoner's dilemma"
+        "Chicken", lambda: PrisonersDilemma(rounds=1, payoffs=(2, 1, 4, 0)), name_in_rules="Prisoner's dilemma"
     ),
     "offer": Encounter("Ultimatum game", Ultimatum),
     "answer": Encounter("Ultimatum game", Ultimatum, seat=1),
@@ -71,19 +71,19 @@ def seat_in(kind: str, seat: int) -> int:
 class EncounterState(GrownState):
     """A point of an encounter: a state of its game, whose seats may be exchanged, with returns from 0 to 1."""
 
-    def __init__(self, kind: str, own: TableState, origin: Origin) -> None:
-        self.kind, self.own = kind, own
-        self.spellings = own.spellings if isinstance(own, GrownState) else {}
-        spec, over = game_of(kind).spec, own.player is None
+    def __init__(self, kind: str, game_state: TableState, origin: Origin) -> None:
+        self.kind, self.own = kind, game_state
+        self.spellings = game_state.spellings if isinstance(game_state, GrownState) else {}
+        spec, over = game_of(kind).spec, game_state.player is None
         low, high = spec.min_return, spec.max_return
-        paid = [(own.returns[seat_in(kind, seat)] - low) / (high - low) if over else 0.0 for seat in (0, 1)]
+        paid = [(game_state.returns[seat_in(kind, seat)] - low) / (high - low) if over else 0.0 for seat in (0, 1)]
         # A word of the key must not be empty, so a key without own words is the kind alone.
-        keys = [f"{kind} {own.information_state(seat_in(kind, seat))}".strip() for seat in (0, 1)]
+        keys = [f"{kind} {game_state.information_state(seat_in(kind, seat))}".strip() for seat in (0, 1)]
         super().__init__(
-            None if own.player is None else seat_in(kind, own.player),
+            None if game_state.player is None else seat_in(kind, game_state.player),
             (paid[0], paid[1]),
             keys=(keys[0], keys[1]),
-            legal_actions=own.legal_actions,
+            legal_actions=game_state.legal_actions,
             origin=origin,
         )
 
@@ -96,14 +96,14 @@ class EncounterState(GrownState):
 
     def tell(self, seat: int) -> str:
         encounter = ENCOUNTERS[self.kind]
-        own = seat_in(self.kind, seat)
+        game_seat = seat_in(self.kind, seat)
         # A player reads the rules before its first move. The first player of the game makes that one at the start.
-        if len(self.origin.moves) <= own:
+        if len(self.origin.moves) <= game_seat:
             rules = game_of(self.kind).spec.rules
-            rules = rules.replace(encounter.named, encounter.title) if encounter.named else rules
-            lines = [f"{rules} You are the {('first', 'second')[own]} player.", self.own.observation(own)]
+            rules = rules.replace(encounter.name_in_rules, encounter.title) if encounter.name_in_rules else rules
+            lines = [f"{rules} You are the {('first', 'second')[game_seat]} player.", self.own.observation(game_seat)]
         else:
-            lines = [f"{encounter.title}.", self.own.observation(own)]
+            lines = [f"{encounter.title}.", self.own.observation(game_seat)]
         if self.player is None:
             lines.append(f"Your score in this game is {self.returns[seat]:.2f} of 1.")
         return "\n\n".join(lines)
@@ -115,13 +115,13 @@ class EncounterState(GrownState):
 @cache
 def first_state(kind: str, number: int) -> EncounterState:
     """Return the shared first state of a kind of encounter. `number` is the index of its own first state."""
-    _, own = game_of(kind).initial_states()[number]
-    return EncounterState(kind, own, Origin(first_state, (kind, number)))
+    _, game_state = game_of(kind).initial_states()[number]
+    return EncounterState(kind, game_state, Origin(first_state, (kind, number)))
 
 
 def _neutral(specs: Sequence[GameSpec]) -> dict[str, str]:
     """Return the neutral words of all encounters, whose titles name games."""
-    titles = {one.title: "Game" for one in ENCOUNTERS.values()}
+    titles = {encounter.title: "Game" for encounter in ENCOUNTERS.values()}
     return {phrase: word for spec in specs for phrase, word in spec.neutral.items()} | titles
 
 
@@ -178,7 +178,10 @@ class Encounters(TableSeries):
         self.spec = _facts(games)
         super().__init__(
             {
-                kind: [(one[0], first_state(kind, number)) for number, one in enumerate(game_of(kind).initial_states())]
+                kind: [
+                    (chance, first_state(kind, number))
+                    for number, (chance, _) in enumerate(game_of(kind).initial_states())
+                ]
                 for kind in games
             }
         )

@@ -24,30 +24,33 @@ class InspectionRound(StageGame):
     rounds: int
     choices = (PLACES, PLACES)
 
-    def payoffs(self, one: Round) -> tuple[float, float]:
+    def payoffs(self, outcome: Round) -> tuple[float, float]:
         # Both returns are in [0, 1], so that they compare between the seats.
-        return (1.0, 0.0) if one.first == one.second else (0.0, WORTH[one.second] / MAX_PAYOFF)
+        caught = outcome.first_choice == outcome.second_choice
+        return (1.0, 0.0) if caught else (0.0, WORTH[outcome.second_choice] / MAX_PAYOFF)
 
-    def words(self, one: Round, seat: int) -> tuple[str, ...]:
+    def words(self, outcome: Round, seat: int) -> tuple[str, ...]:
         # The defender learns the place of a break-in only from a catch, so its word has no place.
-        caught = "caught" if one.first == one.second else "quiet"
-        return (one.second, f"opp-{one.first}") if seat else (one.first, caught)
+        caught = "caught" if outcome.first_choice == outcome.second_choice else "quiet"
+        return (outcome.second_choice, f"opp-{outcome.first_choice}") if seat else (outcome.first_choice, caught)
 
-    def line(self, one: Round, seat: int) -> str:
-        caught = one.first == one.second
+    def line(self, outcome: Round, seat: int) -> str:
+        caught = outcome.first_choice == outcome.second_choice
         if seat == 0:
-            return f"you inspect the {one.first}: {'the attacker is caught there' if caught else 'nobody is there'}."
-        gain = "you are caught" if caught else f"you gain {WORTH[one.second]}"
-        return f"you break into the {one.second}, the {one.first} is inspected: {gain}."
+            result = "the attacker is caught there" if caught else "nobody is there"
+            return f"you inspect the {outcome.first_choice}: {result}."
+        gain = "you are caught" if caught else f"you gain {WORTH[outcome.second_choice]}"
+        return f"you break into the {outcome.second_choice}, the {outcome.first_choice} is inspected: {gain}."
 
     def question(self, seat: int) -> str:
         return "Which place do you break into?" if seat else "Which place do you inspect?"
 
-    def verdict(self, played: Sequence[Round], seat: int) -> str:
-        caught = sum(one.first == one.second for one in played)
+    def verdict(self, outcomes: Sequence[Round], seat: int) -> str:
+        caught = sum(outcome.first_choice == outcome.second_choice for outcome in outcomes)
         if seat == 0:
             return f"the attacker was caught {together([caught], 'time')}."
-        return f"you gained {sum(WORTH[one.second] for one in played if one.first != one.second)}."
+        gains = [WORTH[outcome.second_choice] for outcome in outcomes if outcome.first_choice != outcome.second_choice]
+        return f"you gained {sum(gains)}."
 
     def won(self, mean: float, seat: int) -> bool:
         return mean >= 0.5
@@ -76,7 +79,7 @@ NEUTRAL = {
 
 
 def _facts(rounds: int) -> GameSpec:
-    worth = ", ".join(f"the {place} {value}" for place, value in WORTH.items())
+    worth = ", ".join(f"the {name} {value}" for name, value in WORTH.items())
     return GameSpec(
         name="Inspection",
         rules=(

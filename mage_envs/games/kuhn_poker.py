@@ -12,7 +12,7 @@ from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.loading.options import check_choice
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
-from mage_envs.text.words.spelling import said
+from mage_envs.text.words.spelling import move_word
 
 CARDS = ("J", "Q", "K")
 DEALS = tuple(permutations(range(3), 2))
@@ -56,14 +56,18 @@ NEUTRAL = {
 def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
     """Yield (True if it was `player`'s move, action) for every move so far."""
     for index, letter in enumerate(betting):
-        before = betting[:index]
-        yield TO_ACT[before] == player, MOVES[before]["pb".index(letter)]
+        betting_before = betting[:index]
+        yield TO_ACT[betting_before] == player, MOVES[betting_before]["pb".index(letter)]
 
 
 def _words(information_state: str, seat: int) -> tuple[str, ...]:
     """Return the own card, the betting, and the opponent's card if it is shown, as words."""
-    hand, _, shown = information_state.partition("|")
-    return (hand[0], *(said(move, mine) for mine, move in _moves(hand[1:], seat)), *([f"opp-{shown}"] if shown else []))
+    hand, _, opponent_card = information_state.partition("|")
+    return (
+        hand[0],
+        *(move_word(move, mine) for mine, move in _moves(hand[1:], seat)),
+        *([f"opp-{opponent_card}"] if opponent_card else []),
+    )
 
 
 def _is_shown(betting: str, reveal: bool) -> bool:
@@ -76,16 +80,18 @@ def _chips(won: int) -> str:
 
 
 def _story(betting: str, player: int) -> str:
-    said = [f"you {move}" if mine else f"the opponent {_VERBS[move]}" for mine, move in _moves(betting, player)]
-    text = ", then ".join(said)
+    phrases = [f"you {move}" if mine else f"the opponent {_VERBS[move]}" for mine, move in _moves(betting, player)]
+    text = ", then ".join(phrases)
     return f"{text[0].upper()}{text[1:]}." if text else "No action yet."
 
 
-def _observation(deal: tuple[int, int], betting: str, player: int, returns: tuple[float, float], shown: bool) -> str:
+def _observation(
+    deal: tuple[int, int], betting: str, player: int, returns: tuple[float, float], is_showdown: bool
+) -> str:
     text = f"Your card: {CARDS[deal[player]]}. You act {_YOU[player]}. {_story(betting, player)}"
     if betting in POT:
         text += f" The hand is over: you {_chips(int(returns[player]))}."
-        if shown:
+        if is_showdown:
             text += f" The opponent had {CARDS[deal[1 - player]]}."
     return text
 
@@ -132,15 +138,15 @@ class KuhnState(TableState):
         # Imported here, because most hands are played without pictures.
         from mage_envs.drawing import kuhn as drawing
 
-        own, over = CARDS[self.deal[seat]], self.player is None
-        other = CARDS[self.deal[1 - seat]] if self.shown else None
+        own_card, over = CARDS[self.deal[seat]], self.player is None
+        opponent_card = CARDS[self.deal[1 - seat]] if self.shown else None
         chips = int(self.returns[seat])
         if over:
             caption = f"You {_chips(chips)}"
         else:
             caption = f"Your turn: {' or '.join(self.legal_actions)}" if self.player == seat else "The opponent's turn"
         moves = list(_moves(self.betting, seat))
-        return drawing.hand(own, other, moves, chips > 0 if over else None, caption, first=seat == 0)
+        return drawing.hand(own_card, opponent_card, moves, chips > 0 if over else None, caption, acts_first=seat == 0)
 
 
 @cache

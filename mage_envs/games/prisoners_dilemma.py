@@ -37,56 +37,67 @@ class Dilemma(StageGame):
     spellings = {COOPERATE: ("c",), DEFECT: ("d",)}  # noqa: RUF012  (a constant of the class)
 
     def result(self, number: int, choices: tuple[str, str], deal: object) -> Round:
-        first, second = choices
+        first_choice, second_choice = choices
         # A deal fixes in advance which rounds slip. So all chance is in the first state, and exact solvers can use the
         # game.
         slips = isinstance(deal, tuple) and deal[number]
-        return Round(first, OPPOSITE[second] if slips else second, slips)
+        return Round(first_choice, OPPOSITE[second_choice] if slips else second_choice, slips)
 
-    def payoffs(self, one: Round) -> tuple[float, float]:
-        return self._points(one.first, one.second), self._points(one.second, one.first)
+    def payoffs(self, outcome: Round) -> tuple[float, float]:
+        first_choice, second_choice = outcome.of(0)
+        return self._points(first_choice, second_choice), self._points(second_choice, first_choice)
 
-    def _points(self, own: str, other: str) -> float:
-        if own == COOPERATE:
-            return self.reward if other == COOPERATE else self.sucker
-        return self.temptation if other == COOPERATE else self.punishment
+    def _points(self, own_choice: str, other_choice: str) -> float:
+        if own_choice == COOPERATE:
+            return self.reward if other_choice == COOPERATE else self.sucker
+        return self.temptation if other_choice == COOPERATE else self.punishment
 
-    def words(self, one: Round, seat: int) -> tuple[str, ...]:
-        own, other = one.of(seat)
-        return ("slipped", own, f"opp-{other}") if seat and one.slipped else (own, f"opp-{other}")
-
-    def line(self, one: Round, seat: int) -> str:
-        own, other = one.of(seat)
-        meant = f" (you had chosen {OPPOSITE[own]})" if seat and one.slipped else ""
-        points = self.payoffs(one)
+    def words(self, outcome: Round, seat: int) -> tuple[str, ...]:
+        own_choice, other_choice = outcome.of(seat)
         return (
-            f"you {own}{meant}, the other player {other}s: {together([points[seat]], 'point')} for you, "
+            ("slipped", own_choice, f"opp-{other_choice}")
+            if seat and outcome.slipped
+            else (own_choice, f"opp-{other_choice}")
+        )
+
+    def line(self, outcome: Round, seat: int) -> str:
+        own_choice, other_choice = outcome.of(seat)
+        meant = f" (you had chosen {OPPOSITE[own_choice]})" if seat and outcome.slipped else ""
+        points = self.payoffs(outcome)
+        return (
+            f"you {own_choice}{meant}, the other player {other_choice}s: {together([points[seat]], 'point')} for you, "
             f"{points[1 - seat]:g} for the other."
         )
 
     def question(self, seat: int) -> str:
-        place = f"You are the {('first', 'second')[seat]} player. " if self.noisy else ""
-        return f"{place}The other player chooses at the same time as you. Do you cooperate or defect?"
+        introduction = f"You are the {('first', 'second')[seat]} player. " if self.noisy else ""
+        return f"{introduction}The other player chooses at the same time as you. Do you cooperate or defect?"
 
-    def verdict(self, played: Sequence[Round], seat: int) -> str:
-        points = [self.payoffs(one) for one in played]
-        mine, others = ([pair[place] for pair in points] for place in (seat, 1 - seat))
+    def verdict(self, outcomes: Sequence[Round], seat: int) -> str:
+        points = [self.payoffs(outcome) for outcome in outcomes]
+        mine, others = ([pair[player] for pair in points] for player in (seat, 1 - seat))
         return f"{together(mine, 'point')} for you, {sum(others):g} for the other."
 
-    def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
+    def picture(self, outcomes: Sequence[Round], seat: int, over: bool) -> Picture:
         # Imported here, because most hands are played without pictures.
         from mage_envs.drawing import payoffs as drawing
 
-        history = [one.of(seat) for one in played]
+        history = [outcome.of(seat) for outcome in outcomes]
         # Both axes of the table list the actions in the order of `OPPOSITE`.
-        points = [[(self._points(own, other), self._points(other, own)) for other in OPPOSITE] for own in OPPOSITE]
+        points = [
+            [
+                (self._points(own_choice, other_choice), self._points(other_choice, own_choice))
+                for other_choice in OPPOSITE
+            ]
+            for own_choice in OPPOSITE
+        ]
         words = tuple(OPPOSITE)
         return drawing.table(
             words,
             points,
             (words.index(history[-1][0]), words.index(history[-1][1])) if history else None,
-            [(own[0], other[0]) for own, other in history],
-            self.verdict(played, seat).rstrip(".") if over else f"Round {len(played) + 1} of {self.rounds}",
+            [(own_choice[0], other_choice[0]) for own_choice, other_choice in history],
+            self.verdict(outcomes, seat).rstrip(".") if over else f"Round {len(outcomes) + 1} of {self.rounds}",
         )
 
     def won(self, mean: float, seat: int) -> bool:
@@ -189,7 +200,7 @@ class PrisonersDilemma(RoundsGame):
         )
         # One deal per pattern of slips, with the probability of that pattern.
         slips = product((False, True), repeat=rounds) if noise else ()
-        deals = [(noise ** sum(one) * (1 - noise) ** (rounds - sum(one)), one) for one in slips]
+        deals = [(noise ** sum(pattern) * (1 - noise) ** (rounds - sum(pattern)), pattern) for pattern in slips]
         super().__init__(_facts(stage, noise), stage, deals or ((1.0, None),))
 
 

@@ -24,25 +24,25 @@ class Throw(StageGame):
     choices = (CHOICES, CHOICES)
     spellings = {choice: (choice[0],) for choice in CHOICES}  # noqa: RUF012  (a constant of the class)
 
-    def payoffs(self, one: Round) -> tuple[float, float]:
-        if one.first == one.second:
+    def payoffs(self, outcome: Round) -> tuple[float, float]:
+        if outcome.first_choice == outcome.second_choice:
             return 0.0, 0.0
-        return (-1.0, 1.0) if BEATEN_BY[one.first] == one.second else (1.0, -1.0)
+        return (-1.0, 1.0) if BEATEN_BY[outcome.first_choice] == outcome.second_choice else (1.0, -1.0)
 
-    def words(self, one: Round, seat: int) -> tuple[str, ...]:
-        own, other = one.of(seat)
-        return own, f"opp-{other}"
+    def words(self, outcome: Round, seat: int) -> tuple[str, ...]:
+        own_choice, other_choice = outcome.of(seat)
+        return own_choice, f"opp-{other_choice}"
 
-    def line(self, one: Round, seat: int) -> str:
-        own, other = one.of(seat)
-        result = {1.0: "you win", 0.0: "a draw", -1.0: "you lose"}[self.payoffs(one)[seat]]
-        return f"you choose {own}, the other player {other}: {result}."
+    def line(self, outcome: Round, seat: int) -> str:
+        own_choice, other_choice = outcome.of(seat)
+        result = {1.0: "you win", 0.0: "a draw", -1.0: "you lose"}[self.payoffs(outcome)[seat]]
+        return f"you choose {own_choice}, the other player {other_choice}: {result}."
 
     def question(self, seat: int) -> str:
         return "The other player chooses at the same time as you. Rock, paper or scissors?"
 
-    def verdict(self, played: Sequence[Round], seat: int) -> str:
-        paid = [self.payoffs(one)[seat] for one in played]
+    def verdict(self, outcomes: Sequence[Round], seat: int) -> str:
+        paid = [self.payoffs(outcome)[seat] for outcome in outcomes]
         return f"{paid.count(1)} won, {paid.count(-1)} lost, {paid.count(0)} drawn."
 
 

@@ -19,14 +19,14 @@ from mage_envs.games.table_game import GrownState, Origin, TableGame
 class Round(NamedTuple):
     """The outcome of one round."""
 
-    first: str
-    second: str
+    first_choice: str
+    second_choice: str
     slipped: bool = False
     """True if noise replaced the choice of the second seat with its opposite."""
 
     def of(self, seat: int) -> tuple[str, str]:
         """Return (own choice, the other player's choice) for a seat."""
-        return (self.second, self.first) if seat else (self.first, self.second)
+        return (self.second_choice, self.first_choice) if seat else (self.first_choice, self.second_choice)
 
 
 class StageGame(ABC):
@@ -51,15 +51,15 @@ class StageGame(ABC):
         return Round(*choices)
 
     @abstractmethod
-    def payoffs(self, one: Round) -> tuple[float, float]:
+    def payoffs(self, outcome: Round) -> tuple[float, float]:
         """Return the payoff of the round for each seat."""
 
     @abstractmethod
-    def words(self, one: Round, seat: int) -> tuple[str, ...]:
+    def words(self, outcome: Round, seat: int) -> tuple[str, ...]:
         """Return a player's view of a finished round, as a few words of a fixed vocabulary."""
 
     @abstractmethod
-    def line(self, one: Round, seat: int) -> str:
+    def line(self, outcome: Round, seat: int) -> str:
         """Return a player's view of a finished round, as prose that follows `Round 1: `."""
 
     @abstractmethod
@@ -67,14 +67,14 @@ class StageGame(ABC):
         """Return the request for a choice, which follows `Round 1 of 5: `."""
 
     @abstractmethod
-    def verdict(self, played: Sequence[Round], seat: int) -> str:
+    def verdict(self, outcomes: Sequence[Round], seat: int) -> str:
         """Return the player's result of the hand, which follows `The 5 rounds are over: `."""
 
-    def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
+    def picture(self, outcomes: Sequence[Round], seat: int, over: bool) -> Picture:
         """Return a player's view of the hand as a picture. Raise TypeError if the game has no pictures.
 
         Args:
-            played: Finished rounds.
+            outcomes: Finished rounds.
             seat: Player that sees the picture.
             over: True if the hand is over.
         """
@@ -93,17 +93,20 @@ class RoundsState(GrownState):
     """
 
     def __init__(
-        self, stage: StageGame, deal: Hashable, played: tuple[Round, ...], chosen: str | None, origin: Origin
+        self, stage: StageGame, deal: Hashable, outcomes: tuple[Round, ...], open_choice: str | None, origin: Origin
     ) -> None:
         # `_key` reads these fields, so they must exist before the base class is initialized.
-        self.stage, self.deal, self.played, self.chosen = stage, deal, played, chosen
+        self.stage, self.deal, self.outcomes, self.open_choice = stage, deal, outcomes, open_choice
         self.spellings = stage.spellings
-        over = len(played) == stage.rounds
-        player = None if over else int(chosen is not None)
-        paid = [stage.payoffs(one) for one in played]
+        over = len(outcomes) == stage.rounds
+        player = None if over else int(open_choice is not None)
+        paid = [stage.payoffs(outcome) for outcome in outcomes]
         super().__init__(
             player,
-            (sum(first for first, _ in paid) / stage.rounds, sum(second for _, second in paid) / stage.rounds)
+            (
+                sum(first_payoff for first_payoff, _ in paid) / stage.rounds,
+                sum(second_payoff for _, second_payoff in paid) / stage.rounds,
+            )
             if over
             else (0.0, 0.0),
             keys=(self._key(0), self._key(1)),
@@ -112,44 +115,54 @@ class RoundsState(GrownState):
         )
 
     def follower(self, action: str) -> RoundsState:
-        if self.chosen is None:
+        if self.open_choice is None:
             return RoundsState(
-                stage=self.stage, deal=self.deal, played=self.played, chosen=action, origin=self.origin.then(action)
+                stage=self.stage,
+                deal=self.deal,
+                outcomes=self.outcomes,
+                open_choice=action,
+                origin=self.origin.then(action),
             )
-        one = self.stage.result(len(self.played), (self.chosen, action), self.deal)
+        outcome = self.stage.result(len(self.outcomes), (self.open_choice, action), self.deal)
         return RoundsState(
-            stage=self.stage, deal=self.deal, played=(*self.played, one), chosen=None, origin=self.origin.then(action)
+            stage=self.stage,
+            deal=self.deal,
+            outcomes=(*self.outcomes, outcome),
+            open_choice=None,
+            origin=self.origin.then(action),
         )
 
     def won(self, seat: int) -> bool:
         return self.stage.won(self.returns[seat], seat)
 
     def picture(self, seat: int) -> Picture:
-        return self.stage.picture(self.played, seat, self.player is None)
+        return self.stage.picture(self.outcomes, seat, self.player is None)
 
     def _key(self, seat: int) -> str:
         # Only the first seat's key has the open choice. The second seat must not know it.
-        words = [word for one in self.played for word in self.stage.words(one, seat)]
-        return " ".join(words if seat or self.chosen is None else [*words, self.chosen])
+        words = [word for outcome in self.outcomes for word in self.stage.words(outcome, seat)]
+        return " ".join(words if seat or self.open_choice is None else [*words, self.open_choice])
 
     def tell(self, seat: int) -> str:
         stage = self.stage
-        lines = [f"Round {number}: {stage.line(one, seat)}" for number, one in enumerate(self.played, start=1)]
+        lines = [
+            f"Round {number}: {stage.line(outcome, seat)}" for number, outcome in enumerate(self.outcomes, start=1)
+        ]
         if self.player is None:
             count = f"The {stage.rounds} rounds are over" if stage.rounds > 1 else "The round is over"
-            return "\n".join([*lines, f"{count}: {stage.verdict(self.played, seat)}"])
+            return "\n".join([*lines, f"{count}: {stage.verdict(self.outcomes, seat)}"])
         # A waiting player has an observation too: the PettingZoo environment may request it.
         waits = self.player != seat
-        now = f"you chose {self.chosen}. " if waits and seat == 0 else ""
-        now += "The other player is yet to choose." if waits else stage.question(seat)
-        return "\n".join([*lines, f"Round {len(self.played) + 1} of {stage.rounds}: {now}"])
+        prompt = f"you chose {self.open_choice}. " if waits and seat == 0 else ""
+        prompt += "The other player is yet to choose." if waits else stage.question(seat)
+        return "\n".join([*lines, f"Round {len(self.outcomes) + 1} of {stage.rounds}: {prompt}"])
 
 
 # Cached by value, so that all environments with equal options share one tree of states.
 @cache
 def first_state(stage: StageGame, deal: Hashable) -> RoundsState:
     """Return the shared first state of hands with that deal."""
-    return RoundsState(stage=stage, deal=deal, played=(), chosen=None, origin=Origin(first_state, (stage, deal)))
+    return RoundsState(stage=stage, deal=deal, outcomes=(), open_choice=None, origin=Origin(first_state, (stage, deal)))
 
 
 class RoundsGame(TableGame):

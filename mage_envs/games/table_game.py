@@ -71,19 +71,19 @@ class TableState(State):
         return self.keys[seat]
 
     def info(self, seat: int) -> dict[str, Any]:
-        known = self._infos.get(seat)
-        if known is None:
-            known = super().info(seat)
+        info = self._infos.get(seat)
+        if info is None:
+            info = super().info(seat)
             # A caller copies only the outer dict. Two callers would share a nested dict of metrics.
-            if "metrics" not in known[PRIVATE]:
-                self._infos[seat] = known
-        return known
+            if "metrics" not in info[PRIVATE]:
+                self._infos[seat] = info
+        return info
 
     def result(self, seat: int) -> HandResult:
-        known = self._results.get(seat)
-        if known is None:
-            known = self._results[seat] = super().result(seat)
-        return known
+        result = self._results.get(seat)
+        if result is None:
+            result = self._results[seat] = super().result(seat)
+        return result
 
     def move(self, action: str) -> tuple[str, TableState]:
         accepted = self._accepted.get(action) or self._accepted.get(_normal(action))
@@ -133,7 +133,7 @@ class GrownState(TableState):
         legal_actions: tuple[str, ...],
         origin: Origin,
     ) -> None:
-        super().__init__(player, returns, observations=(), keys=keys, origin=(grown, tuple(origin)))
+        super().__init__(player, returns, observations=(), keys=keys, origin=(replay_moves, tuple(origin)))
         # `connect` would set the legal actions only at the first move, but players see them before.
         self.legal_actions = legal_actions
         self.origin = origin
@@ -170,7 +170,7 @@ class GrownState(TableState):
 class Origin(NamedTuple):
     """The first state of a hand and the moves since."""
 
-    first: Callable[..., TableState]
+    make_first: Callable[..., TableState]
     """Module-level function that returns a first state. Equal arguments must return the same object."""
     arguments: tuple[Any, ...]
     moves: tuple[str, ...] = ()
@@ -180,15 +180,17 @@ class Origin(NamedTuple):
         return self._replace(moves=(*self.moves, action))
 
 
-def grown(first: Callable[..., TableState], arguments: tuple[Any, ...], moves: tuple[str, ...]) -> TableState:
+def replay_moves(
+    make_first: Callable[..., TableState], arguments: tuple[Any, ...], moves: tuple[str, ...]
+) -> TableState:
     """Return the shared state after these moves.
 
     Args:
-        first: Function that returns the first state.
-        arguments: Arguments of `first`.
+        make_first: Function that returns the first state.
+        arguments: Arguments of `make_first`.
         moves: Actions since the first state, in order.
     """
-    state = first(*arguments)
+    state = make_first(*arguments)
     for action in moves:
         state = state.after(action)
     return state
@@ -255,7 +257,7 @@ class TableSeries(TableGame):
         # One permutation for each round through all tasks, and one number for the deal of each of its tasks.
         rounds = [(rng.permutation(count), rng.random(count)) for _ in range(number // count + 1)]
         order, draws = rounds[-1]
-        task, place = self.tasks[order[number % count]], number % count
+        task, position = self.tasks[order[number % count]], number % count
         bounds = [*accumulate(chance for chance, _ in task[:-1])]
-        state: TableState = task[bisect(bounds, draws[place])][1]
+        state: TableState = task[bisect(bounds, draws[position])][1]
         return state

@@ -9,7 +9,7 @@ from mage_envs.drawing import Picture
 from mage_envs.game_record import GameRecord
 from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.settings import GameSettings
-from mage_envs.text.words.spelling import said
+from mage_envs.text.words.spelling import move_word
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ACTIONS = tuple(f"({row}, {column})" for row in (1, 2, 3) for column in (1, 2, 3))
@@ -37,7 +37,7 @@ def winner(board: str) -> int | None:
 
 def _words(cells: str, seat: int) -> tuple[str, ...]:
     """Return the marks as words by cell: `2-2`, or `opp-2-2` for the opponent's."""
-    return tuple(said(ACTIONS[cell], mark == _MARKS[seat]) for cell, mark in enumerate(cells) if mark != ".")
+    return tuple(move_word(ACTIONS[cell], mark == _MARKS[seat]) for cell, mark in enumerate(cells) if mark != ".")
 
 
 class Board(TableState):
@@ -57,10 +57,10 @@ class Board(TableState):
             else:
                 verdict = "you won." if won == seat else "you lost."
             if over:
-                last = "The game is over: " + verdict
+                status = "The game is over: " + verdict
             else:
-                last = "Your move." if mover == seat else "The opponent is to move."
-            observations.append(f"{grid}\nYou are {_MARKS[seat]}. {last}")
+                status = "Your move." if mover == seat else "The opponent is to move."
+            observations.append(f"{grid}\nYou are {_MARKS[seat]}. {status}")
         super().__init__(
             None if over else mover,
             {None: (0.0, 0.0), 0: (1.0, -1.0), 1: (-1.0, 1.0)}[won],
@@ -87,15 +87,15 @@ def boards() -> dict[str, Board]:
 
     def build(cells: str) -> Board:
         # Different orders of moves lead to the same board, which is built once.
-        made = by_cells.get(cells)
-        if made is None:
-            made = by_cells[cells] = Board(cells)
-            if made.player is not None:
-                mark = _MARKS[made.player]
+        child = by_cells.get(cells)
+        if child is None:
+            child = by_cells[cells] = Board(cells)
+            if child.player is not None:
+                mark = _MARKS[child.player]
                 empty = [cell for cell in range(9) if cells[cell] == "."]
                 children = {ACTIONS[cell]: build(cells[:cell] + mark + cells[cell + 1 :]) for cell in empty}
-                made.connect(children, _SPELLINGS)
-        return made
+                child.connect(children, _SPELLINGS)
+        return child
 
     build("." * 9)
     return by_cells

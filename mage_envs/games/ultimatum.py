@@ -30,20 +30,22 @@ def slices_of(action: str) -> int:
 class UltimatumState(GrownState):
     """A point of a hand. An information state lists the offers and answers so far: `offer-3 accept offer-2`."""
 
-    def __init__(self, pie: int, offers: int, said: tuple[str, ...], origin: Origin) -> None:
-        self.pie, self.offers, self.said = pie, offers, said
-        made = [slices_of(action) for action in said[::2]]
-        answers = said[1::2]
+    def __init__(self, pie: int, offers: int, moves: tuple[str, ...], origin: Origin) -> None:
+        self.pie, self.offers, self.said = pie, offers, moves
+        offered_slices = [slices_of(action) for action in moves[::2]]
+        answers = moves[1::2]
         # Not strict: an offer without an answer has no share yet.
-        self.shares = tuple(slices if answer == ACCEPT else None for slices, answer in zip(made, answers, strict=False))
+        self.shares = tuple(
+            slices if answer == ACCEPT else None for slices, answer in zip(offered_slices, answers, strict=False)
+        )
         """Slices of the second player in each settled pie, None if it refused."""
         over = len(answers) == offers
-        player = None if over else len(said) % 2
+        player = None if over else len(moves) % 2
         accepted = [slices for slices in self.shares if slices is not None]
         self.got = (sum(pie - slices for slices in accepted), sum(accepted))
         """Slices of each player so far."""
         # A word must not contain a blank, because readers split a key at blanks.
-        key = " ".join(action.replace(" ", "-") for action in said)
+        key = " ".join(action.replace(" ", "-") for action in moves)
         self.spellings: Mapping[str, Sequence[str]] = {}
         legal: tuple[str, ...] = ()
         if player == 0:
@@ -67,11 +69,13 @@ class UltimatumState(GrownState):
         return self.returns[seat] >= 0.5
 
     def tell(self, seat: int) -> str:
-        lines = [self._which(number) + self._settled(number, slices, seat) for number, slices in enumerate(self.shares)]
+        lines = [
+            self._which(number) + self._describe_pie(number, slices, seat) for number, slices in enumerate(self.shares)
+        ]
         if self.player is None:
             lines.append(f"The hand is over: you have {self.got[seat]} of {_slices(self.pie * self.offers)}.")
         else:
-            lines.append(self._which(len(self.shares)) + self._asked(seat, self.player))
+            lines.append(self._which(len(self.shares)) + self._question(seat, self.player))
         return "\n".join(lines)
 
     def picture(self, seat: int) -> Picture:
@@ -88,13 +92,13 @@ class UltimatumState(GrownState):
             )
             label = f"Pie {number + 1}" + (": nobody gets it" if settled and shares == (0, 0) else "")
             rows.append(drawing.Shared(shares[seat], shares[1 - seat], settled, label))
-        done = f"You have {_slices(self.got[seat])}"
-        return drawing.pies(self.pie, rows, done if self.player is None else f"{done} so far")
+        caption = f"You have {_slices(self.got[seat])}"
+        return drawing.pies(self.pie, rows, caption if self.player is None else f"{caption} so far")
 
     def _which(self, number: int) -> str:
         return f"Pie {number + 1} of {self.offers}: " if self.offers > 1 else ""
 
-    def _settled(self, number: int, share: int | None, seat: int) -> str:
+    def _describe_pie(self, number: int, share: int | None, seat: int) -> str:
         offered = slices_of(self.said[2 * number])
         text = f"{('You', 'The other player')[seat]} offered {_slices(offered)} of {self.pie}; "
         if share is None:
@@ -103,7 +107,7 @@ class UltimatumState(GrownState):
         accepts = ("the other player accepts", "you accept")[seat]
         return f"{text}{accepts}: {shares[seat]} for you, {shares[1 - seat]} for the other."
 
-    def _asked(self, seat: int, player: int) -> str:
+    def _question(self, seat: int, player: int) -> str:
         if player == 0:
             return ("The other player is yet to offer.", f"How many of the {self.pie} slices do you offer?")[seat == 0]
         offered = slices_of(self.said[-1])

@@ -64,46 +64,46 @@ _CONVERTERS: dict[str, tuple[Callable[[str], object], str]] = {
 """Converter of each annotation, with the expected value for error messages."""
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str:
+def nearest_name(name: str, names: Iterable[str]) -> str:
     """Return a hint for an error message, `Did you mean ...?`, or an empty string if no known name is near."""
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name, list(names), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def parse(text: str, is_registered: Callable[[str], bool] = lambda name: True) -> Spec:
     """Split a specification. If its name is not registered and it starts with `module:Class`, that is the name."""
-    name, colon, rest = text.partition(":")
+    name, colon, arguments = text.partition(":")
     # Registered names have priority over modules of the same name.
     if colon and not is_registered(name):
-        attribute, more, after = rest.partition(":")
+        attribute, second_colon, remainder = arguments.partition(":")
         if attribute.isidentifier() and all(part.isidentifier() for part in name.split(".")):
-            name, colon, rest = f"{name}:{attribute}", more, after
-    return Spec(name, rest if colon else None)
+            name, colon, arguments = f"{name}:{attribute}", second_colon, remainder
+    return Spec(name, arguments if colon else None)
 
 
-def call(label: str, spec: Spec, builder: Callable[..., T], *first: object) -> T:
+def call(label: str, spec: Spec, builder: Callable[..., T], *leading: object) -> T:
     """Call a function or class with the arguments of a specification.
 
     Args:
         label: First words of error messages, as in `Opponent 'mcts:many'`.
         spec: The specification.
         builder: Function or class to call.
-        first: Arguments before those of the specification.
+        leading: Arguments before those of the specification.
 
     Raises:
         SpecError: If the arguments do not fit the parameters.
     """
-    bound = bind(label, spec, builder, *first)
+    bound = bind(label, spec, builder, *leading)
     return builder(*bound.args, **bound.kwargs)
 
 
-def bind(label: str, spec: Spec, builder: Callable[..., object], *first: object) -> inspect.BoundArguments:
+def bind(label: str, spec: Spec, builder: Callable[..., object], *leading: object) -> inspect.BoundArguments:
     """Return the converted arguments of a specification by parameter. The arguments are those of `call`.
 
     Raises:
         SpecError: If an argument is unknown, missing, repeated, empty or not convertible, or if there are too many.
     """
-    parameters = _Parameters(builder, len(first))
+    parameters = _Parameters(builder, len(leading))
     by_place, by_name = parameters.sort(label, spec)
     places = parameters.places(len(by_place))
     if len(by_place) > len(places):
@@ -115,7 +115,7 @@ def bind(label: str, spec: Spec, builder: Callable[..., object], *first: object)
             f"{label} needs {', '.join(missing)}. Add arguments after a colon, as in '{spec.name}:{','.join(missing)}'."
         )
     return inspect.signature(builder).bind(
-        *first,
+        *leading,
         *(_value(label, text, parameter) for text, parameter in zip(by_place, places, strict=True)),
         **{name: _value(label, text, parameters.by_name[name]) for name, text in by_name.items()},
     )
@@ -139,12 +139,12 @@ class _Parameters:
     def __init__(self, builder: Callable[..., object], skip: int) -> None:
         # A partial's own keywords are fixed, although its signature shows them as defaults.
         fixed = builder.keywords if isinstance(builder, partial) else {}
-        found = [p for p in list(inspect.signature(builder).parameters.values())[skip:] if p.name not in fixed]
-        self._ordered = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        self._more = [p for p in found if p.kind is p.VAR_POSITIONAL]
-        self.by_name = {p.name: p for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        named = [p for p in found if p.kind is p.KEYWORD_ONLY]
-        self.required = [p.name for p in (*self._ordered, *named) if p.default is p.empty]
+        parameters = [p for p in list(inspect.signature(builder).parameters.values())[skip:] if p.name not in fixed]
+        self._ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self._more = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+        self.by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        keyword_only = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        self.required = [p.name for p in (*self._ordered, *keyword_only) if p.default is p.empty]
 
     def places(self, count: int) -> list[inspect.Parameter]:
         """Return the parameters of the first `count` arguments without a key, fewer if there are not so many."""
@@ -159,7 +159,7 @@ class _Parameters:
         """Return the texts of the arguments."""
         if spec.arguments is None:
             return []
-        rests = [place for place, parameter in enumerate(self._ordered) if _kind(parameter) == "Rest"]
+        rests = [index for index, parameter in enumerate(self._ordered) if _kind(parameter) == "Rest"]
         return [text.strip() for text in spec.arguments.split(",", rests[0] if rests else -1)]
 
     def sort(self, label: str, spec: Spec) -> tuple[list[str], dict[str, str]]:
@@ -174,15 +174,15 @@ class _Parameters:
                 raise SpecError(f"{label} has an empty argument. Complete it, or remove the ':' or ',' before it.")
             key, equals, value = (part.strip() for part in text.partition("="))
             parameter = self.by_name.get(key)
-            place = self._place(len(by_place))
-            if place is not None and _kind(place) == "Rest":
+            positional = self._place(len(by_place))
+            if positional is not None and _kind(positional) == "Rest":
                 by_place.append(text)
             elif parameter is not None and equals:
                 if key in by_name or parameter in self.places(len(by_place)):
                     raise SpecError(f"{label}: {key} is given twice.")
                 by_name[key] = value
             # A parameter's own name may be a text, as `first` in `switch:first,last,2`, but no number.
-            elif parameter is not None and (by_name or place is None or _kind(place) in _CONVERTERS):
+            elif parameter is not None and (by_name or positional is None or _kind(positional) in _CONVERTERS):
                 example = "..." if parameter.default in (parameter.empty, None) else parameter.default
                 raise SpecError(f"{label}: {key} needs a value, as in '{key}={example}'.")
             elif self._takes_place(key if equals else "") and not by_name:
@@ -204,11 +204,11 @@ def _value(label: str, text: str, parameter: inspect.Parameter) -> object:
     kind = _kind(parameter)
     if kind not in _CONVERTERS:
         return text
-    converter, named = _CONVERTERS[kind]
+    converter, expectation = _CONVERTERS[kind]
     try:
         return converter(text)
     except (ValueError, LookupError):
-        raise SpecError(f"{label}: {parameter.name} must be {named}, got {text!r}.") from None
+        raise SpecError(f"{label}: {parameter.name} must be {expectation}, got {text!r}.") from None
 
 
 def _kind(parameter: inspect.Parameter) -> str:

@@ -24,10 +24,10 @@ class _FolderFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        folder, dot, rest = fullname.partition(".")
+        folder, dot, submodule = fullname.partition(".")
         # `python -m FOLDER` needs the file of `__main__`. A user's own package of that name has another module.
         ours = sys.modules.get(folder) is sys.modules.get(f"{OWNER}.{folder}", self)
-        if not dot or not ours or rest == "__main__":
+        if not dot or not ours or submodule == "__main__":
             return None
         return ModuleSpec(fullname, _SameModule())
 

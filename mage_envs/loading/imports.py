@@ -114,7 +114,7 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
             raise ImportError(f"{named_by}: {name!r} is not a module name.")
         if (file := _FILE.get()) is not None:
             # The module is not even looked up: finding a submodule would import its parent package.
-            if not _imported_by_user(name):
+            if not _is_from_user(name):
                 raise UntrustedName(f"{file} needs the module {name!r}. Check it, then add {OPTION} {name}.")
             continue
         try:
@@ -125,7 +125,9 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
             # The missing module may be this one (or its parent package), or one that it imports.
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise ImportError(f"{named_by}: {name!r} imports {error.name!r}, which is not installed.") from error
-            raise NoSuchModule(f"{named_by}: no module {error.name!r} was found. Searched: {searched()}.") from error
+            raise NoSuchModule(
+                f"{named_by}: no module {error.name!r} was found. Searched: {describe_search_path()}."
+            ) from error
         _check_found(name, named_by)
         if name not in _IMPORTED:
             _IMPORTED.append(name)
@@ -140,9 +142,11 @@ def _check_found(name: str, named_by: str) -> None:
         return
     # The current folder is searched last, and only while a module is imported that no other folder has. A file in it
     # can have the name of an installed package.
-    own = _files_of(name)
-    if own and all(Path(file).resolve() != path.resolve() for path in own):
-        raise ImportError(f"{named_by}: {file} hides your {own[0]}, because both are called {package!r}. Rename yours.")
+    user_files = _files_of(name)
+    if user_files and all(Path(file).resolve() != path.resolve() for path in user_files):
+        raise ImportError(
+            f"{named_by}: {file} hides your {user_files[0]}, because both are called {package!r}. Rename yours."
+        )
     if name in FOLDERS and module is not None and module.__name__ == f"mage_envs.{name}":
         raise ImportError(f"{named_by}: {name!r} is a package of mage-envs itself. Pass a module of your own.")
 
@@ -153,26 +157,26 @@ def _files_of(name: str) -> list[Path]:
     return [file for file in (path / "__init__.py", path.with_name(f"{path.name}.py")) if file.is_file()]
 
 
-def _imported_by_user(name: str) -> bool:
+def _is_from_user(name: str) -> bool:
     """Return True if the user named the module, or if their own code, outside the installation, has imported it."""
     if name in _IMPORTED:
         return True
     file = getattr(sys.modules.get(name), "__file__", None)
-    return file is not None and not file.startswith(_installed())
+    return file is not None and not file.startswith(_installation_folders())
 
 
-def imported() -> tuple[str, ...]:
+def user_modules() -> tuple[str, ...]:
     """Return the modules that the user named. Records store them, and worker processes import them too."""
     return tuple(_IMPORTED)
 
 
 def without_module(name: str) -> str:
     """Return the environment's id or the game's name in `module:name` after importing the module."""
-    module, colon, rest = name.partition(":")
+    module, colon, bare_name = name.partition(":")
     if not colon:
         return name
     load_modules([module], name)
-    return rest
+    return bare_name
 
 
 def load_entry(entry_point: str) -> Any:
@@ -197,12 +201,12 @@ def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
     """
     module, _, name = spec.partition(":")
     load_modules([module], spec)
-    found = _attribute(sys.modules[module], name, spec)
-    missing = [method for method in methods if not hasattr(found, method)]
-    if not isinstance(found, type) or missing:
-        got = f"it lacks {' and '.join(missing)}" if isinstance(found, type) else f"got {type(found).__name__}"
+    attribute = _attribute(sys.modules[module], name, spec)
+    missing = [method for method in methods if not hasattr(attribute, method)]
+    if not isinstance(attribute, type) or missing:
+        got = f"it lacks {' and '.join(missing)}" if isinstance(attribute, type) else f"got {type(attribute).__name__}"
         raise TypeError(f"{spec!r} must be {noun}, a class with {', '.join(methods)}; {got}.")
-    return found
+    return attribute
 
 
 def load_function(spec: str) -> FunctionType:
@@ -216,10 +220,10 @@ def load_function(spec: str) -> FunctionType:
     """
     module, _, name = spec.partition(":")
     load_modules([module], spec)
-    found = _attribute(sys.modules[module], name, spec)
-    if not isinstance(found, FunctionType) or found.__module__ != module:
-        raise TypeError(f"{spec!r} must be a function that {module} defines; got {type(found).__name__}.")
-    return found
+    attribute = _attribute(sys.modules[module], name, spec)
+    if not isinstance(attribute, FunctionType) or attribute.__module__ != module:
+        raise TypeError(f"{spec!r} must be a function that {module} defines; got {type(attribute).__name__}.")
+    return attribute
 
 
 def import_path(builder: Callable[..., Any] | str) -> str:
@@ -246,7 +250,7 @@ def allow_paths(paths: Iterable[str | Path]) -> None:
     _ALLOWED_PATHS.extend(Path(path).expanduser().resolve() for path in paths)
 
 
-def allowed_paths() -> tuple[Path, ...]:
+def readable_paths() -> tuple[Path, ...]:
     """Return the files and folders that records may read. Worker processes allow them too."""
     return tuple(_ALLOWED_PATHS)
 
@@ -259,26 +263,30 @@ def check_path(path: str | os.PathLike[str], option: str) -> None:
         option: Option that names it, for the message.
     """
     # Symbolic links are resolved first: a link inside an allowed folder may point anywhere.
-    found = Path(path).expanduser().resolve()
+    resolved = Path(path).expanduser().resolve()
     if not _LOCKED_PATHS.get():
         # The user named this path, so a report about the same run may read it later in this process.
-        if found not in _ALLOWED_PATHS:
-            _ALLOWED_PATHS.append(found)
+        if resolved not in _ALLOWED_PATHS:
+            _ALLOWED_PATHS.append(resolved)
         return
-    if not any(found.is_relative_to(allowed) for allowed in _ALLOWED_PATHS):
+    if not any(resolved.is_relative_to(allowed) for allowed in _ALLOWED_PATHS):
         raise UntrustedName(
-            f"{_FILE.get()} reads {str(found)!r} ({option}). Check it, then add {PATH_OPTION} {str(found)!r}."
+            f"{_FILE.get()} reads {str(resolved)!r} ({option}). Check it, then add {PATH_OPTION} {str(resolved)!r}."
         )
 
 
-def searched() -> str:
+def describe_search_path() -> str:
     """Return the places where a user's modules are searched: outside the installation, and the current folder."""
-    own = [path or os.getcwd() for path in sys.path if not path.startswith(_installed()) and not path.endswith(".zip")]
-    own.append(os.getcwd())
-    return ", ".join(["the installed packages", *dict.fromkeys(own)])
+    folders = [
+        path or os.getcwd()
+        for path in sys.path
+        if not path.startswith(_installation_folders()) and not path.endswith(".zip")
+    ]
+    folders.append(os.getcwd())
+    return ", ".join(["the installed packages", *dict.fromkeys(folders)])
 
 
-def _installed() -> tuple[str, ...]:
+def _installation_folders() -> tuple[str, ...]:
     """Return the folders of installed packages, the system's and the user's included."""
     paths = [sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
     return tuple(dict.fromkeys([*paths, *site.getsitepackages(), site.getusersitepackages()]))

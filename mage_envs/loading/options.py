@@ -15,19 +15,19 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
         raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(map(repr, choices))}.")
 
 
-def check_positive(name: str, value: int, most: int | None = None) -> None:
+def check_positive(name: str, value: int, limit: int | None = None) -> None:
     """Raise ValueError unless an option is a whole number of at least 1.
 
     Args:
         name: Name of the option, for the message.
         value: Value of the option.
-        most: Largest allowed value (default: no limit).
+        limit: Largest allowed value (default: no limit).
     """
     # In Python, bool is a subclass of int.
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
-    if most is not None and value > most:
-        raise ValueError(f"{name}={value:,} must be at most {most:,}.")
+    if limit is not None and value > limit:
+        raise ValueError(f"{name}={value:,} must be at most {limit:,}.")
 
 
 def check_seconds(name: str, value: float) -> None:

@@ -17,7 +17,7 @@ _begun: set[EntryPoint] = set()
 
 
 @cache
-def announced(group: str) -> tuple[EntryPoint, ...]:
+def find_entry_points(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group. The first call searches for them."""
     return tuple(entry_points(group=group))
 
@@ -27,7 +27,7 @@ def load_announced(kind: str) -> None:
 
     If an import fails, a warning names its package.
     """
-    for entry in announced(f"mage_envs.{kind}"):
+    for entry in find_entry_points(f"mage_envs.{kind}"):
         if entry in _begun:
             continue
         # Before the import, because a plug-in may look up names itself and must not be loaded twice.

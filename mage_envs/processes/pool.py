@@ -109,17 +109,17 @@ class Pool:
     def outcome_within(self, timeout: float) -> tuple[int, Any] | None:
         """Return the next outcome like `next_outcome`, or None after `timeout` seconds."""
         until = time.monotonic() + timeout
-        while busy := [place for place, worker in enumerate(self._workers) if worker.called is not None]:
-            ready = wait([end for place in busy for end in self._workers[place].ends()], self._patience(busy, until))
-            reached = {place for place in busy if any(end in ready for end in self._workers[place].ends())}
-            for place in busy:
-                worker = self._workers[place]
-                if place in reached:
+        while busy := [index for index, worker in enumerate(self._workers) if worker.called is not None]:
+            ready = wait([end for index in busy for end in self._workers[index].ends()], self._patience(busy, until))
+            reached = {index for index in busy if any(end in ready for end in self._workers[index].ends())}
+            for index in busy:
+                worker = self._workers[index]
+                if index in reached:
                     over, outcome = worker.take()
                     if over:
-                        return place, outcome
-                elif worker.called is not None and self._left(worker) <= 0:
-                    return place, worker.hung() if worker.is_ready else self._never_started(worker)
+                        return index, outcome
+                elif worker.called is not None and self._remaining_seconds(worker) <= 0:
+                    return index, worker.handle_hang() if worker.is_ready else self._never_started(worker)
             self._tell_slow(busy)
             if time.monotonic() >= until:
                 return None
@@ -129,50 +129,50 @@ class Pool:
         """Return the outcome of each of these workers' calls. No other call may be running."""
         outcomes: dict[int, Any] = {}
         while len(outcomes) < len(workers):
-            place, outcome = self.next_outcome()
-            outcomes[place] = outcome
-        return [outcomes[place] for place in workers]
+            index, outcome = self.next_outcome()
+            outcomes[index] = outcome
+        return [outcomes[index] for index in workers]
 
     def close(self) -> None:
         """End the workers: busy workers at once, idle workers within some seconds."""
         self._stop()
 
-    def _left(self, worker: Worker) -> float:
+    def _remaining_seconds(self, worker: Worker) -> float:
         """Return the seconds until the deadline of the worker's call, or of its start."""
         limit = worker.deadline if worker.is_ready else START
         return float("inf") if not limit or worker.called is None else worker.called + limit - time.monotonic()
 
     def _patience(self, busy: Sequence[int], until: float) -> float | None:
         """Return the seconds until `until`, the next deadline or the next slow call, or None if there is no limit."""
-        now = time.monotonic()
-        least = until - now
-        for place in busy:
-            worker = self._workers[place]
-            least = min(least, self._left(worker))
+        current_time = time.monotonic()
+        seconds = until - current_time
+        for index in busy:
+            worker = self._workers[index]
+            seconds = min(seconds, self._remaining_seconds(worker))
             if not worker.reported_slow and self._on_slow is not None and worker.called is not None:
-                least = min(least, worker.called + self._slow_after - now)
-        return None if least == float("inf") else max(least, 0.0)
+                seconds = min(seconds, worker.called + self._slow_after - current_time)
+        return None if seconds == float("inf") else max(seconds, 0.0)
 
     def _tell_slow(self, busy: Sequence[int]) -> None:
         """Call `on_slow` for each call that has become slow."""
-        for place in busy:
-            worker = self._workers[place]
+        for index in busy:
+            worker = self._workers[index]
             seconds = 0.0 if worker.called is None else time.monotonic() - worker.called
             if self._on_slow is not None and not worker.reported_slow and seconds >= self._slow_after:
                 worker.reported_slow = True
-                self._on_slow(place, seconds)
+                self._on_slow(index, seconds)
 
     @staticmethod
     def _never_started(worker: Worker) -> WorkerLost:
         return WorkerLost(HANG, f"its process did not start within {START:g} s", worker.end())
 
 
-def check_started(outcome: Any, who: str) -> Any:
+def check_started(outcome: Any, worker_name: str) -> Any:
     """Return the first outcome of a worker. Raises its exception, or WorkerFailure if the worker was lost."""
     if isinstance(outcome, CallError):
         raise outcome.error
     if isinstance(outcome, WorkerLost):
-        raise WorkerFailure(f"{who} {outcome.reason} before it could be called; {_STARTED_BY_SCRIPT}.")
+        raise WorkerFailure(f"{worker_name} {outcome.reason} before it could be called; {_STARTED_BY_SCRIPT}.")
     return outcome
 
 

@@ -35,7 +35,7 @@ class Watchdog:
         self._since: float | None = None
         """Start time of the running call, or None."""
         self._deadline = 0.0
-        self._who: Callable[[], str] = str
+        self._describe: Callable[[], str] = str
         self._ended = threading.Event()
         self._can_interrupt = False
         self._before: Any = None
@@ -60,19 +60,19 @@ class Watchdog:
         if self._can_interrupt:
             signal.signal(signal.SIGALRM, self._before)
 
-    def call(self, function: Callable[..., Any], *arguments: Any, deadline: float, who: Callable[[], str]) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any, deadline: float, describe: Callable[[], str]) -> Any:
         """Return the function's result.
 
         Args:
             function: Function to call.
             *arguments: Its arguments.
             deadline: Timeout in seconds (0: no limit).
-            who: Function that returns a description of the call, for `on_slow`.
+            describe: Function that returns a description of the call, for `on_slow`.
 
         Raises:
             Late: If the call did not return within the deadline.
         """
-        self._deadline, self._who = deadline, who
+        self._deadline, self._describe = deadline, describe
         # For a short deadline, the thread must look more often, or the interruption would come much too late.
         if deadline and deadline < 4 * self._interval:
             self._interval = deadline / 4
@@ -90,13 +90,13 @@ class Watchdog:
         reported: float | None = None
         while not self._ended.wait(self._interval):
             # Read once: the main thread may end this call and start another one meanwhile.
-            since, who = self._since, self._who
+            since, describe = self._since, self._describe
             if since is None:
                 continue
             seconds = time.monotonic() - since
             if seconds > self._slow_after and reported != since:
                 reported = since
-                self.on_slow(who(), seconds)
+                self.on_slow(describe(), seconds)
             if self._is_late() and self._can_interrupt:
                 signal.pthread_kill(self._main, signal.SIGALRM)
 

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mage_envs.loading.imports import allowed_paths, imported
+from mage_envs.loading.imports import readable_paths, user_modules
 from mage_envs.processes.call_outcomes import CRASH, HANG, WorkerLost
 from mage_envs.processes.worker_loop import READY, WHERE, serve
 
@@ -53,10 +53,10 @@ class Worker:
         self._notes, notes = context.Pipe(duplex=False)
         make, memory_gb = self._arguments
         self.process = context.Process(
-            target=serve, args=(theirs, notes, make, (imported(), allowed_paths()), memory_gb), daemon=True
+            target=serve, args=(theirs, notes, make, (user_modules(), readable_paths()), memory_gb), daemon=True
         )
         try:
-            with _interrupts_ignored():
+            with _ignore_interrupts():
                 self.process.start()
         finally:
             # The worker must hold the only other end, so that the pipe breaks when it dies.
@@ -87,10 +87,10 @@ class Worker:
         try:
             # A worker may answer and then die, so an answer is read even if `wait` reported only the death.
             if not self._calls.poll():
-                return True, self.died()
+                return True, self.handle_death()
             number, outcome = pickle.loads(self._calls.recv_bytes())
         except (EOFError, OSError):
-            return True, self.died()
+            return True, self.handle_death()
         if number == READY:
             self.is_ready = outcome is None
             if self._next is not None and self.is_ready:
@@ -111,7 +111,7 @@ class Worker:
         """Return True if the process has ended or was never started."""
         return not self.alive or not self.process.is_alive()
 
-    def hung(self) -> WorkerLost:
+    def handle_hang(self) -> WorkerLost:
         """Read the traceback of the process, and kill it."""
         written = ""
         if WHERE is not None and self.is_ready:
@@ -120,7 +120,7 @@ class Worker:
             written = self._read_notes(WRITES)
         return WorkerLost(HANG, f"no answer within {self.deadline:g} s", written + self.end())
 
-    def died(self) -> WorkerLost:
+    def handle_death(self) -> WorkerLost:
         """Clean up after a process that ended by itself."""
         # The pipe may break before the process has its exit code.
         self.process.join(GRACE)
@@ -179,13 +179,13 @@ def _send(connection: Connection, message: bytes) -> None:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """Ignore Ctrl-C, so that a process that starts inside this context ignores it too. Its parent ends it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)

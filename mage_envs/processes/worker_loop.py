@@ -54,16 +54,16 @@ def serve(calls: Connection, notes: Connection, make: bytes, trusted: Trusted, m
         faulthandler.register(WHERE, notes.fileno())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        made = attempt(_made, make, trusted, memory_gb)
-        calls.send_bytes(_message(READY, made if isinstance(made, CallError) else None))
-        while not isinstance(made, CallError):
+        callee = attempt(_make_function, make, trusted, memory_gb)
+        calls.send_bytes(_message(READY, callee if isinstance(callee, CallError) else None))
+        while not isinstance(callee, CallError):
             try:
                 number, arguments = pickle.loads(calls.recv_bytes())
             except (EOFError, ConnectionResetError):
-                if isinstance(made, Closes):
-                    made.close()
+                if isinstance(callee, Closes):
+                    callee.close()
                 return
-            outcome = attempt(made, *arguments)
+            outcome = attempt(callee, *arguments)
             if isinstance(outcome, CallError) and is_out_of_memory(outcome.error):
                 limit = f"the limit of {memory_gb:g} GB of memory is reached" if memory_gb else "out of memory"
                 calls.send_bytes(_message(number, WorkerLost(MEMORY, limit, outcome.traceback)))
@@ -72,7 +72,7 @@ def serve(calls: Connection, notes: Connection, make: bytes, trusted: Trusted, m
             calls.send_bytes(_message(number, outcome))
 
 
-def _made(make: bytes, trusted: Trusted, memory_gb: float) -> Callable[..., Any]:
+def _make_function(make: bytes, trusted: Trusted, memory_gb: float) -> Callable[..., Any]:
     if memory_gb:
         # Windows does not have this module.
         import resource

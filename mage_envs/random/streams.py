@@ -106,8 +106,8 @@ class _Key(ISpawnableSeedSequence):
 
     def spawn(self, n_children: int) -> list[_Key]:
         """Return keys of further generators. No call returns the same keys again."""
-        first, self._spawned = self._spawned, self._spawned + n_children
-        return [_Key(fold(self._key, number)) for number in range(first, self._spawned)]
+        first_number, self._spawned = self._spawned, self._spawned + n_children
+        return [_Key(fold(self._key, number)) for number in range(first_number, self._spawned)]
 
 
 class Streams:

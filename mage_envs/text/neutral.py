@@ -28,10 +28,10 @@ class NeutralWords(Renaming):
         # The longest phrase first: the name of a game may contain the words of its actions.
         phrases = sorted(self._words, key=len, reverse=True)
         self._pattern = re.compile("|".join(rf"\b{_pattern(phrase)}\b" for phrase in phrases))
-        self._actions = {self.shown(action): action for action in spec.actions or ()}
+        self._actions = {self.rename(action): action for action in spec.actions or ()}
 
-    def shown(self, text: str) -> str:
-        return _renamed(self, text)
+    def rename(self, text: str) -> str:
+        return _rename(self, text)
 
     def read(self, answer: str) -> str:
         return self._actions.get(" ".join(answer.lower().split()), answer)
@@ -41,23 +41,23 @@ class NeutralWords(Renaming):
         return self._pattern.sub(self._word, text)
 
     def _word(self, match: re.Match[str]) -> str:
-        found = match[0]
-        if found in self._words:
-            return self._words[found]
-        word = self._words[found[0].lower() + found[1:]]
+        phrase = match[0]
+        if phrase in self._words:
+            return self._words[phrase]
+        word = self._words[phrase[0].lower() + phrase[1:]]
         return word[0].upper() + word[1:]
 
 
 # A prompt repeats the texts of the prompt before it, and members of a group get equal prompts.
 @lru_cache(maxsize=512)
-def _renamed(words: NeutralWords, text: str) -> str:
+def _rename(words: NeutralWords, text: str) -> str:
     return words.replace(text)
 
 
 def _pattern(phrase: str) -> str:
     """Return a pattern of a phrase, with a capital at its start if the phrase has none."""
-    first, rest = re.escape(phrase[0]), re.escape(phrase[1:])
-    return f"[{first}{first.upper()}]{rest}" if phrase[0].islower() else first + rest
+    initial, remainder = re.escape(phrase[0]), re.escape(phrase[1:])
+    return f"[{initial}{initial.upper()}]{remainder}" if phrase[0].islower() else initial + remainder
 
 
 class Neutral(Plain):
@@ -74,7 +74,7 @@ class Neutral(Plain):
         return super().ask_belief(view._replace(names=names))
 
     def _nearest(self, spec: GameSpec, record: TurnRecord) -> str:
-        read = self.renaming.shown(record.action or "")
-        legal = [self.renaming.shown(action) for action in record.turn.legal_actions]
-        known = read.strip().lower() in {self.renaming.shown(action) for action in spec.actions or ()}
-        return nearest_action(read, legal) if read and legal and not known else ""
+        read = self.renaming.rename(record.action or "")
+        legal = [self.renaming.rename(action) for action in record.turn.legal_actions]
+        is_known = read.strip().lower() in {self.renaming.rename(action) for action in spec.actions or ()}
+        return nearest_action(read, legal) if read and legal and not is_known else ""

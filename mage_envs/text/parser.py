@@ -91,8 +91,8 @@ def parse_reply(reply: str, tag: str | None) -> Parsed:
     lowered, tag = lower_ascii(text), lower_ascii(tag)
     opening, closing = f"<{tag}>", f"</{tag}>"
     # The last opening tag that has a closing one: a model may name the tags in its text before it uses them.
-    last = lowered.rfind(closing)
-    opened = lowered.rfind(opening, 0, last) if last >= 0 else -1
+    last_closing = lowered.rfind(closing)
+    opened = lowered.rfind(opening, 0, last_closing) if last_closing >= 0 else -1
     if opened < 0:
         return Parsed(stripped, stripped, None)
     # Up to the first closing tag behind it, because models repeat closing tags.

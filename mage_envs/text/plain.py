@@ -41,7 +41,7 @@ def nearest_action(answer: str, legal_actions: Sequence[str]) -> str:
         other_words, other_numbers = _parts(action)
         gap = float("inf")
         if len(numbers) == len(other_numbers):
-            gap = sum(abs(one - other) for one, other in zip(numbers, other_numbers, strict=True))
+            gap = sum(abs(number - other_number) for number, other_number in zip(numbers, other_numbers, strict=True))
         return -SequenceMatcher(None, words, other_words).ratio(), gap
 
     return min(legal_actions, key=distance, default="")
@@ -57,12 +57,12 @@ def amount(value: float, unit: str) -> str:
     """Return a return with its unit in words: `-1 chips`, `1 point per round`, `a score of 0.0833`."""
     # Three digits, and no "-0" for a sum with a rounding error.
     number = f"{round(value, 9) + 0.0:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-    first, blank, rest = unit.partition(" ")
-    if not first.endswith("s"):
+    noun, blank, qualifier = unit.partition(" ")
+    if not noun.endswith("s"):
         return f"a {unit} of {number}"
     if number == "1":
-        first = first.removesuffix("es") if first.endswith("ches") else first.removesuffix("s")
-    return f"{number} {first}{blank}{rest}"
+        noun = noun.removesuffix("es") if noun.endswith("ches") else noun.removesuffix("s")
+    return f"{number} {noun}{blank}{qualifier}"
 
 
 def last_state(record: EpisodeRecord) -> str:
@@ -71,10 +71,10 @@ def last_state(record: EpisodeRecord) -> str:
     if end is None or not end.last_state:
         return record.outcome
     # Hands that ended earlier in the same step come first in the last observation.
-    return record.outcome.removesuffix(end.observation) + _stopped(end)
+    return record.outcome.removesuffix(end.observation) + _last_state(end)
 
 
-def _stopped(end: HandResult) -> str:
+def _last_state(end: HandResult) -> str:
     """Return the last state of a hand that the rules did not end. The verdict states that the answers ran out."""
     return f"{end.last_state}\n{end.observation}" if end.ended_by == BY_FORFEIT else end.last_state
 
@@ -130,8 +130,8 @@ class Plain(Sentences):
         """Return the legal form nearest to an invalid answer, or an empty string."""
         legal, read = record.turn.legal_actions, record.action or ""
         # An action of the game that is not legal now has the right form, and another move is no correction of it.
-        known = spec.actions is not None and read.strip().lower() in spec.actions
-        return (spec.nearest or nearest_action)(read, legal) if read and legal and not known else ""
+        is_known = spec.actions is not None and read.strip().lower() in spec.actions
+        return (spec.nearest or nearest_action)(read, legal) if read and legal and not is_known else ""
 
     def feedback(self, frame: Frame, record: TurnRecord) -> str:
         """Return what was read from an invalid answer, its nearest legal form, and what happened."""
@@ -149,12 +149,16 @@ class Plain(Sentences):
         return self.setting(view.frame)
 
     def _now(self, view: PlayView | ContinueView) -> str:
-        frame, last = view.frame, view.last
+        frame, last_record = view.frame, view.last
         notice = ""
         if view.thinking:
             notice = " Your thought was noted; nothing has changed, and no answer is spent."
-        elif last is not None and not last.legal and (last.ended is None or last.ended.ended_by == BY_FORFEIT):
-            notice = f"\n{self.feedback(frame, last)}"
+        elif (
+            last_record is not None
+            and not last_record.legal
+            and (last_record.ended is None or last_record.ended.ended_by == BY_FORFEIT)
+        ):
+            notice = f"\n{self.feedback(frame, last_record)}"
         legal = self._legal(frame.spec, view.turn.legal_actions) if view.turn.legal_actions else ""
         return f"# Now\n{_place(view)}{notice}\n\n{view.observation}{legal}\n\n{self._answer_request(view)}"
 
@@ -195,20 +199,20 @@ def _series(frame: Frame) -> str:
     """Return the sentences on what repeats in the episodes, and what is new."""
     if frame.num_episodes == 1:
         return ""
-    most = "up to " if frame.may_stop_early else ""
+    prefix = "up to " if frame.may_stop_early else ""
     stop = " Your first success ends the series." if frame.may_stop_early else ""
     if frame.spec.stays:
-        return f" You play {most}{frame.num_episodes} episodes. {frame.spec.stays}{stop}"
+        return f" You play {prefix}{frame.num_episodes} episodes. {frame.spec.stays}{stop}"
     if frame.single_player:
         return (
-            f" You play {most}{frame.num_episodes} episodes of the same task: each starts in the same state, and "
+            f" You play {prefix}{frame.num_episodes} episodes of the same task: each starts in the same state, and "
             f"nothing else is new.{stop}"
         )
     others = "opponent" if frame.spec.players == 2 else f"{frame.spec.players - 1} opponents"
     chance = "repeats in each episode" if frame.replays else "is drawn anew in each episode"
     seats = {None: "", True: ", and your seat changes from hand to hand", False: ", and your seat stays the same"}
     return (
-        f" You play {most}{frame.num_episodes} episodes against the same {others}, with the same way of playing "
+        f" You play {prefix}{frame.num_episodes} episodes against the same {others}, with the same way of playing "
         f"throughout. Chance, if the game has any, {chance}{seats[frame.seats_change]}.{stop}"
     )
 
@@ -249,7 +253,7 @@ def _tries(view: PlayView) -> str:
     first_full = len(view.turns) - view.full_turns
     lines = ["(Earlier answers are not shown.)"] if view.omitted else []
     for index, record in enumerate(view.turns):
-        seen = f"You saw:\n{record.observation}\n" if index >= first_full else ""
-        played = f"A random legal action was played for you: {record.action}"
-        lines.append(seen + (played if record.drawn else f"You answered: {answer_text(record)}"))
+        observation_text = f"You saw:\n{record.observation}\n" if index >= first_full else ""
+        answer = f"A random legal action was played for you: {record.action}"
+        lines.append(observation_text + (answer if record.drawn else f"You answered: {answer_text(record)}"))
     return "\n".join(lines)

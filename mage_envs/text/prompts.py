@@ -244,7 +244,7 @@ class StatesSetting(Protocol):
 class Renaming:
     """Other words for a game in prompts and answers; here none."""
 
-    def shown(self, text: str) -> str:
+    def rename(self, text: str) -> str:
         """Return a text of a prompt in the words that the model sees."""
         return text
 
@@ -276,8 +276,8 @@ def answer_text(record: TurnRecord) -> str:
     """Return the answer in the words of a transcript."""
     if record.action is None:
         return "(no action inside the tags, nothing happened)"
-    shown = record.action if len(record.action) <= 200 else record.action[:197] + "..."
-    return shown if record.legal else f"{shown} (not a legal action, nothing happened)"
+    action_text = record.action if len(record.action) <= 200 else record.action[:197] + "..."
+    return action_text if record.legal else f"{action_text} (not a legal action, nothing happened)"
 
 
 # -- the words that the styles `plain`, `paper` and `prose` share ------------------------------------------------
@@ -372,13 +372,13 @@ class Sentences(ABC):
         if view.memory:
             parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
         listed = "\n".join(f"{number}. {name}" for number, name in enumerate(view.names, start=1))
-        asked = "is true in all episodes" if view.frame.spec.series else "is your opponent"
+        predicate = "is true in all episodes" if view.frame.spec.series else "is your opponent"
         tag = self.belief_tag
         if view.one_name:
-            question = f"Which of these {asked}?"
+            question = f"Which of these {predicate}?"
             answer = f"one number inside tags, like this: <{tag}>1</{tag}>"
         else:
-            question = f"How likely is it that each of these {asked}?"
+            question = f"How likely is it that each of these {predicate}?"
             answer = (
                 "their probabilities as one line of JSON inside tags. They add up to 1, and a number that is left out "
                 f'has probability 0. Like this: <{tag}>{{"1": 0.7, "2": 0.3}}</{tag}>'
@@ -394,11 +394,11 @@ class Sentences(ABC):
         lines = [f"({view.omitted} earlier turns are not shown.)"] if view.omitted else []
         for index, record in enumerate(view.turns):
             number = view.omitted + index + 1
-            seen = f" You saw:\n{record.observation}\n" if index >= first_full else " "
+            observation_text = f" You saw:\n{record.observation}\n" if index >= first_full else " "
             thought = f"You thought: {view.thoughts[index]}\n" if view.thoughts and view.thoughts[index] else ""
             # A full turn needs no result: the next observation begins with it.
-            ended = f" That hand ended: {record.result}" if record.result and index < first_full else ""
-            lines.append(f"Turn {number}.{seen}{thought}You answered: {answer_text(record)}{ended}")
+            result_text = f" That hand ended: {record.result}" if record.result and index < first_full else ""
+            lines.append(f"Turn {number}.{observation_text}{thought}You answered: {answer_text(record)}{result_text}")
         return "\n".join(lines)
 
     @staticmethod

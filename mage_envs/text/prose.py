@@ -17,7 +17,7 @@ def outcome_text(record: EpisodeRecord) -> str:
     return f"Result: {verdict}; in total {record.value:+g} ({record.unit})."
 
 
-def ended_text(record: EpisodeRecord) -> str:
+def format_end(record: EpisodeRecord) -> str:
     """Return the last observation of an episode and its result."""
     return f"{record.outcome}\n{outcome_text(record)}"
 
@@ -29,7 +29,7 @@ class Prose(Sentences):
         return frame.spec.rules
 
     def ended(self, record: EpisodeRecord) -> str:
-        return ended_text(record)
+        return format_end(record)
 
     def _task(self, view: PlayView) -> str:
         return f"{view.frame.spec.rules}{self._series(view)}{self._limits(view)}"
@@ -39,23 +39,23 @@ class Prose(Sentences):
         frame = view.frame
         if frame.num_episodes == 1:
             return ""
-        most = "up to " if frame.may_stop_early else ""
+        prefix = "up to " if frame.may_stop_early else ""
         same = "each starts from the same task" if frame.single_player else _SAME_OPPONENT
         same = f". {frame.spec.stays}" if frame.spec.stays else f" in the same setting: {same}."
         return (
-            f" You play {most}{frame.num_episodes} episodes{same} "
+            f" You play {prefix}{frame.num_episodes} episodes{same} "
             f"This is episode {view.episode + 1} of {frame.num_episodes}."
         )
 
     @staticmethod
     def _limits(view: PlayView) -> str:
         frame = view.frame
-        what = "episode" if frame.hands == 1 else "hand"
+        unit = "episode" if frame.hands == 1 else "hand"
         hands = "" if frame.hands == 1 else f" An episode has {frame.hands} hands; this is hand {view.hand + 1}."
         if not frame.max_turns:
             return hands
         return (
-            f"{hands} You may give at most {frame.max_turns} answers per {what}; running out of them loses the episode."
+            f"{hands} You may give at most {frame.max_turns} answers per {unit}; running out of them loses the episode."
         )
 
     def _now(self, view: PlayView | ContinueView) -> str:

@@ -48,8 +48,8 @@ STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {
 
 def load_style(spec: str) -> PromptStyle:
     """Return a new style of the class that `"module:Class"` refers to; raises like `load_class`."""
-    own: PromptStyle = load_class(spec, "a prompt style", ("play", "reflect"))()
-    return own
+    style: PromptStyle = load_class(spec, "a prompt style", ("play", "reflect"))()
+    return style
 
 
 def as_style(style: str | PromptStyle, spec: GameSpec) -> PromptStyle:

@@ -18,7 +18,10 @@ def visible(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     return "".join(
-        f"[U+{ord(one):04X}]" if one not in _KEPT and unicodedata.category(one) in _HIDDEN else one for one in text
+        f"[U+{ord(character):04X}]"
+        if character not in _KEPT and unicodedata.category(character) in _HIDDEN
+        else character
+        for character in text
     )
 
 

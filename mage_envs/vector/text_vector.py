@@ -91,10 +91,10 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
         others = {key: value for key, value in options.items() if key != "reset_mask"}
         texts, infos = self._begin(rows, [seeds[row] for row in rows], others)
         # Rows outside the mask keep their observations, as in Gymnasium.
-        shown = list(self._texts) or [""] * self.num_envs
+        all_texts = list(self._texts) or [""] * self.num_envs
         for row, text in zip(rows, texts, strict=True):
-            shown[row] = text
-        self._texts = tuple(shown)
+            all_texts[row] = text
+        self._texts = tuple(all_texts)
         self._ended[mask] = False
         return self._texts, infos
 
@@ -205,9 +205,9 @@ class LoopVectorEnv(TextVectorEnv):
     def _begin(
         self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Texts, Infos]:
-        started = self._slots.begin(rows, seeds, options)
-        infos = ((row, info) for row, (_, info) in zip(rows, started))
-        return [text for text, _ in started], batch_infos(self.num_envs, infos)
+        starts = self._slots.begin(rows, seeds, options)
+        infos = ((row, info) for row, (_, info) in zip(rows, starts))
+        return [text for text, _ in starts], batch_infos(self.num_envs, infos)
 
     def _advance(self, answers: list[str]) -> Batch:
         return self._gather(self._slots.advance(or_none(answers, self._ended)))
@@ -242,15 +242,15 @@ def batch_infos(count: int, entries: Iterable[tuple[int, Mapping[str, Any]]]) ->
 
 
 def _column(count: int, rows: list[int], values: list[Any]) -> Any:
-    first = values[0]
-    if isinstance(first, dict):
+    first_value = values[0]
+    if isinstance(first_value, dict):
         return batch_infos(count, zip(rows, values))
     array: NDArray[Any]
-    if isinstance(first, np.ndarray):
-        array = np.zeros((count, *first.shape), dtype=first.dtype)
+    if isinstance(first_value, np.ndarray):
+        array = np.zeros((count, *first_value.shape), dtype=first_value.dtype)
     else:
-        plain = type(first) in (int, float, bool) or isinstance(first, np.number)
-        kind = np.dtype(type(first) if plain else np.object_)
+        plain = type(first_value) in (int, float, bool) or isinstance(first_value, np.number)
+        kind = np.dtype(type(first_value) if plain else np.object_)
         if rows == list(range(count)):
             return np.fromiter(values, kind, count)
         array = np.zeros(count, kind) if plain else np.full(count, None, kind)
@@ -260,9 +260,9 @@ def _column(count: int, rows: list[int], values: list[Any]) -> Any:
     return array
 
 
-def or_none(answers: Sequence[str], ended: NDArray[np.bool_]) -> list[str | None]:
+def or_none(answers: Sequence[str], end_flags: NDArray[np.bool_]) -> list[str | None]:
     """Return the answers, with None in the rows that ended."""
-    return [None if over else answer for answer, over in zip(answers, ended.tolist(), strict=True)]
+    return [None if over else answer for answer, over in zip(answers, end_flags.tolist(), strict=True)]
 
 
 def _seeds(seed: int | Sequence[int | None] | None, count: int) -> list[int | None]:

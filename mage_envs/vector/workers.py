@@ -103,18 +103,18 @@ class WorkerVectorEnv(TextVectorEnv):
             self._pool.revive(worker)
             self._pool.call(worker, "make", len(self._rows[worker]))
         outcomes = self._pool.outcomes(workers)
-        return [check_started(outcome, self._named(worker)) for worker, outcome in zip(workers, outcomes, strict=True)]
+        return [check_started(outcome, self._label(worker)) for worker, outcome in zip(workers, outcomes, strict=True)]
 
-    def _named(self, worker: int) -> str:
+    def _label(self, worker: int) -> str:
         rows = self._rows[worker]
         return f"The worker of environments {rows.start} to {rows.stop - 1}:"
 
     def _begin(
         self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Texts, Infos]:
-        started = self._begin_rows(dict(zip(rows, seeds, strict=True)), options)
-        infos = ((row, started[row][1]) for row in rows)
-        return [started[row][0] for row in rows], batch_infos(self.num_envs, infos)
+        starts = self._begin_rows(dict(zip(rows, seeds, strict=True)), options)
+        infos = ((row, starts[row][1]) for row in rows)
+        return [starts[row][0] for row in rows], batch_infos(self.num_envs, infos)
 
     def _begin_rows(
         self, seeds: dict[int, int | None], options: dict[str, Any] | None
@@ -124,22 +124,22 @@ class WorkerVectorEnv(TextVectorEnv):
         if dead := [worker for worker in shares if not self._pool.alive(worker)]:
             self._start(dead)
         for worker, share in shares.items():
-            chosen = [self._seed(row, seeds[row]) for row in share]
-            places = [row - self._rows[worker].start for row in share]
-            self._pool.call(worker, "begin", places, chosen, options, deadline=self._deadline)
+            row_seeds = [self._seed(row, seeds[row]) for row in share]
+            positions = [row - self._rows[worker].start for row in share]
+            self._pool.call(worker, "begin", positions, row_seeds, options, deadline=self._deadline)
         # All results are processed before the first error is raised, so that every lost worker is recorded.
-        started: dict[int, tuple[str, dict[str, Any]]] = {}
+        starts: dict[int, tuple[str, dict[str, Any]]] = {}
         results = self._pool.outcomes(list(shares))
         for (worker, share), result in zip(shares.items(), results, strict=True):
             if isinstance(result, WorkerLost):
                 self._lose(worker)
             elif not isinstance(result, CallError):
-                started |= dict(zip(share, result, strict=True))
+                starts |= dict(zip(share, result, strict=True))
         for worker, result in zip(shares, results, strict=True):
             if isinstance(result, WorkerLost):
-                raise WorkerFailure(f"{self._named(worker)} {result.reason} in reset. Call reset() to restart it.")
+                raise WorkerFailure(f"{self._label(worker)} {result.reason} in reset. Call reset() to restart it.")
             _raise(result)
-        return started
+        return starts
 
     def _seed(self, row: int, seed: int | None) -> int | None:
         """Return the seed for the reset of a row.
@@ -149,8 +149,8 @@ class WorkerVectorEnv(TextVectorEnv):
         # Without a seed, the new environment would draw one from the system, and no run could be repeated.
         if seed is not None:
             self._seeds[row], self._losses[row] = seed, 0
-        elif self._lost[row] and (own := self._seeds[row]) is not None:
-            seed = seed_of(own, self._losses[row])
+        elif self._lost[row] and (row_seed := self._seeds[row]) is not None:
+            seed = seed_of(row_seed, self._losses[row])
         self._lost[row] = False
         return seed
 
@@ -160,37 +160,37 @@ class WorkerVectorEnv(TextVectorEnv):
             self._losses[row] += 1
 
     def _advance(self, replies: list[str]) -> Batch:
-        answered = or_none(replies, self._ended)
+        answers = or_none(replies, self._ended)
         living = [worker for worker in range(len(self._rows)) if self._pool.alive(worker)]
         dead = [worker for worker in range(len(self._rows)) if worker not in living]
         for worker in living:
-            own = self._rows[worker]
-            self._pool.call(worker, "advance", answered[own.start : own.stop], deadline=self._deadline)
+            worker_rows = self._rows[worker]
+            self._pool.call(worker, "advance", answers[worker_rows.start : worker_rows.stop], deadline=self._deadline)
         rows: dict[int, SlotStep] = {}
         results = self._pool.outcomes(living)
         for worker, result in zip(living, results, strict=True):
             if isinstance(result, WorkerLost):
                 self._lose(worker)
-                rows |= self._failed(worker, result)
+                rows |= self._truncate_rows(worker, result)
             elif not isinstance(result, CallError):
                 rows |= dict(zip(self._rows[worker], result, strict=True))
         for result in results:
             _raise(result)
         # This happens only in mode NEXT_STEP, in which all rows of a dead worker wait for their reset.
         for worker in dead:
-            started = self._begin_rows(dict.fromkeys(self._rows[worker]), None)
-            rows |= {row: SlotStep(text, (info,)) for row, (text, info) in started.items()}
+            starts = self._begin_rows(dict.fromkeys(self._rows[worker]), None)
+            rows |= {row: SlotStep(text, (info,)) for row, (text, info) in starts.items()}
         return self._gather([rows[row] for row in range(self.num_envs)])
 
-    def _failed(self, worker: int, lost: WorkerLost) -> dict[int, SlotStep]:
+    def _truncate_rows(self, worker: int, lost: WorkerLost) -> dict[int, SlotStep]:
         """Return the rows of a worker that failed: truncated, with their last observation again."""
-        own = self._rows[worker]
-        failed = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in own}
+        worker_rows = self._rows[worker]
+        failed = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in worker_rows}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return {row: SlotStep(text, (info,), truncated=True) for row, (text, info) in failed.items()}
-        started = self._begin_rows(dict.fromkeys(own), None)
+        starts = self._begin_rows(dict.fromkeys(worker_rows), None)
         return {
-            row: SlotStep(started[row][0], ({"final_obs": text, "final_info": info}, started[row][1]), truncated=True)
+            row: SlotStep(starts[row][0], ({"final_obs": text, "final_info": info}, starts[row][1]), truncated=True)
             for row, (text, info) in failed.items()
         }
 

@@ -69,27 +69,27 @@ Route = tuple[str, str, Callable[..., Reaction]]
 """Address, method and view of a page."""
 
 
-def form_page(tokens: Tokens, asked: Asked, template: str, values: dict[str, Any]) -> Page:
+def form_page(tokens: Tokens, request: Asked, template: str, values: dict[str, Any]) -> Page:
     """Return a page with forms. A visitor without a token receives one, and the server stores nothing for it.
 
     Args:
         tokens: Tokens of the visitors.
-        asked: The request.
+        request: The request.
         template: Name of the template.
         values: Values of the template.
     """
-    token = asked.token or tokens.new()
-    return Page(template, {"form_key": tokens.form_key(token), **values}, None if asked.token else token)
+    token = request.token or tokens.new()
+    return Page(template, {"form_key": tokens.form_key(token), **values}, None if request.token else token)
 
 
-def check_form(tokens: Tokens, asked: Asked) -> str:
+def check_form(tokens: Tokens, request: Asked) -> str:
     """Return the visitor's token. Raises Refusal if the form was not made for this visitor."""
-    if asked.token is None or not tokens.owns_form(asked.token, asked.form.get("form_key", "")):
+    if request.token is None or not tokens.owns_form(request.token, request.form.get("form_key", "")):
         raise Refusal(403, "This form was not made for you, or the site was started again. Open the page anew.")
-    return asked.token
+    return request.token
 
 
-def needed(module: str, extra: str) -> ModuleType:
+def import_extra(module: str, extra: str) -> ModuleType:
     """Import and return a module that requires an extra. Raises ImportError that names the extra."""
     try:
         return import_module(module)
@@ -125,7 +125,7 @@ def make_app(
     Raises:
         ImportError: If flask is not installed.
     """
-    flask = needed("flask", extra)
+    flask = import_extra("flask", extra)
     app: Flask = flask.Flask(package, static_folder="static", template_folder="templates")
     # The debugger would run code from a browser, so the site ignores FLASK_DEBUG.
     app.debug = False
@@ -136,16 +136,16 @@ def make_app(
         """Return a view in the form that Flask calls."""
 
         def endpoint(**parts: str) -> Response:
-            request = flask.request
-            token = tokens.read(request.cookies.get(cookie, ""))
-            asked = Asked(
+            flask_request = flask.request
+            token = tokens.read(flask_request.cookies.get(cookie, ""))
+            request = Asked(
                 token=token,
-                form=request.form,
-                path=request.path,
-                notice=request.args.get("notice", ""),
-                address=request.remote_addr or "",
+                form=flask_request.form,
+                path=flask_request.path,
+                notice=flask_request.args.get("notice", ""),
+                address=flask_request.remote_addr or "",
             )
-            response, new = _respond(flask, notices, view(asked, **parts))
+            response, new = _respond(flask, notices, view(request, **parts))
             if new is not None:
                 response.set_cookie(cookie, tokens.cookie(new), httponly=True, samesite="Strict", path="/")
             return response
@@ -180,14 +180,14 @@ def _add_refusals(flask: ModuleType, app: Flask) -> None:
     def page(status: int, text: str) -> tuple[str, int]:
         return flask.render_template("refused.html", status=status, text=text), status
 
-    def refused(error: Refusal) -> tuple[str, int]:
+    def show_refusal(error: Refusal) -> tuple[str, int]:
         return page(error.status, error.text)
 
-    def failed(error: HTTPException) -> tuple[str, int]:
+    def show_failure(error: HTTPException) -> tuple[str, int]:
         code = error.code or 500
         if code not in _REFUSALS:
             code = 400 if code < 500 else 500
         return page(code, _REFUSALS[code])
 
-    app.register_error_handler(Refusal, refused)
-    app.register_error_handler(HTTPException, failed)
+    app.register_error_handler(Refusal, show_refusal)
+    app.register_error_handler(HTTPException, show_failure)

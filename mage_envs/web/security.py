@@ -49,9 +49,9 @@ def is_loopback(host: str) -> bool:
 
 def host_names(port: int, names: Collection[str] = ()) -> frozenset[str]:
     """Return the accepted values of the Host header: loopback names and `names`, all with the port."""
-    known = {"127.0.0.1", "localhost", "[::1]", *(f"[{name}]" if ":" in name else name.lower() for name in names)}
+    hosts = {"127.0.0.1", "localhost", "[::1]", *(f"[{name}]" if ":" in name else name.lower() for name in names)}
     # Browsers omit the default port of HTTP.
-    return frozenset({f"{name}:{port}" for name in known} | (known if port == 80 else set()))
+    return frozenset({f"{name}:{port}" for name in hosts} | (hosts if port == 80 else set()))
 
 
 class Tokens:
@@ -89,9 +89,9 @@ class Tokens:
         return self._same(key, self.form_key(token))
 
     @staticmethod
-    def _same(one: str, other: str) -> bool:
+    def _same(value: str, expected: str) -> bool:
         # The time of this comparison does not depend on the position of the first difference.
-        return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+        return hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())
 
 
 class _Problem(NamedTuple):
@@ -118,12 +118,12 @@ class Guard:
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             # The guard's headers replace those of the application; its default for caching does not.
-            given = {name.lower() for name, _ in headers}
-            own = {name.lower() for name in self._headers}
-            kept = [(name, value) for name, value in headers if name.lower() not in own]
-            if "cache-control" not in given:
-                kept.append(("Cache-Control", "no-store"))
-            return start_response(status, [*kept, *self._headers.items()], exc_info)
+            given_names = {name.lower() for name, _ in headers}
+            guard_names = {name.lower() for name in self._headers}
+            kept_headers = [(name, value) for name, value in headers if name.lower() not in guard_names]
+            if "cache-control" not in given_names:
+                kept_headers.append(("Cache-Control", "no-store"))
+            return start_response(status, [*kept_headers, *self._headers.items()], exc_info)
 
         problem = self._problem(environ)
         if problem is None:
@@ -157,13 +157,13 @@ class Guard:
             return _Problem("413 Content Too Large", f"A request has at most {LONGEST_BODY} bytes.")
         if posts and str(environ.get("CONTENT_TYPE", "")).partition(";")[0].strip().lower() != _FORM:
             return _Problem("415 Unsupported Media Type", f"Forms are sent as {_FORM}.")
-        if posts and not _from_here(environ):
+        if posts and not _is_same_origin(environ):
             return _Problem("403 Forbidden", "Forms are taken from the site's own pages only.")
         return None
 
 
-def _from_here(environ: Environ) -> bool:
+def _is_same_origin(environ: Environ) -> bool:
     """Return True if a form's origin is this site, or if the client states none, as programs other than browsers."""
-    own = f"http://{environ['HTTP_HOST']}".lower()
-    origin = str(environ.get("HTTP_ORIGIN", own)).lower()
-    return origin == own and str(environ.get("HTTP_SEC_FETCH_SITE", "same-origin")) == "same-origin"
+    site_origin = f"http://{environ['HTTP_HOST']}".lower()
+    origin = str(environ.get("HTTP_ORIGIN", site_origin)).lower()
+    return origin == site_origin and str(environ.get("HTTP_SEC_FETCH_SITE", "same-origin")) == "same-origin"

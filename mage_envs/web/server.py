@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-from mage_envs.web.application import needed
+from mage_envs.web.application import import_extra
 from mage_envs.web.security import host_names, is_loopback
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class LocalSite:
                 )
             warnings.warn(f"{title} on {host} is open to all machines that can reach it.", stacklevel=3)
             names = (*names, host)
-        serving = needed("mage_envs.web.serving", extra)
+        serving = import_extra("mage_envs.web.serving", extra)
         self._thread: Thread | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # The port is bound before the application is made, because host names and cookie contain the port.
         listening = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
         self.port: int = listening.getsockname()[1]
-        self.url = f"http://{_named(host)}:{self.port}"
+        self.url = f"http://{_format_host(host)}:{self.port}"
         try:
             app = create_app(host_names(self.port, names), self.port)
             self._server = serving.Server(app, listening)
@@ -89,6 +89,6 @@ class LocalSite:
         self._server.close()
 
 
-def _named(host: str) -> str:
+def _format_host(host: str) -> str:
     """Return a listening address in the form of a URL. A wildcard address becomes a loopback address."""
     return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)

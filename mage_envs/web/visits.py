@@ -44,9 +44,9 @@ class Visits(Generic[Session]):
     """
 
     def __init__(
-        self, most: int = MOST_VISITS, idle: float = IDLE_SECONDS, clock: Callable[[], float] = monotonic
+        self, limit: int = MOST_VISITS, idle: float = IDLE_SECONDS, clock: Callable[[], float] = monotonic
     ) -> None:
-        self._most, self._idle, self._clock = most, idle, clock
+        self._limit, self._idle, self._clock = limit, idle, clock
         self._lock = Lock()
         self._visits: OrderedDict[str, tuple[Visit[Session], float]] = OrderedDict()
         """(visit, time of its last request) by token, the longest idle first."""
@@ -60,10 +60,10 @@ class Visits(Generic[Session]):
 
     def _forget_idle(self) -> None:
         # The dict is sorted by the last request, so the loop ends at the first visit that is still in use.
-        now = self._clock()
+        current_time = self._clock()
         while self._visits:
-            token, (_, seen) = next(iter(self._visits.items()))
-            if now - seen < self._idle:
+            token, (_, last_request) = next(iter(self._visits.items()))
+            if current_time - last_request < self._idle:
                 return
             del self._visits[token]
 
@@ -71,16 +71,16 @@ class Visits(Generic[Session]):
         """Store a new visit from an address."""
         with self._lock:
             self._forget_idle()
-            while len(self._visits) >= self._most:
+            while len(self._visits) >= self._limit:
                 del self._visits[self._least_needed()]
             self._visits[token] = (visit, self._clock())
-            self._addresses = {kept: self._addresses.get(kept, address) for kept in self._visits}
+            self._addresses = {visit_token: self._addresses.get(visit_token, address) for visit_token in self._visits}
 
     def _least_needed(self) -> str:
         """Return the token of the visit to end."""
         counts = Counter(self._addresses[token] for token in self._visits)
-        most = max(counts.values())
-        crowded = [token for token in self._visits if counts[self._addresses[token]] == most]
+        highest_count = max(counts.values())
+        crowded = [token for token in self._visits if counts[self._addresses[token]] == highest_count]
         # `min` returns the first of equal ones, which has the longest idle time.
         return min(crowded, key=lambda token: self._visits[token][0].actions > 0)
 

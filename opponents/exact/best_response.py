@@ -19,7 +19,7 @@ from mage_envs.core import ExactPolicy, Game, Policy
 from mage_envs.opponents.exact.tree import Objective, Payoff, check_seat, exact_policy, in_episode, payoff_of
 from mage_envs.opponents.pools import PoolSpec, as_pool
 from mage_envs.opponents.tabular import TabularPolicy
-from mage_envs.tree import Node, tree_of, uncollected
+from mage_envs.tree import Node, pause_garbage_collection, tree_of
 
 Vector = Sequence[float]
 """One number per opponent of the mixture, (N,). N is small, so lists are several times faster than arrays."""
@@ -110,7 +110,7 @@ def respond(
             from mage_envs.opponents.exact.perfect_information import best_by_history
 
             return BestResponse(*best_by_history(roots, opponents, weights, seat, payoff))
-    with uncollected():
+    with pause_garbage_collection():
         # Reach carries the opponents' weights; values do not, so the total weights them again.
         search = _Search(order, opponents, seat, payoff)
         search.forward([([chance * weight for weight in weights], root) for chance, root in roots])

@@ -11,7 +11,7 @@ import numpy as np
 from mage_envs.core import ExactPolicy, Game, is_state_policy
 from mage_envs.opponents.exact.learner_hands import Branch, Floats, LearnerHand, Places, hand_of
 from mage_envs.opponents.exact.tree import Objective, in_episode, payoff_of
-from mage_envs.tree import positions, roots_of, uncollected
+from mage_envs.tree import pause_garbage_collection, positions, roots_of
 
 CELLS = 2**25
 """Maximum number of values in one table of branches times states (256 MB)."""
@@ -169,7 +169,7 @@ class LearnerHands:
         """Return the hand of a seat in an episode; raise `TooManyStates` if it has too many decisions."""
         key = seat, self._first_like(episode)
         if key not in self._hands:
-            with uncollected():
+            with pause_garbage_collection():
                 opponents = [in_episode(opponent, episode) for opponent in self._opponents]
                 hand = hand_of(self._roots, opponents, seat, self._payoff)
                 self._hands[key] = hand, HandPlan(hand)

@@ -214,7 +214,7 @@ class LanguageModelPolicy:
                 answer=1 + (sum(record.legal for record in records) if learner else failed),
             )
         )
-        chat = (Message("user", self._renaming.shown(text)),)
+        chat = (Message("user", self._renaming.rename(text)),)
         return Prompt(chat, slot, seed, turn.legal_actions, info={"answer_tag": self.style.action_tag})
 
     def read(self, completion: Completion) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mage_envs.opponents.llm.cache import MOST_TOKENS, ServerAnswer
 from mage_envs.opponents.llm.failures import GARBAGE, CallFailed
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 from mage_envs.text.parser import EMPTY, REFUSAL, TOOL_CALLS
 
 _LOG = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError,
 def printable_line(text: str) -> str:
     """Return a server's text as one short printable line without secrets."""
     # Remove secrets first: after the cut, a part of a secret could remain at the end.
-    line = " ".join(scrubbed(text).split())
+    line = " ".join(scrub(text).split())
     printable = "".join(sign if sign.isprintable() else "\ufffd" for sign in line[:SHOWN])
     return printable if len(line) <= SHOWN else printable + "…"
 
@@ -81,12 +81,12 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
     usage = data.get("usage")
     counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
     return ServerAnswer(
-        text=scrubbed(text),
+        text=scrub(text),
         truncated=reason in CUT,
         prompt_tokens=_count(counts.get("prompt_tokens"), sent),
         completion_tokens=_count(counts.get("completion_tokens"), len(content)),
         no_text=missing,
-        reasoning=scrubbed(reasoning),
+        reasoning=scrub(reasoning),
         model=model,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.webshop.session import INSTRUCTION_UNMET
-from mage_envs.games.webshop_customer.errands import UnsaidWish, named_value, wishes_on
+from mage_envs.games.webshop_customer.errands import UnsaidWish, find_named_value, wishes_on
 from mage_envs.games.webshop_customer.shopping import (
     SCORE,
     TOO_LARGE,
@@ -90,7 +90,7 @@ class MemoryShopper(WebShopRule):
     def _decide(self, turn: Turn, instruction: str) -> None:
         """Decide on the options of the product."""
         options = _options(turn)
-        named_values = {axis: named_value(values, instruction) for axis, values in options.items()}
+        named_values = {axis: find_named_value(values, instruction) for axis, values in options.items()}
         self._wishes = tuple(wishes_on(options, instruction, self._game.kind))
         self._choice = self._best(self._candidate_customers(turn))
         self._wanted = {axis: value for axis, value in named_values.items() if value}

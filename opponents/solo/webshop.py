@@ -138,7 +138,7 @@ class WebShopOracle:
 
 def _select_options(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
     """Yield the product's options that the goal requires, as (axis, value), with exact matches preferred."""
-    from mage_envs.games.webshop.reward import options_matched
+    from mage_envs.games.webshop.reward import count_options
 
     for option in goal.options:
         axis_wanted, value_wanted = ("", option) if isinstance(option, str) else option
@@ -146,7 +146,7 @@ def _select_options(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
             (axis == axis_wanted, value == value_wanted, axis, value)
             for axis, values in product.options.items()
             for value in values
-            if value not in _BUTTONS and options_matched((value,), (option,))
+            if value not in _BUTTONS and count_options((value,), (option,))
         ]
         if fitting:
             yield max(fitting, key=lambda fit: fit[:2])[2:]

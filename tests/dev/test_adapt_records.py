@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from dev.adapt_records import ARCHIVE, FULL_ARCHIVE, ROWS, TABLE, check_references, table_of, unpack, verified
+from dev.adapt_records import ARCHIVE, FULL_ARCHIVE, ROWS, TABLE, check_references, table_of, unpack, verify_rows
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, REFERENCES
 from mage_envs.benchmarks.records.record_store import SUITE, read_suite
 from mage_envs.benchmarks.scale.stored_suites import restore_sources
@@ -65,5 +65,5 @@ def test_the_records_of_the_whole_suite_have_all_cells_and_give_the_stored_score
 @pytest.mark.timeout(3600)
 def test_the_records_of_the_whole_suite_are_valid(tmp_path):
     unpack(tmp_path, REFERENCES, FULL_ARCHIVE)
-    verified(tmp_path, REFERENCES)
+    verify_rows(tmp_path, REFERENCES)
     check_references(tmp_path)

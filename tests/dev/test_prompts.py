@@ -14,7 +14,7 @@ def test_the_page_is_what_the_generator_writes() -> None:
 
 
 def test_a_long_prompt_loses_its_middle_and_a_known_task() -> None:
-    text = prompts.shortened("# Task\nRules.\n\n" + "a" * 3000 + "b" * 3000, "Rules.")
+    text = prompts.shorten("# Task\nRules.\n\n" + "a" * 3000 + "b" * 3000, "Rules.")
     assert text.startswith("# Task\n[...]\n\naaa")
     assert text.endswith("bbb")
     assert len(text) == prompts.MAX_CHARACTERS + len("\n[...]\n")

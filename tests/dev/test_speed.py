@@ -94,11 +94,11 @@ def test_pyspiels_state_plays_what_a_base_id_plays(name, monkeypatch):
     [(100, 4 * 8), (16, 2 * 8 + 2 * 6), (8, 8 + 7 + 6 + 6), (1, 8 + 7 + 6 + 6)],
 )
 def test_forwarded_tokens_are_rows_times_the_longest(budget, expected):
-    assert tokens.forwarded([6, 8, 6, 7], budget) == expected
+    assert tokens.count_forwarded([6, 8, 6, 7], budget) == expected
 
 
 def test_a_much_shorter_row_is_not_padded_to_a_longer_one():
-    assert tokens.forwarded([8, 5], 100) == 8 + 5
+    assert tokens.count_forwarded([8, 5], 100) == 8 + 5
 
 
 def test_trl_pads_prompts_and_replies_apart():
@@ -155,7 +155,7 @@ def test_rates_take_turns():
 
 def test_shares_of_a_training_step():
     metrics = {"time/environment": 1.0, "time/generate": 4.0, "time/score": 1.0, "time/update": 2.0}
-    figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0}, whole=20.0)
+    figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0}, total=20.0)
     assert [(figure.value, figure.ratio) for figure in figures] == [
         (1, 0.05),
         (4, 0.2),
@@ -216,15 +216,15 @@ def test_a_model_generates_while_opponents_think():
 def test_an_update_has_the_gradient_of_trls_loss(tmp_path):
     """Five calls of different lengths in micro-batches of both kinds; another row has another gradient."""
     trainer = updates.make_trainer(tmp_path)
-    rows = updates.rows_of(updates.scaled_calls(5, scale=64), updates.VOCABULARY)
+    rows = updates.rows_of(updates.scale_calls(5, scale=64), updates.VOCABULARY)
     assert len({row.length for row in rows}) > 2
     ours, theirs, difference = updates.compare(rows, 256, trainer, rounds=1)
     assert min(ours, theirs) > 0
     assert difference < updates.MOST_DIFFERENCE
     rows[0].advantages = -rows[0].advantages
-    changed = updates.timed(trainer, lambda: updates.ours(trainer, rows, 256)).gradient
+    changed = updates.time_update(trainer, lambda: updates.ours(trainer, rows, 256)).gradient
     rows[0].advantages = -rows[0].advantages
-    same = updates.timed(trainer, lambda: updates.trls(trainer, rows, 256)).gradient
+    same = updates.time_update(trainer, lambda: updates.trls(trainer, rows, 256)).gradient
     assert float((changed - same).abs().max() / same.abs().max()) > 100 * updates.MOST_DIFFERENCE
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dev.tour import page as tour
 from dev.tour.hops import ANSWER, TRAINING
-from dev.tour.recorder import MAX_TEXT_LINES, Hop, Recorder, cut, shown, text_lines
+from dev.tour.recorder import MAX_TEXT_LINES, Hop, Recorder, cut, format_value, text_lines
 from mage_envs.trainer.method.returns import cumulative, differential_rewards, episode_values, scheme_of
 from tests.processes import ROOT, run_in_two_processes
 from tests.trainer.meta_episodes import trajectory
@@ -52,19 +52,19 @@ def test_every_hop_has_its_section_with_a_file_that_exists() -> None:
 
 
 def hop(**changes: object) -> Hop:
-    fields = {"function": differential_rewards, "text": "Text.", "given": ("rewards",), "found": ("returned",)}
+    fields = {"function": differential_rewards, "text": "Text.", "arguments": ("rewards",), "results": ("returned",)}
     return Hop(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def test_the_recorder_records_values_and_nesting() -> None:
     trajectory_played, scheme = trajectory([1.0, 3.0], turns=1, reflections=False), scheme_of("differential")
-    outer = hop(function=episode_values, given=(), found=("len(returned)",))
+    outer = hop(function=episode_values, arguments=(), results=("len(returned)",))
     inner = hop()
     with Recorder([outer, inner]) as recorder:
         episode_values(trajectory_played, scheme, 1.0, 0.5)
         cumulative([1.0])
     episode_values(trajectory_played, scheme, 1.0, 0.5)
-    assert [(call.hop.name, call.depth, call.given, call.found) for call in recorder.calls] == [
+    assert [(call.hop.name, call.depth, call.arguments, call.results) for call in recorder.calls] == [
         ("episode_values", 0, [], ["len(returned) = 2"]),
         ("differential_rewards", 1, ["rewards = [1.0, 3.0]"], ["returned = [1.0, 2.0]"]),
     ]
@@ -78,10 +78,10 @@ def test_the_recorder_records_values_and_nesting() -> None:
 
 def test_values_are_those_at_the_call_and_at_the_return() -> None:
     rewards = [1.0]
-    with Recorder([hop(names=("first",), found=("first", "rewards"))]) as recorder:
+    with Recorder([hop(names=("first",), results=("first", "rewards"))]) as recorder:
         differential_rewards(rewards)
         rewards.append(5.0)
-    assert (recorder.calls[0].given, recorder.calls[0].found) == (
+    assert (recorder.calls[0].arguments, recorder.calls[0].results) == (
         ["rewards = [1.0]"],
         ["first = 1.0", "rewards = [1.0]"],
     )
@@ -96,7 +96,7 @@ def test_a_hop_that_is_not_called_often_enough_is_an_error() -> None:
 
 
 def test_an_expression_without_a_value_is_an_error() -> None:
-    wrong = Recorder([hop(given=("penalties",))])
+    wrong = Recorder([hop(arguments=("penalties",))])
     with pytest.raises(LookupError, match=r"'penalties' has no value in differential_rewards"), wrong:
         differential_rewards([1.0])
 
@@ -112,12 +112,12 @@ def test_an_expression_without_a_value_is_an_error() -> None:
     ],
 )
 def test_a_value_as_text(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_an_object_without_a_short_text_is_an_error() -> None:
     with pytest.raises(TypeError, match="Recorder has no short text"):
-        shown(Recorder([]))
+        format_value(Recorder([]))
 
 
 def test_long_values_are_cut() -> None:

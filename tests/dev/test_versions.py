@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.versions import CommandFailed, FreshInstall, clean, core_dependencies, installed_bytes, oldest, smoke
+from dev.versions import CommandFailed, FreshInstall, clean, core_dependencies, count_bytes, oldest, smoke
 
 
 def test_the_oldest_versions_are_the_lower_bounds() -> None:
@@ -20,7 +20,7 @@ def test_only_regular_files_count(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_bytes(b"12345")
     (tmp_path / "file").write_bytes(b"123")
-    assert installed_bytes(tmp_path) == 8
+    assert count_bytes(tmp_path) == 8
 
 
 def test_no_variable_leads_back_to_this_checkout(monkeypatch: pytest.MonkeyPatch) -> None:

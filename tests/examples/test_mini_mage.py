@@ -213,5 +213,5 @@ def test_the_command_prints_the_chips_of_each_episode(
 def test_it_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random weights lose some .3 chips an episode. The best play without memory earns .125."""
     monkeypatch.setattr(mini_mage, "GROUPS", 16)
-    first_mean, last_mean = np.mean(mini_mage.train(20, memory="history", every=20), axis=1)
+    first_mean, last_mean = np.mean(mini_mage.train(20, memory="history", eval_interval=20), axis=1)
     assert first_mean < -0.2 < 0.0 < last_mean

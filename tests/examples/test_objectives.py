@@ -18,11 +18,11 @@ import scipy.stats
 import torch
 
 from examples.objectives import study
-from examples.objectives.__main__ import complete, keep, kept, main, rows_of
+from examples.objectives.__main__ import complete, keep, load_result, main, rows_of
 from examples.objectives.exact_play import ExactPlay
 from examples.objectives.figure import COLOURS, draw
 from examples.objectives.learning import Learning, config_of
-from examples.objectives.report import LearnedRow, contrasts, learned_row, table
+from examples.objectives.report import LearnedRow, build_row, contrasts, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, StudyRun, gigpo_weights
 from examples.objectives.welch import difference
 from mage_envs import make_game
@@ -212,13 +212,13 @@ def test_runs_continue_where_they_stopped(tmp_path, threads):
 def test_a_run_of_other_settings_is_done_again(tmp_path, monkeypatch):
     run = small_run(0)
     keep(run, tmp_path, {"episodes": [0.0]})
-    assert kept(run, tmp_path) == {"episodes": [0.0]}
+    assert load_result(run, tmp_path) == {"episodes": [0.0]}
     shorter_run = replace(run, rollouts=1)
     assert shorter_run.name == run.name
-    assert kept(shorter_run, tmp_path) is None
-    assert kept(small_run(1), tmp_path) is None
+    assert load_result(shorter_run, tmp_path) is None
+    assert load_result(small_run(1), tmp_path) is None
     monkeypatch.setattr(study, "WORDS", {**study.WORDS, "adam_beta2": 0.9})
-    assert kept(run, tmp_path) is None
+    assert load_result(run, tmp_path) is None
 
 
 def test_the_table(tmp_path):
@@ -226,7 +226,7 @@ def test_the_table(tmp_path):
         seed: {"episodes": [2.8 + seed * 0.1, 3.3, 3.36], "curve": [[2.0, 2.5, 3.0]], "seconds": 10.0}
         for seed in range(2)
     }
-    row = learned_row(DILEMMA, BY_NAME["differential, gt .6"], curves)
+    row = build_row(DILEMMA, BY_NAME["differential, gt .6"], curves)
     assert row.mean == pytest.approx((2.85, 3.3, 3.36))
     assert row.deviation == pytest.approx((0.1 / 2**0.5, 0, 0))
     assert row.short == pytest.approx(0.4 * (43 / 15 - 2.85) + 0.24 * 0.1 + 0.36 * 0.04)

@@ -52,7 +52,9 @@ def test_no_seat_sees_a_choice_before_both_are_made() -> None:
     for _, root in roots_of(PrisonersDilemma(rounds=2)):
         for node in positions([root]):
             if node.player == 1:
-                other_state = _before(node.state).after("defect" if node.state.chosen == "cooperate" else "cooperate")
+                other_state = _before(node.state).after(
+                    "defect" if node.state.open_choice == "cooperate" else "cooperate"
+                )
                 assert node.state.observation(1) == other_state.observation(1)
                 assert node.state.information_state(1) == other_state.information_state(1)
                 assert node.state.information_state(0) != other_state.information_state(0)

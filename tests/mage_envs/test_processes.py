@@ -162,9 +162,9 @@ def test_a_watch_interrupts_a_late_call(call_name):
     handler_before = signal.getsignal(signal.SIGALRM)
     with Watchdog(lambda *_: None) as watch:
         with pytest.raises(CallTimeout, match=r"no answer within 0\.3 s"):
-            watch.call(deadly_calls.call, call_name, deadline=0.3, who=str)
-        assert watch.call(deadly_calls.call, "add", 1, 2, deadline=60.0, who=str) == 3
-        assert isinstance(watch.call(attempt, deadly_calls.call, "no", deadline=60.0, who=str), CallError)
+            watch.call(deadly_calls.call, call_name, deadline=0.3, describe=str)
+        assert watch.call(deadly_calls.call, "add", 1, 2, deadline=60.0, describe=str) == 3
+        assert isinstance(watch.call(attempt, deadly_calls.call, "no", deadline=60.0, describe=str), CallError)
     assert signal.getsignal(signal.SIGALRM) is handler_before
     assert "mage-watch" not in [thread.name for thread in threading.enumerate()]
 
@@ -175,7 +175,7 @@ def test_a_watch_names_a_slow_call_once():
         Watchdog(lambda name, seconds: names.append(name), slow_after=0.1) as watch,
         pytest.raises(CallTimeout),
     ):
-        watch.call(deadly_calls.call, "sleep", deadline=0.6, who=lambda: "the sleeper")
+        watch.call(deadly_calls.call, "sleep", deadline=0.6, describe=lambda: "the sleeper")
     assert names == ["the sleeper"]
 
 
@@ -184,7 +184,7 @@ def test_a_watch_outside_the_main_thread_interrupts_nothing():
 
     def play():
         with Watchdog(lambda *_: None) as watch:
-            results.append(watch.call(time.sleep, 0.5, deadline=0.1, who=str))
+            results.append(watch.call(time.sleep, 0.5, deadline=0.1, describe=str))
 
     thread = threading.Thread(target=play)
     thread.start()
@@ -197,7 +197,7 @@ def test_an_alarm_of_other_code_is_passed_on():
     handler_before = signal.signal(signal.SIGALRM, lambda *_: heard.append("theirs"))
     try:
         with Watchdog(lambda *_: None) as watch:
-            watch.call(signal.raise_signal, signal.SIGALRM, deadline=60.0, who=str)
+            watch.call(signal.raise_signal, signal.SIGALRM, deadline=60.0, describe=str)
     finally:
         signal.signal(signal.SIGALRM, handler_before)
     assert heard == ["theirs"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mage_envs
-from mage_envs.testing import scripted_reply
+from mage_envs.testing import sample_reply
 from tests.processes import run_python
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def play_episode(env: gym.Env[str, str], seed: int = 1) -> Iterator[tuple[str, d
     over = False
     yield observation, info
     while not over:
-        observation, _, terminated, truncated, info = env.step(scripted_reply(info, rng))
+        observation, _, terminated, truncated, info = env.step(sample_reply(info, rng))
         over = terminated or truncated
         yield observation, info
 
@@ -98,7 +98,7 @@ def test_the_option_seat_accepts_the_rules_of_make(game_id: str, rule: str) -> N
             assert made_result[:2] == chosen_result[:2]
             assert made_result[-1] == chosen_result[-1]
             info = made_result[-1]
-            reply = scripted_reply(info, np.random.default_rng(seed))
+            reply = sample_reply(info, np.random.default_rng(seed))
             made_result, chosen_result = made_env.step(reply), chosen_env.step(reply)
             over = made_result[2]
         assert made_result == chosen_result

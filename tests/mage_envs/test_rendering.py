@@ -135,9 +135,9 @@ def test_kuhn_counts_the_chips():
     def chips(picture):
         return sum(1 for shape in picture.shapes if isinstance(shape, Disc) and shape.radius == 14 and not shape.blur)
 
-    assert chips(kuhn.hand("Q", None, (), None, "", first=True)) == 2
-    assert chips(kuhn.hand("Q", None, ((True, "check"), (False, "bet")), None, "", first=True)) == 3
-    assert chips(kuhn.hand("Q", "J", ((False, "bet"), (True, "call")), True, "", first=False)) == 4
+    assert chips(kuhn.hand("Q", None, (), None, "", acts_first=True)) == 2
+    assert chips(kuhn.hand("Q", None, ((True, "check"), (False, "bet")), None, "", acts_first=True)) == 3
+    assert chips(kuhn.hand("Q", "J", ((False, "bet"), (True, "call")), True, "", acts_first=False)) == 4
 
 
 def lit(picture):

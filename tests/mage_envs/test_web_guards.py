@@ -67,7 +67,7 @@ def test_the_guard_passes_the_start_of_the_server_on() -> None:
 
 
 def test_a_visitor_of_many_visits_ends_only_their_own() -> None:
-    visits: Visits[str] = Visits(most=8)
+    visits: Visits[str] = Visits(limit=8)
     visits.add("person", Visit("person"), "10.0.0.1")
     visits.add("other", Visit("other"), "10.0.0.2")
     for number in range(70):
@@ -77,7 +77,7 @@ def test_a_visitor_of_many_visits_ends_only_their_own() -> None:
 
 
 def test_a_visit_without_an_action_ends_first() -> None:
-    visits: Visits[str] = Visits(most=4)
+    visits: Visits[str] = Visits(limit=4)
     played_visit = Visit("played")
     played_visit.actions = 1
     visits.add("played", played_visit)

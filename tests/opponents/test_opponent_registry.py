@@ -18,7 +18,7 @@ from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.loading import plugins
-from mage_envs.loading.imports import searched
+from mage_envs.loading.imports import describe_search_path
 from mage_envs.opponents import (
     RulePolicy,
     UnknownOpponent,
@@ -221,7 +221,7 @@ def test_the_same_again_is_fine_another_is_not() -> None:
         (
             "no_such_module:Bot",
             "Unknown opponent 'no_such_module'. list_opponents(\"KuhnPoker\") returns all names. "
-            f"There is no module 'no_such_module' either. Searched: {searched()}.",
+            f"There is no module 'no_such_module' either. Searched: {describe_search_path()}.",
         ),
         (
             "mage_envs.opponents.games.kuhn:Bot",
@@ -325,9 +325,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of installed packages, and plug-ins not looked for yet."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins, "_begun", set())
-    plugins.announced.cache_clear()
+    plugins.find_entry_points.cache_clear()
     yield tmp_path
-    plugins.announced.cache_clear()
+    plugins.find_entry_points.cache_clear()
 
 
 PLUGIN = """

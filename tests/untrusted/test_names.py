@@ -156,7 +156,7 @@ def test_only_regular_files_of_the_folder_are_opened(tmp_path):
         with pytest.raises(UnsafeFile, match=r"outside\.txt.*outside the folder"):
             open_inside(inside, name)
     with pytest.raises(UnsafeFile, match="more than 0 MB"):
-        read_inside(inside, "good", most=3)
+        read_inside(inside, "good", limit=3)
 
 
 def test_lines_and_nesting_are_bounded(tmp_path, monkeypatch):

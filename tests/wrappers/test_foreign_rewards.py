@@ -8,7 +8,7 @@ import pytest
 
 from mage_envs import MetaEpisode
 from mage_envs.spaces import FreeText
-from mage_envs.step_checks import BadResult, checked_step
+from mage_envs.step_checks import BadResult, check_step
 
 
 class Paying(gym.Env):
@@ -39,4 +39,4 @@ def test_a_finite_reward_is_kept_and_the_trainer_may_see_others():
     env = MetaEpisode(Paying(np.float64(0.5)), rules="Answer.", num_episodes=2)
     env.reset(seed=0)
     assert env.step("<action>yes</action>")[1] == 0.5
-    assert np.isnan(checked_step(("", float("nan"), True, False, {}))[1])
+    assert np.isnan(check_step(("", float("nan"), True, False, {}))[1])

@@ -111,12 +111,12 @@ def test_a_plug_in_announces_its_memories(tmp_path: Path, monkeypatch: pytest.Mo
     (info / "entry_points.txt").write_text("[mage_envs.memories]\nmine = my_memories\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins, "_begun", set())
-    plugins.announced.cache_clear()
+    plugins.find_entry_points.cache_clear()
     try:
         assert type(as_memory("mine")).__name__ == "Mine"
         assert "mine" in list_memories()
     finally:
-        plugins.announced.cache_clear()
+        plugins.find_entry_points.cache_clear()
 
 
 def test_settings_hold_every_option_and_the_hash_of_a_bank(tmp_path: Path):

@@ -35,7 +35,7 @@ def play_meta_episode(game, style, index=0, **options):
             legal = info["legal_actions"]
             answer = legal[(index + len(actions)) % len(legal)]
             if style == "neutral":
-                answer = env.get_wrapper_attr("style").renaming.shown(answer).upper()
+                answer = env.get_wrapper_attr("style").renaming.rename(answer).upper()
             reply = f"<action>{answer}</action>"
         else:
             reply = "<remark>a note</remark>"
@@ -72,10 +72,10 @@ def test_every_memory_is_renamed(memory):
 def test_neutral_words_are_not_words_of_the_game_and_differ(game):
     spec = make_game(game).spec
     words = NeutralWords(spec)
-    neutral_words = [words.shown(action) for action in spec.actions or ()]
+    neutral_words = [words.rename(action) for action in spec.actions or ()]
     assert len(set(neutral_words)) == len(neutral_words)
     for word in (*neutral_words, *spec.neutral.values()):
-        assert words.shown(word) == word, "a text that is renamed twice stays the same"
+        assert words.rename(word) == word, "a text that is renamed twice stays the same"
     assert [words.read(word) for word in neutral_words] == list(spec.actions or ())
     assert words.read("anything else") == "anything else"
 

@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        with progress.shown():
+        with progress.show_lines():
             return _run(arguments)
     except KeyboardInterrupt:
         print("\nmage: interrupted before the training began; nothing was written.", file=sys.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from mage_envs.secrets import MASK, is_secret_name, scrubbed
+from mage_envs.secrets import MASK, is_secret_name, scrub
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.config.fields import RunFields
 from mage_envs.trainer.config.run_settings import RunSettings
@@ -91,11 +91,11 @@ def _command(arguments: Sequence[str]) -> str:
         word = f"{name}={MASK}" if secret and equals_sign else argument
         words.append(MASK if hidden else word)
         hidden = secret and not equals_sign
-    return str(scrubbed(shlex.join(words)))
+    return str(scrub(shlex.join(words)))
 
 
 def _call(config: RunSettings) -> str:
     """Return the config as Python, with the fields of this package that differ from their defaults."""
     default = RunSettings()
     changed = [item.name for item in fields(RunFields) if vars(config)[item.name] != vars(default)[item.name]]
-    return str(scrubbed(f"MAGEConfig({', '.join(f'{name}={vars(config)[name]!r}' for name in changed)})"))
+    return str(scrub(f"MAGEConfig({', '.join(f'{name}={vars(config)[name]!r}' for name in changed)})"))

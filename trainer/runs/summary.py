@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
-from mage_envs.loading.imports import OPTION, imported
+from mage_envs.loading.imports import OPTION, user_modules
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.runs.run_folder import checkpoints
 from mage_envs.wrappers.rollout.training_log import METRICS, TRANSCRIPTS, means, metric_rows
@@ -126,7 +126,7 @@ def commands(
     name = shlex.quote(str(folder))
     lines = []
     # The commands load no module that only mage.json names. The memory or the style of a run may name one, too.
-    imports = dict.fromkeys((*(play_settings.imports if play_settings is not None else ()), *imported()))
+    imports = dict.fromkeys((*(play_settings.imports if play_settings is not None else ()), *user_modules()))
     modules = "".join(f" {OPTION} {module}" for module in imports)
     if play_settings is not None and play_settings.env_id.endswith("-Meta-v0"):
         lines.append(f"Evaluate it:      mage eval {name}{modules}")

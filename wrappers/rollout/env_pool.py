@@ -14,7 +14,7 @@ import gymnasium as gym
 from mage_envs.env import TextGameEnv
 from mage_envs.processes import SLOW_AFTER_S, CallError, CallTimeout, Watchdog, WorkerLost, attempt
 from mage_envs.processes.call_outcomes import HANG, format_traceback
-from mage_envs.step_checks import checked_reset, checked_step
+from mage_envs.step_checks import check_reset, check_step
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 
@@ -137,8 +137,8 @@ def model_calls(env: gym.Env[Any, Any]) -> list[Mapping[str, Any]]:
 
 def _play(env: gym.Env[Any, Any], call: ResetCall | str) -> Any:
     if isinstance(call, ResetCall):
-        return checked_reset(env.reset(seed=call.seed, options=None if call.options is None else dict(call.options)))
-    return checked_step(env.step(call))
+        return check_reset(env.reset(seed=call.seed, options=None if call.options is None else dict(call.options)))
+    return check_step(env.step(call))
 
 
 def _replay(env: gym.Env[Any, Any], course: EpisodeHistory) -> None:
@@ -196,7 +196,9 @@ class InProcessEnvs:
             )
 
         try:
-            outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=describe)
+            outcome = watch.call(
+                attempt, self._environments, move.slot, move.call, deadline=deadline, describe=describe
+            )
         except CallTimeout as late:
             outcome = WorkerLost(HANG, str(late), format_traceback(late))
         return move.slot, outcome

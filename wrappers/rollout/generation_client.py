@@ -178,7 +178,7 @@ class GenerationClient:
     ) -> Any:
         """Return the function's result, `CallError` if it raises, or `WorkerLost` if it times out."""
         try:
-            return self._watch.call(attempt, function, *arguments, deadline=deadline, who=describe)
+            return self._watch.call(attempt, function, *arguments, deadline=deadline, describe=describe)
         except CallTimeout as late:
             return WorkerLost(HANG, str(late), format_traceback(late))
 

@@ -12,7 +12,7 @@ from mage_envs.exceptions import cut, reason_of
 from mage_envs.hand import OpponentFailure
 from mage_envs.info import legal_actions, private_info
 from mage_envs.processes import CallError, WorkerLost
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable
 from mage_envs.wrappers.rollout.env_pool import Call, EnvCall, FailureInfoCall, ResetCall
@@ -316,10 +316,10 @@ class MetaEpisodeRollout:
         failure = Failure(
             kind=kind,
             # Secrets are replaced before the cut, which could leave half of one that no pattern matches.
-            reason=" ".join(cut(scrubbed(reason)).split()),
+            reason=" ".join(cut(scrub(reason)).split()),
             attempt=self.retry,
             episode=self._episode(),
-            traceback=scrubbed(traceback),
+            traceback=scrub(traceback),
         )
         self.failures = (*self.failures, failure)
         # A failed meta-episode still reports its opponents' calls, because they are part of its record.

@@ -10,7 +10,7 @@ from typing import Any
 
 from mage_envs.files.atomic import drafts_of, open_to_append, write_atomically
 from mage_envs.files.bounded import lines_inside, parse_json
-from mage_envs.secrets import scrubbed
+from mage_envs.secrets import scrub
 
 Line = Mapping[str, Any]
 """A JSON object. Its key `step` holds the optimiser steps before it."""
@@ -92,4 +92,4 @@ class ResumableJsonl:
 
 
 def _line(row: Line) -> str:
-    return json.dumps(scrubbed(row)) + "\n"
+    return json.dumps(scrub(row)) + "\n"

@@ -66,8 +66,11 @@ class CompiledGame:
         self._types: Mapping[str, str] = content["types"]
         self._parameters: Mapping[str, Sequence[Sequence[str]]] = content["parameters"]
         facts = {key: {tuple(row) for row in rows} for key, rows in content["facts"].items()}
-        names = visible_names({one for rows in facts.values() for row in rows for one in row})
-        entities = {one: Entity(one, names.get(one, one), kind) for one, kind in self._types.items()}
+        names = visible_names({object_id for rows in facts.values() for row in rows for object_id in row})
+        entities = {
+            object_id: Entity(object_id, names.get(object_id, object_id), kind)
+            for object_id, kind in self._types.items()
+        }
         self.grammar = Grammar(content["grammar"]["rules"], entities)
         self._actions = {
             name: (read_symbols(command), read_symbols(feedback))
@@ -84,10 +87,10 @@ class CompiledGame:
 
     def _check_texts(self, changing: Collection[str]) -> None:
         """Raise GrammarError if a text is missing, or if a command's text depends on facts that change."""
-        seen: set[str] = set()
-        self.grammar.queries(_INTRO, seen)
+        visited_rules: set[str] = set()
+        self.grammar.queries(_INTRO, visited_rules)
         for name, (command, feedback) in self._actions.items():
-            self.grammar.queries(feedback, seen)
+            self.grammar.queries(feedback, visited_rules)
             # An operator's command is derived once, from the first facts. So it must not depend on facts that change.
             for query in self.grammar.queries(command, set()):
                 if any(_predicate(key) in changing for condition in query for key in condition.signatures):
@@ -104,14 +107,14 @@ class CompiledGame:
         """Return the commands of the library's current state."""
         applicable = library.applicable()
         # The applicable operators determine the commands, because command texts do not depend on facts that change.
-        known = self._choices.get(applicable)
-        if known is not None:
-            return known
+        known_choices = self._choices.get(applicable)
+        if known_choices is not None:
+            return known_choices
         operators: dict[str, int] = {}
-        for place, number in enumerate(applicable):
+        for position, number in enumerate(applicable):
             operator = self._operators.get(number)
             if operator is None:
-                operator = self._operators[number] = self._operator(*library.operator(place))
+                operator = self._operators[number] = self._operator(*library.operator(position))
             # If two operators have the same command, the first one is applied, as in textworld.
             operators.setdefault(operator.command, number)
         # A full cache is dropped: play soon refills it, and no order of use has to be stored.
@@ -145,18 +148,18 @@ class CompiledGame:
         action, *arguments = name.split()
         command, feedback = self._actions[action]
         bound, scope = {}, {}
-        for (parameter, kind), one in zip(self._parameters[action], arguments):
+        for (parameter, kind), argument in zip(self._parameters[action], arguments):
             # textworld compares types too. An argument whose own type differs from the parameter's type never matches
             # the object of a fact, so it gets an id that no fact has.
-            bound[f"{parameter}:{kind}"] = one if self._types[one] == kind else f"{one}:{kind}"
-            scope[parameter] = self.grammar.entities[one]
+            bound[f"{parameter}:{kind}"] = argument if self._types[argument] == kind else f"{argument}:{kind}"
+            scope[parameter] = self.grammar.entities[argument]
         context = Context(bound, scope)
         return Operator(self.grammar.text(command, self._facts, context), feedback, context, effect_count)
 
     def _effect(self, name: str) -> Effect:
-        true, named, row = atom(name)
-        kinds = [self._types[one] for one in row]
-        holds, fails = signature(named, kinds), signature(f"not_{named}", kinds)
+        true, predicate, row = atom(name)
+        kinds = [self._types[argument] for argument in row]
+        holds, fails = signature(predicate, kinds), signature(f"not_{predicate}", kinds)
         return Effect(holds, fails, row) if true else Effect(fails, holds, row)
 
 
@@ -165,11 +168,11 @@ def atom(name: str) -> tuple[bool, str, Row]:
 
     Raises ValueError if the name has another form.
     """
-    kind, _, rest = name.partition(" ")
-    named, opened, arguments = rest.partition("(")
+    kind, _, statement = name.partition(" ")
+    predicate, opened, arguments = statement.partition("(")
     if kind not in ("Atom", "NegatedAtom") or not opened or not arguments.endswith(")"):
         raise ValueError(f"cannot parse the planner's fact {name[:80]!r}")
-    return kind == "Atom", named, tuple(one for one in arguments[:-1].split(", ") if one)
+    return kind == "Atom", predicate, tuple(argument for argument in arguments[:-1].split(", ") if argument)
 
 
 def _predicate(key: str) -> str:
@@ -183,20 +186,20 @@ def visible_names(ids: set[str]) -> dict[str, str]:
     `desk_bar_x` becomes `desk 1`. If there are several desks, the first id in sorted order gets the highest number. An
     id without `_bar_` keeps its text, followed by a blank.
     """
-    shown = {}
+    names = {}
     counts: Counter[str] = Counter()
-    for one in sorted(ids, reverse=True):
-        kind, separator, _ = one.partition("_bar_")
+    for object_id in sorted(ids, reverse=True):
+        kind, separator, _ = object_id.partition("_bar_")
         if not separator:
-            shown[one] = f"{_unescaped(one)} "
+            names[object_id] = f"{_unmangle(object_id)} "
             continue
-        kind = _unescaped(kind) + ("basin" if "basin" in one else "")
+        kind = _unmangle(kind) + ("basin" if "basin" in object_id else "")
         counts[kind] += 1
-        shown[one] = f"{kind} {counts[kind]}"
-    return shown
+        names[object_id] = f"{kind} {counts[kind]}"
+    return names
 
 
-def _unescaped(text: str) -> str:
+def _unmangle(text: str) -> str:
     for mangled, plain in (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ",")):
         text = text.replace(mangled, plain)
     return text

@@ -10,7 +10,7 @@ from typing import Any
 
 from mage_envs.games.alfworld import packages
 from mage_envs.games.alfworld.compiled import CompiledGame, atom
-from mage_envs.games.alfworld.errors import GameFileError, described
+from mage_envs.games.alfworld.errors import GameFileError, describe
 from mage_envs.games.alfworld.facts import Facts, signature
 from mage_envs.games.alfworld.gamefile import GameText
 from mage_envs.games.alfworld.grammar import GrammarError
@@ -42,28 +42,29 @@ def compile_game(key: str, game: GameText, pool: LibraryPool) -> tuple[CompiledG
         task, sas = packages.translate(game.domain, game.problem)
     # The translator calls `sys.exit` for some mistakes.
     except (Exception, SystemExit) as error:
-        raise GameFileError(game.source, f"the planner cannot parse its PDDL ({described(error)})") from error
+        raise GameFileError(game.source, f"the planner cannot parse its PDDL ({describe(error)})") from error
     # The library copies names into buffers of this size without a check, so a longer one would corrupt memory.
     if max(map(len, sas.split("\n"))) >= LONGEST_NAME:
         raise GameFileError(game.source, f"its PDDL makes names of {LONGEST_NAME} characters or more")
-    types = {one.name: one.type_name for one in task.objects}
+    types = {entity.name: entity.type_name for entity in task.objects}
     compressed = zlib.compress(sas.encode())
-    facts = _stated(game, task, types)
+    facts = _read_facts(game, task, types)
     # The first state comes from the planner, because it may have facts that the problem does not list.
     library = pool.take(key)
     try:
         library.start(key, compressed)
-        atoms, starts_won = library.state(), library.won()
+        atoms, starts_won = library.state(), library.goal_holds()
     finally:
         pool.give_back(library)
-    _derived(game, atoms, types, facts)
+    _add_derived_facts(game, atoms, types, facts)
     content = {
         "starts_won": starts_won,
         "types": types,
         "parameters": {
-            action.name: [[one.name.strip("?"), one.type_name] for one in action.parameters] for action in task.actions
+            action.name: [[parameter.name.strip("?"), parameter.type_name] for parameter in action.parameters]
+            for action in task.actions
         },
-        "facts": {one: sorted(rows) for one, rows in sorted(facts.items())},
+        "facts": {fact: sorted(rows) for fact, rows in sorted(facts.items())},
         "changing": sorted({effect.literal.predicate for action in task.actions for effect in action.effects}),
         "grammar": _grammar(game, task),
     }
@@ -75,32 +76,32 @@ def compile_game(key: str, game: GameText, pool: LibraryPool) -> tuple[CompiledG
         raise GameFileError(game.source, "a rule of its grammar needs itself") from error
 
 
-def _stated(game: GameText, task: Any, types: Mapping[str, str]) -> Facts:
+def _read_facts(game: GameText, task: Any, types: Mapping[str, str]) -> Facts:
     """Return the facts that the problem lists."""
     facts: Facts = {}
     atoms = packages.import_engine("fast_downward.translate.pddl.conditions").Atom
     for fact in task.init:
         if isinstance(fact, atoms) and fact.predicate != "=":
-            for one in fact.args:
-                if one not in types:
-                    raise GameFileError(game.source, f"its object {one!r} is not declared")
+            for argument in fact.args:
+                if argument not in types:
+                    raise GameFileError(game.source, f"its object {argument!r} is not declared")
             _add(facts, types, fact.predicate, tuple(fact.args))
     return facts
 
 
-def _derived(game: GameText, atoms: Sequence[str], types: Mapping[str, str], facts: Facts) -> None:
+def _add_derived_facts(game: GameText, atoms: Sequence[str], types: Mapping[str, str], facts: Facts) -> None:
     """Add the facts that the planner derives in the first state."""
     for name in atoms:
         try:
-            affirmed, named, row = atom(name)
+            affirmed, predicate, row = atom(name)
             if affirmed:
-                _add(facts, types, named, row)
+                _add(facts, types, predicate, row)
         except (ValueError, KeyError) as error:
             raise GameFileError(game.source, "its goal can never be reached, or asks for nothing") from error
 
 
-def _add(facts: Facts, types: Mapping[str, str], named: str, row: tuple[str, ...]) -> None:
-    facts.setdefault(signature(named, [types[one] for one in row]), set()).add(row)
+def _add(facts: Facts, types: Mapping[str, str], predicate: str, row: tuple[str, ...]) -> None:
+    facts.setdefault(signature(predicate, [types[argument] for argument in row]), set()).add(row)
 
 
 def _grammar(game: GameText, task: Any) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def _grammar(game: GameText, task: Any) -> dict[str, Any]:
         grammar = GrammarParser(kinds).parse(game.grammar)
     # The parsers raise many types of errors, among them those of the JSON and of the type hierarchy.
     except Exception as error:
-        raise GameFileError(game.source, f"its grammar cannot be parsed ({described(error)})") from error
+        raise GameFileError(game.source, f"its grammar cannot be parsed ({describe(error)})") from error
     for action in task.actions:
         if action.name not in grammar["actions"]:
             raise GameFileError(game.source, f"its grammar has no action {action.name!r}")

@@ -102,20 +102,22 @@ class MadeGames(GameSource):
         return task_id.split("/")[2]
 
     def load(self, task_id: str) -> Mapping[str, object]:
-        return _made(task_id).data()
+        return _make_game(task_id).data()
 
     def plan(self, task_id: str) -> tuple[str, ...]:
-        return tuple(_made(task_id).walkthrough)
+        return tuple(_make_game(task_id).walkthrough)
 
     def data_hash(self) -> str:
         """Return a hash of the ids and of the first game of each task type."""
         # Six games are enough, because the same code and package files make all the others.
-        first = {self.category(one): one for one in reversed(self._ids)}
-        return sha256(json.dumps([self._ids, [self.load(one) for one in first.values()]]).encode()).hexdigest()[:12]
+        first_ids = {self.category(task_id): task_id for task_id in reversed(self._ids)}
+        return sha256(
+            json.dumps([self._ids, [self.load(task_id) for task_id in first_ids.values()]]).encode()
+        ).hexdigest()[:12]
 
 
 @lru_cache(maxsize=64)
-def _made(task_id: str) -> maker.MadeGame:
+def _make_game(task_id: str) -> maker.MadeGame:
     split, size, task_type, index = task_id.split("/")
     return maker.make_game(split, size, task_type, int(index))
 
@@ -135,7 +137,7 @@ class GameFiles(GameSource):
             NoGames: If the split has no playable game. The message counts the others.
         """
         self.root = Path(root).expanduser().absolute()
-        folder = split_folder(self.root, split)
+        folder = find_split_folder(self.root, split)
         if folder is None:
             raise NoGames(
                 f"There is no folder {self.root / RELEASE / FOLDERS[split]}. Set {VARIABLE} to the folder of "
@@ -163,7 +165,7 @@ class GameFiles(GameSource):
 
     def data_hash(self) -> str:
         """Return a hash of the ids and the contents of all files."""
-        hashes = [(one, sha256(self.load(one).read_bytes()).hexdigest()) for one in self._ids]
+        hashes = [(task_id, sha256(self.load(task_id).read_bytes()).hexdigest()) for task_id in self._ids]
         return sha256(json.dumps(hashes).encode()).hexdigest()[:12]
 
     def plan(self, task_id: str) -> tuple[str, ...] | None:
@@ -198,11 +200,11 @@ def data_root() -> Path | None:
 
     Call this before any import of alfworld, which sets the variable to its own folder.
     """
-    named = os.environ.get(VARIABLE)
-    return Path(named).expanduser().absolute() if named else None
+    path = os.environ.get(VARIABLE)
+    return Path(path).expanduser().absolute() if path else None
 
 
-def split_folder(root: Path, split: str) -> Path | None:
+def find_split_folder(root: Path, split: str) -> Path | None:
     """Return the folder of a split in a data set, or None if there is none."""
     # Users name either the folder of the release or the one above it.
     for folder in (root / RELEASE / FOLDERS[split], root / FOLDERS[split]):

@@ -63,7 +63,7 @@ class FastEngine:
         self._won = False
 
     def load(self, game: GameLike | CompiledGame) -> None:
-        self.game = game if isinstance(game, CompiledGame) else STORE.compiled(game)
+        self.game = game if isinstance(game, CompiledGame) else STORE.load(game)
 
     def reset(self) -> EngineState:
         game = self.game
@@ -90,7 +90,7 @@ class FastEngine:
             return EngineState(NOTHING, self._choices.commands, self._won, False)
         feedback = game.apply(library, self._facts, number)
         self._choices = game.choices(library)
-        self._won = library.won()
+        self._won = library.goal_holds()
         return EngineState(feedback, self._choices.commands, self._won, True)
 
     def close(self) -> None:

@@ -21,11 +21,11 @@ class GameFileError(ValueError):
         return f"{self.path} is not a playable ALFWorld game: {self.cause}."
 
 
-def described(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Return the error of another library in one line of bounded length, its type first."""
     text = " ".join(str(error).split())
-    shown = text if len(text) <= 200 else text[:197] + "..."
-    return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
+    excerpt = text if len(text) <= 200 else text[:197] + "..."
+    return f"{type(error).__name__}: {excerpt}" if excerpt else type(error).__name__
 
 
 def engine_missing(package: str) -> ImportError:

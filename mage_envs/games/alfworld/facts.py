@@ -39,47 +39,49 @@ def matches(query: Query, facts: Facts, bound: Binding) -> Iterator[dict[str, st
         facts: Facts of the state.
         bound: Placeholders that are bound already.
     """
-    return _extended(query, 0, facts, dict(bound), frozenset(bound.values()))
+    return _extend_bindings(query, 0, facts, dict(bound), frozenset(bound.values()))
 
 
-def _extended(
+def _extend_bindings(
     query: Query, depth: int, facts: Facts, bound: dict[str, str], used: frozenset[str]
 ) -> Iterator[dict[str, str]]:
     if depth == len(query):
         yield bound
         return
     condition = query[depth]
-    known = [(index, bound[name]) for index, name in enumerate(condition.placeholders) if name in bound]
+    bound_values = [(index, bound[name]) for index, name in enumerate(condition.placeholders) if name in bound]
     for key in condition.signatures:
         rows = facts.get(key)
         if not rows:
             continue
-        if len(known) == len(condition.placeholders):
+        if len(bound_values) == len(condition.placeholders):
             # All placeholders are bound: one lookup replaces a scan of all rows.
-            if tuple(value for _, value in known) in rows:
-                yield from _extended(query, depth + 1, facts, bound, used)
+            if tuple(value for _, value in bound_values) in rows:
+                yield from _extend_bindings(query, depth + 1, facts, bound, used)
             continue
-        fitting = [row for row in rows if all(row[index] == value for index, value in known)]
+        matching_rows = [row for row in rows if all(row[index] == value for index, value in bound_values)]
         # Sorted, because texts list the matches in this order, and a set has none.
-        for row in sorted(fitting):
-            added = _added(condition.placeholders, row, bound, used)
-            if added is not None:
-                yield from _extended(query, depth + 1, facts, {**bound, **added}, used.union(added.values()))
+        for row in sorted(matching_rows):
+            new_bindings = _new_bindings(condition.placeholders, row, bound, used)
+            if new_bindings is not None:
+                yield from _extend_bindings(
+                    query, depth + 1, facts, {**bound, **new_bindings}, used.union(new_bindings.values())
+                )
 
 
-def _added(
+def _new_bindings(
     placeholders: Sequence[str], row: Row, bound: Mapping[str, str], used: frozenset[str]
 ) -> dict[str, str] | None:
     """Return the new bindings of `row`, or None if it would bind an object twice."""
-    added: dict[str, str] = {}
+    bindings: dict[str, str] = {}
     for name, value in zip(placeholders, row):
         if name in bound:
             continue
-        if name in added:
-            if added[name] != value:
+        if name in bindings:
+            if bindings[name] != value:
                 return None
-        elif value in used or value in added.values():
+        elif value in used or value in bindings.values():
             return None
         else:
-            added[name] = value
-    return added
+            bindings[name] = value
+    return bindings

@@ -38,7 +38,7 @@ class Household(Protocol):
         """Return the class of a task, or None if there are no classes."""
         ...
 
-    def started(self, task_id: str) -> ALFWorldState:
+    def start_task(self, task_id: str) -> ALFWorldState:
         """Return the first state of a task. Raise GameFileError, ImportError."""
         ...
 
@@ -73,24 +73,24 @@ class ALFWorldState(State):
         weakref.finalize(self, engine.close).atexit = False
         self._commands: list[str] = []
         """Commands executed so far."""
-        started = engine.reset()
-        if started.won:
+        engine_state = engine.reset()
+        if engine_state.won:
             raise GameFileError(task_id, "its goal holds before the first command")
-        self._take_in(started)
+        self._take_in(engine_state)
         self._first = self._text
 
-    def _take_in(self, said: EngineState) -> None:
-        text = said.feedback.strip("\n")
+    def _take_in(self, engine_state: EngineState) -> None:
+        text = engine_state.feedback.strip("\n")
         self._text = text if self._game.banner else text.removeprefix(BANNER)
-        self._admissible = said.admissible_commands
-        self.done = said.won
-        self.player: int | None = None if said.won else 0
+        self._admissible = engine_state.admissible_commands
+        self.done = engine_state.won
+        self.player: int | None = None if engine_state.won else 0
         self.legal_actions: tuple[str, ...] = ()
         """The admissible commands except `help`, in alphabetical order."""
-        if said.won:
+        if engine_state.won:
             self._text += "\nThe task is done."
         else:
-            self.legal_actions = tuple([one for one in said.admissible_commands if one != HELP])
+            self.legal_actions = tuple([command for command in engine_state.admissible_commands if command != HELP])
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -133,11 +133,11 @@ class ALFWorldState(State):
         return self._game.plan(self._id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _replayed, (self._game, self._id, tuple(self._commands))
+        return _replay, (self._game, self._id, tuple(self._commands))
 
 
-def _replayed(game: Household, task_id: str, commands: tuple[str, ...]) -> ALFWorldState:
-    state = game.started(task_id)
+def _replay(game: Household, task_id: str, commands: tuple[str, ...]) -> ALFWorldState:
+    state = game.start_task(task_id)
     for command in commands:
         state.move(command)
     return state
@@ -224,7 +224,7 @@ class ALFWorld(Game):
         if engine not in ENGINES:
             raise ValueError(f"engine={engine!r} is unknown; choose one of: {', '.join(ENGINES)}.")
         self.spec = replace(type(self).spec, shows_legal_actions=show_commands)
-        self.split = _split(split)
+        self.split = _resolve_split(split)
         self.source = source_of(data, self.split, _task_types(task_types), size)
         """Games to draw from."""
         # Raises ImportError here, before anything is played, if a package of the engine is missing.
@@ -237,17 +237,17 @@ class ALFWorld(Game):
         return partial(type(self), **self._options), ()
 
     def initial_state(self, rng: np.random.Generator) -> ALFWorldState:
-        return self.started(self.source.task_id(int(rng.integers(len(self.source)))))
+        return self.start_task(self.source.task_id(int(rng.integers(len(self.source)))))
 
     def task_state(self, task_id: str, rng: np.random.Generator) -> ALFWorldState:
         self.source.check(task_id)
-        return self.started(task_id)
+        return self.start_task(task_id)
 
     def category(self, task_id: str) -> str:
         """Return the task type of a task."""
         return self.source.category(task_id)
 
-    def started(self, task_id: str) -> ALFWorldState:
+    def start_task(self, task_id: str) -> ALFWorldState:
         """Return the first state of a task. Raise GameFileError, ImportError."""
         # Load before the state exists. An error of the parser keeps the surrounding frames alive, and a state in one of
         # them would keep its engine.
@@ -263,7 +263,7 @@ class ALFWorld(Game):
         return self.source.plan(task_id)
 
 
-def _split(split: str) -> str:
+def _resolve_split(split: str) -> str:
     name = ALIASES.get(split, split)
     if name not in SPLITS:
         raise ValueError(f"split={split!r} is unknown; choose one of: {', '.join((*SPLITS, *ALIASES))}.")
@@ -273,12 +273,12 @@ def _split(split: str) -> str:
 def _task_types(types: str | Sequence[str] | None) -> tuple[str, ...]:
     if types is None:
         return TASK_TYPES
-    wanted = (types,) if isinstance(types, str) else tuple(types)
-    unknown = [one for one in wanted if one not in TASK_TYPES]
-    if unknown or not wanted:
+    requested_types = (types,) if isinstance(types, str) else tuple(types)
+    unknown = [task_type for task_type in requested_types if task_type not in TASK_TYPES]
+    if unknown or not requested_types:
         raise ValueError(f"task_types={types!r} is unknown; choose one or several of: {', '.join(TASK_TYPES)}.")
     # In the package's order, so that equal sets of types give equal games for a seed.
-    return tuple(one for one in TASK_TYPES if one in wanted)
+    return tuple(task_type for task_type in TASK_TYPES if task_type in requested_types)
 
 
 def source_of(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...], size: str | None) -> GameSource:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mage_envs.files.bounded import parse_json, read_named
-from mage_envs.games.alfworld.errors import GameFileError, described
+from mage_envs.games.alfworld.errors import GameFileError, describe
 
 GameLike = Mapping[str, object] | str | os.PathLike[str]
 """Content of a game file, or its path."""
@@ -34,7 +34,7 @@ def read_game(game: GameLike) -> GameText:
     except OSError as error:
         raise GameFileError(str(path), f"it cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise GameFileError(str(path), f"it is not valid JSON ({described(error)})") from error
+        raise GameFileError(str(path), f"it is not valid JSON ({describe(error)})") from error
     if not isinstance(content, Mapping):
         raise GameFileError(str(path), f"it must contain a JSON object, got {type(content).__name__}")
     return _texts(content, str(path))

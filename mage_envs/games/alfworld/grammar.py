@@ -48,8 +48,8 @@ class Symbol(Protocol):
         """Return the text of this part in a state, as `Grammar.text` does."""
         ...
 
-    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
-        """Return the queries that the text depends on. `seen` has the names of the rules already visited."""
+    def queries(self, grammar: Grammar, visited: set[str]) -> list[Query]:
+        """Return the queries that the text depends on. `visited` has the names of the rules already visited."""
         ...
 
 
@@ -68,7 +68,7 @@ class Literal(NamedTuple):
     def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
         return self.words
 
-    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+    def queries(self, grammar: Grammar, visited: set[str]) -> list[Query]:
         return []
 
 
@@ -84,17 +84,17 @@ class Named(NamedTuple):
                 return grammar.text(symbols, facts, context)
         raise GrammarError(f"the grammar has no rule {self.name!r} that fits here")
 
-    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+    def queries(self, grammar: Grammar, visited: set[str]) -> list[Query]:
         # Rules may refer to each other in a cycle, so each one is visited only once.
-        if self.name in seen:
+        if self.name in visited:
             return []
-        seen.add(self.name)
+        visited.add(self.name)
         rules = grammar.rules.get(self.name)
         if not rules:
             raise GrammarError(f"the grammar has no rule {self.name!r}")
         queries = [rule.condition for rule in rules if rule.condition]
         for rule in rules:
-            queries += grammar.queries(rule.symbols, seen)
+            queries += grammar.queries(rule.symbols, visited)
         return queries
 
 
@@ -110,7 +110,7 @@ class Expression(NamedTuple):
         except (KeyError, TypeError) as error:
             raise GrammarError(f"the expression {self.source!r} has no value here ({error})") from error
 
-    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+    def queries(self, grammar: Grammar, visited: set[str]) -> list[Query]:
         return []
 
 
@@ -124,7 +124,7 @@ class Each(NamedTuple):
     def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
         contexts = [context]
         if self.query:
-            contexts = [grammar.extended(context, bound) for bound in matches(self.query, facts, context.bound)]
+            contexts = [grammar.extend(context, bound) for bound in matches(self.query, facts, context.bound)]
         texts = [self.body.text(grammar, facts, inner) for inner in contexts]
         if not self.listed:
             return "".join(texts)
@@ -135,10 +135,10 @@ class Each(NamedTuple):
         between = Named("list_separator").text(grammar, facts, context)
         return between.join(texts[:-1]) + Named("list_last_separator").text(grammar, facts, context) + texts[-1]
 
-    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+    def queries(self, grammar: Grammar, visited: set[str]) -> list[Query]:
         queries = [self.query] if self.query else []
         for part in (self.body, *map(Named, ("list_empty", "list_separator", "list_last_separator") * self.listed)):
-            queries += part.queries(grammar, seen)
+            queries += part.queries(grammar, visited)
         return queries
 
 
@@ -166,19 +166,23 @@ class Grammar:
         """
         return "".join([symbol.text(self, facts, context) for symbol in symbols])
 
-    def queries(self, symbols: Sequence[Symbol], seen: set[str]) -> list[Query]:
+    def queries(self, symbols: Sequence[Symbol], visited: set[str]) -> list[Query]:
         """Return all queries of `symbols`, including those of the rules that they name."""
-        return [query for symbol in symbols for query in symbol.queries(self, seen)]
+        return [query for symbol in symbols for query in symbol.queries(self, visited)]
 
-    def extended(self, context: Context, bound: Mapping[str, str]) -> Context:
+    def extend(self, context: Context, bound: Mapping[str, str]) -> Context:
         """Return `context` after a match of a query."""
-        new = {name.partition(":")[0]: self.entities[one] for name, one in bound.items() if name not in context.bound}
+        new = {
+            name.partition(":")[0]: self.entities[object_id]
+            for name, object_id in bound.items()
+            if name not in context.bound
+        }
         return Context(bound, {**context.scope, **new})
 
 
 def read_symbols(symbols: Sequence[Sequence[Any]]) -> list[Symbol]:
     """Return symbols from their JSON form. Raise GrammarError if an expression is not supported."""
-    return [_KINDS[kind](*rest) for kind, *rest in symbols]
+    return [_KINDS[kind](*fields) for kind, *fields in symbols]
 
 
 def _query(conditions: Sequence[Any] | None) -> Query | None:
@@ -214,8 +218,8 @@ def _value(tree: ast.expr, source: str) -> Callable[[Mapping[str, Entity]], Any]
         case ast.Constant(value=str() as words):
             return lambda scope: words
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            first, second = _value(left, source), _value(right, source)
-            return lambda scope: first(scope) + second(scope)
+            left_value, right_value = _value(left, source), _value(right, source)
+            return lambda scope: left_value(scope) + right_value(scope)
         case ast.BoolOp(op=ast.Or(), values=values):
             return _first_true([_value(option, source) for option in values])
     raise GrammarError(

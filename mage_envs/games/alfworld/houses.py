@@ -40,7 +40,7 @@ class HouseTask(NamedTuple):
 
     kind: str
     """One of `TASK_TYPES`."""
-    thing: str
+    object_kind: str
     """Kind of the object, such as `apple`."""
     parent: str
     """Kind of the receptacle of destination, or of the lamp."""
@@ -59,7 +59,7 @@ class House(NamedTuple):
     def content(self, task: HouseTask) -> dict[str, object]:
         """Return the content of the game file of a task: the game of the house with another goal."""
         # Problems are read in lower case, and so are the names of types in PDDL.
-        names = {"obj": task.thing, "recep": task.parent, "toggle": task.parent, "mrecep": ""}
+        names = {"obj": task.object_kind, "recep": task.parent, "toggle": task.parent, "mrecep": ""}
         words = wording(task.kind)
         goal = words.goal.format(**names).replace("#", "-")
         problem = self.text.problem[: self.text.problem.lower().index("(:goal")]
@@ -67,27 +67,27 @@ class House(NamedTuple):
         return {
             "pddl_domain": self.text.domain,
             "pddl_problem": problem + goal,
-            "grammar": _SENTENCE.sub(lambda found: f"{found[1]}{sentence}.", self.text.grammar),
+            "grammar": _SENTENCE.sub(lambda match: f"{match[1]}{sentence}.", self.text.grammar),
             "solvable": True,
         }
 
 
 def _goals(problem: Problem) -> Iterator[list[tuple[str, str, str, PlanGoal]]]:
     """Yield for each task type its possible goals: type, kinds of object and destination, and the goal."""
-    things = sorted({kind for thing, kind in problem.object_type.items() if thing in problem.marks["pickupable"]})
-    lamps = sorted({kind for thing, kind in problem.object_type.items() if thing in problem.marks["toggleable"]})
+    object_kinds = sorted({kind for name, kind in problem.object_type.items() if name in problem.marks["pickupable"]})
+    lamps = sorted({kind for name, kind in problem.object_type.items() if name in problem.marks["toggleable"]})
     parents = sorted(set(problem.receptacle_type.values()))
     for kind in TASK_TYPES:
         lamp = kind == "look_at_obj_in_light"
         count = 2 if kind == "pick_two_obj_and_place" else 1
         yield [
-            (kind, thing.removesuffix("type"), place.removesuffix("type"), goal)
-            for thing in things
-            for place in (lamps if lamp else parents)
+            (kind, object_kind.removesuffix("type"), parent.removesuffix("type"), goal)
+            for object_kind in object_kinds
+            for parent in (lamps if lamp else parents)
             for goal in [
-                PlanGoal(thing, None, lamp_type=place)
+                PlanGoal(object_kind, None, lamp_type=parent)
                 if lamp
-                else PlanGoal(thing, place, _STATES.get(kind), count=count)
+                else PlanGoal(object_kind, parent, _STATES.get(kind), count=count)
             ]
         ]
 
@@ -95,28 +95,32 @@ def _goals(problem: Problem) -> Iterator[list[tuple[str, str, str, PlanGoal]]]:
 def _house(text: GameText, rng: np.random.Generator) -> House:
     """Return the house of a game with at most `TASKS` tasks, each about another kind of object."""
     problem, dialect = read_problem(text.problem), Dialect(text.grammar)
-    orders = [[goals[int(place)] for place in rng.permutation(len(goals))] for goals in _goals(problem)]
+    orders = [[goals[int(index)] for index in rng.permutation(len(goals))] for goals in _goals(problem)]
     tasks: dict[str, HouseTask] = {}
     # One goal of each task type in turn, so that a house has tasks of all types that its room allows.
-    for found in chain.from_iterable(zip_longest(*orders)):
-        if found is None or found[1] in tasks:
+    for candidate in chain.from_iterable(zip_longest(*orders)):
+        if candidate is None or candidate[1] in tasks:
             continue
-        kind, thing, parent, problem.goal = found
+        kind, object_kind, parent, problem.goal = candidate
         try:
             plan = plan_for(problem, dialect)
         except NoPlan:
             continue
         # An empty plan is a goal that holds at the start.
         if 0 < len(plan) <= LONGEST:
-            tasks[thing] = HouseTask(kind, thing, parent, plan)
+            tasks[object_kind] = HouseTask(kind, object_kind, parent, plan)
         if len(tasks) == TASKS:
             break
     contents: dict[str, list[str]] = defaultdict(list)
-    for thing, places in problem.inside.items():
-        for place in places:
-            if place in problem.location:
-                contents[problem.names[place]].append(problem.names[thing])
-    return House(text, {place: tuple(sorted(held)) for place, held in sorted(contents.items())}, tuple(tasks.values()))
+    for name, receptacles in problem.inside.items():
+        for receptacle in receptacles:
+            if receptacle in problem.location:
+                contents[problem.names[receptacle]].append(problem.names[name])
+    return House(
+        text,
+        {receptacle: tuple(sorted(names)) for receptacle, names in sorted(contents.items())},
+        tuple(tasks.values()),
+    )
 
 
 @lru_cache(maxsize=8)
@@ -129,14 +133,14 @@ def houses(part: str, data: str, size: str | None) -> tuple[House, ...]:
         size: Size of generated games, None for game files.
     """
     source = source_of(data, PARTS[part], TASK_TYPES, size)
-    found: list[House] = []
+    suitable_houses: list[House] = []
     for number in range(len(source)):
         # A stream for each game, so that a house does not depend on the games before it.
         key = (list(PARTS).index(part), number)
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(_ENTROPY, spawn_key=key)))
         house = _house(read_game(source.load(source.task_id(number))), rng)
         if len(house.tasks) == TASKS:
-            found.append(house)
-        if len(found) == HOUSES:
+            suitable_houses.append(house)
+        if len(suitable_houses) == HOUSES:
             break
-    return tuple(found)
+    return tuple(suitable_houses)

@@ -22,7 +22,7 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 GAME_FILE = "game.tw-pddl"
 TRAJECTORY_FILE = "traj_data.json"
-# Increase this if the lines or the rules of `_examined` change, so that older index files are ignored.
+# Increase this if the lines or the rules of `_examine` change, so that older index files are ignored.
 _VERSION = 1
 
 
@@ -69,24 +69,24 @@ def _files(names: list[str]) -> list[str]:
 @lru_cache(maxsize=32)
 def _entries(folder: Path, changed_at: int) -> tuple[Entry, ...]:
     """Return the entries of a folder that was modified at `changed_at`."""
-    kept = cache_root() / "alfworld" / f"index-{sha256(str(folder).encode()).hexdigest()[:16]}.json"
-    before = _load(kept)
+    index_file = cache_root() / "alfworld" / f"index-{sha256(str(folder).encode()).hexdigest()[:16]}.json"
+    stored_lines = _load(index_file)
     trials = _trials(folder)
     lines: dict[str, Any] = {}
     for trial in sorted(trials):
-        line = before.get(trial)
+        line = stored_lines.get(trial)
         # A list, because JSON has no tuples.
         if line is None or line[0] != list(trials[trial]):
-            task_type, problem = _examined(folder, trial)
+            task_type, problem = _examine(folder, trial)
             line = [list(trials[trial]), task_type, problem]
         lines[trial] = line
     # Every process reads the index, but only the first one after a change has to write it.
-    if lines != before:
-        _save(kept, {"version": _VERSION, "folder": str(folder), "trials": lines})
+    if lines != stored_lines:
+        _save(index_file, {"version": _VERSION, "folder": str(folder), "trials": lines})
     return tuple(Entry(trial, line[1], line[2]) for trial, line in lines.items())
 
 
-def _examined(folder: Path, trial: str) -> tuple[str, str | None]:
+def _examine(folder: Path, trial: str) -> tuple[str, str | None]:
     """Return (task type, reason why the game is not playable, or None).
 
     These are the rules of alfworld's own environment, applied to the path below `folder`.

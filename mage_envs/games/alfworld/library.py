@@ -96,7 +96,7 @@ class Library:
         self._library.get_state(atoms)
         return tuple(atom.name.decode("cp1252") for atom in atoms)
 
-    def won(self) -> bool:
+    def goal_holds(self) -> bool:
         """Return True if the goal holds."""
         return bool(self._library.check_goal())
 
@@ -128,7 +128,7 @@ class LibraryPool:
         # Without the lock: the garbage collector may call this while the same thread holds it. An append is atomic.
         self._free.append(library)
 
-    def forked(self) -> None:
+    def replace_lock(self) -> None:
         """Replace the lock in a child process: another thread of the parent may have held it during the fork."""
         self._lock = threading.Lock()
 

@@ -136,13 +136,13 @@ def make_game(split: str, size: str, task_type: str, index: int) -> MadeGame:
     Raises:
         ValueError: If an argument is unknown or out of range.
     """
-    for name, value, known in (
+    for name, value, choices in (
         ("split", split, SPLITS),
         ("size", size, tuple(SIZES)),
         ("task_type", task_type, TASK_TYPES),
     ):
-        if value not in known:
-            raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(known)}.")
+        if value not in choices:
+            raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(choices)}.")
     if index not in range(GAMES_PER_TASK[split]):
         raise ValueError(f"{split} has the games 0 to {GAMES_PER_TASK[split] - 1} of each task type, got {index}.")
     key = (SPLITS.index(split), list(SIZES).index(size), TASK_TYPES.index(task_type), index)
@@ -152,11 +152,11 @@ def make_game(split: str, size: str, task_type: str, index: int) -> MadeGame:
     for _ in range(_TRIES):
         # Every draw below belongs to the definition of the games: another order of draws gives other games under the
         # same ids.
-        room = _furnished(scene(_one(rng, numbers)), rng)
+        room = _furnish(scene(_one(rng, numbers)), rng)
         target = _target(room, split, task_type, rng)
         if target is not None:
             contents = _Contents(room, SIZES[size], target, rng)
-            return _made(contents, split, size, task_type, index, rng)
+            return _build_game(contents, split, size, task_type, index, rng)
     raise ValueError(f"No game {task_id(split, size, task_type, index)} was found in {_TRIES} tries.")
 
 
@@ -164,20 +164,20 @@ def _one(rng: np.random.Generator, items: Sequence[T]) -> T:
     return items[int(rng.integers(len(items)))]
 
 
-def _furnished(plain: Scene, rng: np.random.Generator) -> Scene:
+def _furnish(plain: Scene, rng: np.random.Generator) -> Scene:
     """Return the scene, extended by one receptacle of each type whose position the package does not know."""
-    known = {place.type for place in plain.places}
-    added = []
+    known_types = {receptacle.type for receptacle in plain.places}
+    new_places = []
     for kind in plain.types:
-        if kind in affordances().holds and kind not in known:
+        if kind in affordances().holds and kind not in known_types:
             for number in range(_BURNERS if kind == "StoveBurner" else 1):
                 # Two burners share a standing point.
                 if number % 2 == 0:
                     x, z = _one(rng, plain.points)
                     stand = location(x * 0.25, z * 0.25, 90 * int(rng.integers(4)), 30)
                 prefix = "Sink_bar_" if kind == "SinkBasin" else ""
-                added.append(Place(f"{prefix}{kind}_bar_added_{number}", kind, stand))
-    return Scene(plain.number, (*plain.places, *added), plain.types, plain.points)
+                new_places.append(Place(f"{prefix}{kind}_bar_added_{number}", kind, stand))
+    return Scene(plain.number, (*plain.places, *new_places), plain.types, plain.points)
 
 
 @dataclass(frozen=True)
@@ -197,29 +197,29 @@ def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -
     """Return a goal that the room allows and that belongs to the split, or None."""
     tables = affordances()
     verb, appliance = _APPLIANCES.get(task_type, ("", ""))
-    there = sorted({place.type for place in room.places})
-    if appliance and appliance not in there:
+    receptacle_types = sorted({receptacle.type for receptacle in room.places})
+    if appliance and appliance not in receptacle_types:
         return None
     lamp = task_type == "look_at_obj_in_light"
-    if lamp and (LAMP not in room.types or not any(kind in _STANDS for kind in there)):
+    if lamp and (LAMP not in room.types or not any(kind in _STANDS for kind in receptacle_types)):
         return None
     targets = [
-        (thing, parent)
-        for thing in _movable(room, tables)
-        if not verb or thing in tables.actions[verb]
-        for parent in (("",) if lamp else there)
-        if lamp or (parent != appliance and thing in tables.holds[parent])
+        (object_type, parent)
+        for object_type in _movable(room, tables)
+        if not verb or object_type in tables.actions[verb]
+        for parent in (("",) if lamp else receptacle_types)
+        if lamp or (parent != appliance and object_type in tables.holds[parent])
         # The object must start somewhere else than in its destination, or the game would be won at once.
-        if any(kind != parent and thing in tables.holds[kind] for kind in there)
-        if _belongs(split, f"{task_type}/{thing}/{parent}/{room.number}")
+        if any(kind != parent and object_type in tables.holds[kind] for kind in receptacle_types)
+        if _belongs(split, f"{task_type}/{object_type}/{parent}/{room.number}")
     ]
     return _Target(task_type, *_one(rng, targets), appliance) if targets else None
 
 
 def _movable(room: Scene, tables: Affordances) -> list[str]:
     """Return the types of objects in the room that one of its receptacles may hold, sorted."""
-    held = {thing for place in room.places for thing in tables.holds[place.type]}
-    return sorted(held & set(room.types))
+    holdable_types = {object_type for receptacle in room.places for object_type in tables.holds[receptacle.type]}
+    return sorted(holdable_types & set(room.types))
 
 
 def _belongs(split: str, goal: str) -> bool:
@@ -240,55 +240,63 @@ class _Contents:
         self._holds = affordances().holds
         count = target.needed + int(rng.integers(size.spare_targets + 1))
         sources = [_one(rng, self._sources()) for _ in range(count)]
-        chosen = {*sources, *([self._place(target.parent_type)] if target.parent_type else [])}
-        chosen |= {self._place(target.appliance)} if target.appliance else set()
-        self.lamp_stand = self._stand(sorted(chosen)) if not target.parent_type else None
-        chosen |= {self.lamp_stand} if self.lamp_stand else set()
+        required_places = {*sources, *([self._place(target.parent_type)] if target.parent_type else [])}
+        required_places |= {self._place(target.appliance)} if target.appliance else set()
+        self.lamp_stand = self._stand(sorted(required_places)) if not target.parent_type else None
+        required_places |= {self.lamp_stand} if self.lamp_stand else set()
         # The receptacles of the plan are always part of the game. The rest of the budget is filled at random.
-        others = [place for place in room.places if place not in chosen]
-        more = rng.permutation(len(others))[: max(size.receptacles - len(chosen), 0)]
-        self.places = sorted({*chosen, *(others[int(each)] for each in more)})
-        self.things: list[tuple[str, Place]] = [(target.object_type, source) for source in sources]
+        other_places = [receptacle for receptacle in room.places if receptacle not in required_places]
+        extra_indices = rng.permutation(len(other_places))[: max(size.receptacles - len(required_places), 0)]
+        self.places = sorted({*required_places, *(other_places[int(index)] for index in extra_indices)})
+        self.objects: list[tuple[str, Place]] = [(target.object_type, source) for source in sources]
         """(type, receptacle) of every movable object."""
         self._fill(int(rng.integers(size.objects[0], size.objects[1] + 1)))
 
     def _place(self, kind: str) -> Place:
-        return _one(self._rng, [place for place in self.room.places if place.type == kind])
+        return _one(self._rng, [receptacle for receptacle in self.room.places if receptacle.type == kind])
 
     def _sources(self) -> list[Place]:
         """Return the receptacles that may hold the wanted object at the start, without the destinations."""
-        thing, parent = self.target.object_type, self.target.parent_type
-        return [place for place in self.room.places if place.type != parent and thing in self._holds[place.type]]
+        object_type, parent = self.target.object_type, self.target.parent_type
+        return [
+            receptacle
+            for receptacle in self.room.places
+            if receptacle.type != parent and object_type in self._holds[receptacle.type]
+        ]
 
-    def _stand(self, chosen: Sequence[Place]) -> Place:
+    def _stand(self, candidates: Sequence[Place]) -> Place:
         """Return the receptacle of the lamp, one of the chosen receptacles if one is suitable."""
-        here = [place for place in chosen if place.type in _STANDS]
-        return _one(self._rng, here or [place for place in self.room.places if place.type in _STANDS])
+        suitable_places = [receptacle for receptacle in candidates if receptacle.type in _STANDS]
+        return _one(
+            self._rng, suitable_places or [receptacle for receptacle in self.room.places if receptacle.type in _STANDS]
+        )
 
-    def _fill(self, wanted: int) -> None:
-        """Add other objects until there are `wanted`, or until no kind is left."""
-        wheres = {
-            kind: [place for place in self.places if kind in self._holds[place.type]]
+    def _fill(self, object_count: int) -> None:
+        """Add other objects until there are `object_count`, or until no kind is left."""
+        places_by_kind = {
+            kind: [receptacle for receptacle in self.places if kind in self._holds[receptacle.type]]
             for kind in _movable(self.room, affordances())
             if kind != self.target.object_type
         }
         # Each kind is in the pool `_COPIES` times, so that a permutation respects the maximum of a type.
-        pool = [kind for kind, places in wheres.items() if places for _ in range(_COPIES)]
-        for each in self._rng.permutation(len(pool))[: max(wanted - len(self.things), 0)]:
-            kind = pool[int(each)]
-            self.things.append((kind, _one(self._rng, wheres[kind])))
+        pool = [kind for kind, places in places_by_kind.items() if places for _ in range(_COPIES)]
+        for index in self._rng.permutation(len(pool))[: max(object_count - len(self.objects), 0)]:
+            kind = pool[int(index)]
+            self.objects.append((kind, _one(self._rng, places_by_kind[kind])))
 
     def start(self) -> str:
         """Return the agent's first location, which is in front of no receptacle."""
-        taken = {place.location for place in self.places}
+        used_locations = {receptacle.location for receptacle in self.places}
         while True:
             x, z = _one(self._rng, self.room.points)
             stand = location(x * 0.25, z * 0.25, 90 * int(self._rng.integers(4)), 0)
-            if stand not in taken:
+            if stand not in used_locations:
                 return stand
 
 
-def _made(contents: _Contents, split: str, size: str, task_type: str, index: int, rng: np.random.Generator) -> MadeGame:
+def _build_game(
+    contents: _Contents, split: str, size: str, task_type: str, index: int, rng: np.random.Generator
+) -> MadeGame:
     target, words = contents.target, wording(task_type)
     names = {"obj": target.object_type, "recep": target.parent_type, "toggle": LAMP, "mrecep": ""}
     sentence = _one(rng, words.sentences).format(**{field: name.lower() for field, name in names.items()})
@@ -315,27 +323,32 @@ def _problem_text(contents: _Contents, goal: str) -> str:
     tables, places = affordances(), contents.places
     start = contents.start()
     counts: Counter[str] = Counter()
-    things = []
-    for kind, place in [*contents.things, *([(LAMP, contents.lamp_stand)] if contents.lamp_stand else [])]:
-        things.append((f"{kind}_bar_{counts[kind]}", kind, place))
+    game_objects = []
+    for kind, receptacle in [*contents.objects, *([(LAMP, contents.lamp_stand)] if contents.lamp_stand else [])]:
+        game_objects.append((f"{kind}_bar_{counts[kind]}", kind, receptacle))
         counts[kind] += 1
     objects = [("agent1", "agent"), *((f"{kind}Type", "otype") for kind in sorted(counts))]
-    objects += [(f"{kind}Type", "rtype") for kind in sorted({place.type for place in places})]
-    objects += [(name, "object") for name, _, _ in things]
-    objects += [(place.id, "receptacle") for place in places]
-    objects += [(name, "location") for name in sorted({start, *(place.location for place in places)})]
+    objects += [(f"{kind}Type", "rtype") for kind in sorted({receptacle.type for receptacle in places})]
+    objects += [(name, "object") for name, _, _ in game_objects]
+    objects += [(receptacle.id, "receptacle") for receptacle in places]
+    objects += [(name, "location") for name in sorted({start, *(receptacle.location for receptacle in places)})]
     facts = [f"atLocation agent1 {start}"]
-    for place in places:
-        facts += [f"receptacleType {place.id} {place.type}Type", f"receptacleAtLocation {place.id} {place.location}"]
-        facts += [f"openable {place.id}"] if place.type in tables.openable else []
-    for kind in sorted({place.type for place in places}):
-        facts += [f"canContain {kind}Type {held}Type" for held in tables.holds[kind] if held in counts]
-    for name, kind, place in things:
-        facts += [f"objectType {name} {kind}Type", f"inReceptacle {name} {place.id}"]
-        facts += [f"objectAtLocation {name} {place.location}"]
+    for receptacle in places:
+        facts += [
+            f"receptacleType {receptacle.id} {receptacle.type}Type",
+            f"receptacleAtLocation {receptacle.id} {receptacle.location}",
+        ]
+        facts += [f"openable {receptacle.id}"] if receptacle.type in tables.openable else []
+    for kind in sorted({receptacle.type for receptacle in places}):
+        facts += [
+            f"canContain {kind}Type {object_kind}Type" for object_kind in tables.holds[kind] if object_kind in counts
+        ]
+    for name, kind, receptacle in game_objects:
+        facts += [f"objectType {name} {kind}Type", f"inReceptacle {name} {receptacle.id}"]
+        facts += [f"objectAtLocation {name} {receptacle.location}"]
         facts += [f"pickupable {name}"] if kind != LAMP else []
         facts += [f"isReceptacleObject {name}"] if kind in tables.containers else []
         facts += [f"{mark.lower()} {name}" for mark in _MARKS if kind in tables.actions[mark]]
-    listed = "\n".join(f"        {name} - {kind}" for name, kind in objects)
+    listing = "\n".join(f"        {name} - {kind}" for name, kind in objects)
     init = "\n".join(f"        ({fact})" for fact in facts)
-    return f"(define (problem generated)\n    (:domain alfred)\n    (:objects\n{listed})\n    (:init\n{init})\n{goal}"
+    return f"(define (problem generated)\n    (:domain alfred)\n    (:objects\n{listing})\n    (:init\n{init})\n{goal}"

@@ -91,17 +91,17 @@ def _own_arguments() -> Iterator[None]:
 @contextmanager
 def _own_data_folder() -> Iterator[None]:
     """Set ALFWORLD_DATA to an existing folder for the import of alfworld, and restore it afterwards."""
-    named = os.environ.get(_VARIABLE)
+    previous_value = os.environ.get(_VARIABLE)
     with tempfile.TemporaryDirectory() as folder:
-        if not named or not os.path.isdir(named):
+        if not previous_value or not os.path.isdir(previous_value):
             os.environ[_VARIABLE] = folder
         try:
             yield
         finally:
-            if named is None:
+            if previous_value is None:
                 os.environ.pop(_VARIABLE, None)
             else:
-                os.environ[_VARIABLE] = named
+                os.environ[_VARIABLE] = previous_value
 
 
 @contextmanager

@@ -22,11 +22,11 @@ class GrammarParser:
         """Build the hierarchy. `types` has (name, names of its supertypes), as the task lists them."""
         logic = packages.import_engine("textworld.logic")
         self._hierarchy = logic.TypeHierarchy()
-        known: set[str] = set()
+        added_types: set[str] = set()
         for name, parents in types:
-            if name not in known:
+            if name not in added_types:
                 self._hierarchy.add(logic.Type(name, parents))
-                known.add(name)
+                added_types.add(name)
 
     def parse(self, text: str) -> dict[str, Json]:
         """Return the rules and actions of a grammar.
@@ -131,6 +131,6 @@ def _query(text: str) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
     """Return (predicate, ((placeholder, type), ...)) of each condition of a query."""
     rule = packages.import_engine("textworld.logic").Rule.parse_conjunctive_query(text)
     return tuple(
-        (condition.name, tuple((one.name, one.type) for one in condition.parameters))
+        (condition.name, tuple((parameter.name, parameter.type) for parameter in condition.parameters))
         for condition in rule.preconditions
     )

@@ -65,14 +65,14 @@ def read_problem(text: str) -> Problem:
     if ":init" not in parts or ":goal" not in parts:
         raise NoPlan("the problem has no (:init ...) or no (:goal ...)")
     problem = Problem()
-    seen: set[str] = set()
+    ids: set[str] = set()
     for fact in parts[":init"][1:]:
         words = [word for word in fact if isinstance(word, str)]
         # The numbers in the names count all ids of the facts, also those that no plan uses.
-        seen.update(words[1:])
+        ids.update(words[1:])
         _note(problem, words)
     problem.goal = _goal(parts[":goal"])
-    problem.names = visible_names(seen)
+    problem.names = visible_names(ids)
     return problem
 
 
@@ -127,9 +127,9 @@ def _goal(expression: Expression) -> PlanGoal:
     parents = [words[2] for words in atoms if words[:1] == ["receptacletype"] and len(words) == 3]
     states = [words[0] for words in atoms if words and words[0] in _VERBS]
     lamps = [kinds[words[1]] for words in atoms if words[:1] == ["istoggled"] and words[1] in kinds]
-    held = [words[2] for words in atoms if words[:1] == ["holds"] and len(words) == 3]
-    if lamps and held and held[0] in kinds:
-        return PlanGoal(kinds[held[0]], None, lamp_type=lamps[0])
+    held_ids = [words[2] for words in atoms if words[:1] == ["holds"] and len(words) == 3]
+    if lamps and held_ids and held_ids[0] in kinds:
+        return PlanGoal(kinds[held_ids[0]], None, lamp_type=lamps[0])
     if parents and kinds and len(set(kinds.values())) == 1 and len(states) <= 1:
         return PlanGoal(next(iter(kinds.values())), parents[0], states[0] if states else None, count=len(kinds))
     raise NoPlan("the goal is none of the six kinds of task")
@@ -147,12 +147,12 @@ class Dialect:
             for action, template in re.findall(r'action (\w+) \{\s*template :: "([^"]*)"', grammar)
         }
 
-    def command(self, action: str, receptacle: str = "", thing: str = "") -> str:
+    def command(self, action: str, receptacle: str = "", object_name: str = "") -> str:
         """Return the command of an action. Raise NoPlan if the grammar has no such action."""
         template = self._templates.get(action)
         if template is None:
             raise NoPlan(f"the grammar has no action {action}")
-        return template.replace("{r}", receptacle).replace("{o}", thing)
+        return template.replace("{r}", receptacle).replace("{o}", object_name)
 
 
 class _Walk:
@@ -165,32 +165,32 @@ class _Walk:
         self._open = set(problem.marks["opened"])
         self.commands: list[str] = []
 
-    def _say(self, action: str, receptacle: str, thing: str = "") -> None:
+    def _say(self, action: str, receptacle: str, object_id: str = "") -> None:
         names = self._problem.names
-        self.commands.append(self._dialect.command(action, names[receptacle], names.get(thing, "")))
+        self.commands.append(self._dialect.command(action, names[receptacle], names.get(object_id, "")))
 
     def reach(self, receptacle: str, inside: bool) -> None:
         """Go to the receptacle unless already there. If its inside is needed, open it."""
-        place = self._problem.location[receptacle]
-        if place != self._at:
+        location = self._problem.location[receptacle]
+        if location != self._at:
             self._say("GotoLocation", receptacle)
-            self._at = place
+            self._at = location
         if inside and receptacle in self._problem.marks["openable"] and receptacle not in self._open:
             self._say("OpenObject", receptacle)
             self._open.add(receptacle)
 
-    def take(self, thing: str, receptacle: str) -> None:
+    def take(self, object_id: str, receptacle: str) -> None:
         self.reach(receptacle, inside=True)
-        self._say("PickupObject", receptacle, thing)
+        self._say("PickupObject", receptacle, object_id)
 
-    def put(self, thing: str, receptacle: str) -> None:
+    def put(self, object_id: str, receptacle: str) -> None:
         self.reach(receptacle, inside=True)
-        self._say("PutObject", receptacle, thing)
+        self._say("PutObject", receptacle, object_id)
 
-    def treat(self, action: str, thing: str, receptacle: str) -> None:
+    def treat(self, action: str, object_id: str, receptacle: str) -> None:
         # The domain requires the location of the appliance, not an open door.
         self.reach(receptacle, inside=False)
-        self._say(action, receptacle, thing)
+        self._say(action, receptacle, object_id)
 
 
 def shortest_plan(problem_text: str, grammar: str) -> tuple[str, ...]:
@@ -211,54 +211,58 @@ def plan_for(problem: Problem, dialect: Dialect) -> tuple[str, ...]:
     return tuple(best)
 
 
-def _held(problem: Problem, wanted: str | None, mark: str) -> list[tuple[str, str]]:
+def _find_objects(problem: Problem, object_kind: str | None, mark: str) -> list[tuple[str, str]]:
     """Return (object, receptacle that holds it) of all reachable objects of that kind with that mark."""
     return [
-        (thing, receptacle)
-        for thing, kind in problem.object_type.items()
-        if kind == wanted and thing in problem.marks[mark]
-        for receptacle in problem.inside.get(thing, ())
+        (object_id, receptacle)
+        for object_id, kind in problem.object_type.items()
+        if kind == object_kind and object_id in problem.marks[mark]
+        for receptacle in problem.inside.get(object_id, ())
         if receptacle in problem.location
     ]
 
 
 def _lamp_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
-    sources = _held(problem, problem.goal.object_type, "pickupable")
-    lamps = _held(problem, problem.goal.lamp_type, "toggleable")
-    for (thing, source), (lamp, stand) in product(sources, lamps):
+    sources = _find_objects(problem, problem.goal.object_type, "pickupable")
+    lamps = _find_objects(problem, problem.goal.lamp_type, "toggleable")
+    for (object_id, source), (lamp, stand) in product(sources, lamps):
         walk = _Walk(problem, dialect)
-        walk.take(thing, source)
+        walk.take(object_id, source)
         walk.treat("ToggleObject", lamp, stand)
         yield walk.commands
 
 
 def _placing_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
     goal = problem.goal
-    sources = _held(problem, goal.object_type, "pickupable")
+    sources = _find_objects(problem, goal.object_type, "pickupable")
     action, appliance_type = _VERBS.get(goal.state or "", ("", ""))
     able = {"CleanObject": "cleanable", "HeatObject": "heatable", "CoolObject": "coolable"}.get(action)
     appliances: list[str] = _receptacles(problem, appliance_type) if action else [""]
     if able is not None:
-        sources = [(thing, source) for thing, source in sources if thing in problem.marks[able]]
+        sources = [(object_id, source) for object_id, source in sources if object_id in problem.marks[able]]
     if (goal.parent_type, goal.object_type) not in problem.fits:
         return
     for parent in _receptacles(problem, goal.parent_type):
         # An object that is in its destination already needs no trip, unless its state has to change first.
-        there = {thing for thing, source in sources if source == parent} if not action else set()
-        fetched = [(thing, source) for thing, source in sources if thing not in there]
-        for trips in permutations(fetched, max(goal.count - len(there), 0)):
+        placed_ids = {object_id for object_id, source in sources if source == parent} if not action else set()
+        fetches = [(object_id, source) for object_id, source in sources if object_id not in placed_ids]
+        for trips in permutations(fetches, max(goal.count - len(placed_ids), 0)):
             # An object that two receptacles hold is listed twice, but it can only be moved once.
-            if len({thing for thing, _ in trips}) < len(trips):
+            if len({object_id for object_id, _ in trips}) < len(trips):
                 continue
             for appliance in appliances:
                 walk = _Walk(problem, dialect)
-                for thing, source in trips:
-                    walk.take(thing, source)
+                for object_id, source in trips:
+                    walk.take(object_id, source)
                     if action:
-                        walk.treat(action, thing, appliance)
-                    walk.put(thing, parent)
+                        walk.treat(action, object_id, appliance)
+                    walk.put(object_id, parent)
                 yield walk.commands
 
 
 def _receptacles(problem: Problem, kind: str | None) -> list[str]:
-    return [one for one, type_ in problem.receptacle_type.items() if type_ == kind and one in problem.location]
+    return [
+        receptacle
+        for receptacle, type_ in problem.receptacle_type.items()
+        if type_ == kind and receptacle in problem.location
+    ]

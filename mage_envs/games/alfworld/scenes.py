@@ -110,7 +110,7 @@ def affordances() -> Affordances:
     containers = frozenset(names["MOVABLE_RECEPTACLES_SET"])
     return Affordances(
         holds={
-            receptacle: tuple(sorted(each for each in objects if not each.endswith("Sliced")))
+            receptacle: tuple(sorted(object_type for object_type in objects if not object_type.endswith("Sliced")))
             for receptacle, objects in sorted(names["VAL_RECEPTACLE_OBJECTS"].items())
             # Movable receptacles are left out: generated games never put an object into one.
             if receptacle not in containers
@@ -145,11 +145,11 @@ def scene(number: int) -> Scene:
     stands = json.loads((folder / f"FloorPlan{number}-openable.json").read_text("utf-8"))
     layout = np.load(folder / f"FloorPlan{number}-layout.npy")
     types = json.loads((folder / f"FloorPlan{number}-objects.json").read_text("utf-8"))
-    places = [Place(mangled(name), _type_of(name), location(*stand)) for name, stand in stands.items()]
+    places = [Place(mangle(name), _type_of(name), location(*stand)) for name, stand in stands.items()]
     holds = affordances().holds
     return Scene(
         number,
-        tuple(sorted(place for place in places if place.type in holds)),
+        tuple(sorted(receptacle for receptacle in places if receptacle.type in holds)),
         tuple(sorted(set(types))),
         tuple(sorted({(round(x / 0.25), round(z / 0.25)) for x, z in layout.tolist()})),
     )
@@ -175,7 +175,7 @@ def _type_of(name: str) -> str:
     return parts[-1] if parts[-1].endswith("Basin") else parts[0]
 
 
-def mangled(name: str) -> str:
+def mangle(name: str) -> str:
     """Return an id in the spelling of PDDL."""
     # These words are the spelling of alfworld's own games, which `visible_names` reverses.
     for character, word in (("-", "minus"), ("|", "bar"), ("+", "plus"), (".", "dot"), (",", "comma")):
@@ -192,4 +192,4 @@ def location(x: float, z: float, rotation: float, horizon: float) -> str:
         rotation: Direction of view in degrees.
         horizon: Angle of the view below the horizon in degrees.
     """
-    return mangled(f"loc|{round(x / 0.25)}|{round(z / 0.25)}|{round(rotation / 90)}|{round(horizon)}")
+    return mangle(f"loc|{round(x / 0.25)}|{round(z / 0.25)}|{round(rotation / 90)}|{round(horizon)}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from mage_envs.games.alfworld import packages
 from mage_envs.games.alfworld.engine import EngineState
-from mage_envs.games.alfworld.errors import GameFileError, described
+from mage_envs.games.alfworld.errors import GameFileError, describe
 from mage_envs.games.alfworld.gamefile import GameLike, read_game
 
 _free: list[Any] = []
@@ -37,14 +37,14 @@ class StockEngine:
                 self._env.load(content)
         except (Exception, SystemExit) as error:
             self.close()
-            raise GameFileError(text.source, described(error)) from error
+            raise GameFileError(text.source, describe(error)) from error
 
     def reset(self) -> EngineState:
         if self._env is None:
             raise RuntimeError("No game is loaded; call load first.")
         with packages.process_kept():
             self._state = self._env.reset()
-        return self._said(True)
+        return self._build_state(True)
 
     def step(self, command: str) -> EngineState:
         if not isinstance(command, str):
@@ -53,14 +53,14 @@ class StockEngine:
             raise RuntimeError("The game has not started; call reset first.")
         self._state, _, _ = self._env.step(command)
         # textworld sets no action for a command that is not admissible.
-        return self._said(self._state["_last_action"] is not None)
+        return self._build_state(self._state["_last_action"] is not None)
 
     def close(self) -> None:
         if self._env is not None:
             _free.append(self._env)
         self._env = self._state = None
 
-    def _said(self, accepted: bool) -> EngineState:
+    def _build_state(self, accepted: bool) -> EngineState:
         state = self._state
         return EngineState(state["feedback"], tuple(state["admissible_commands"]), bool(state["won"]), accepted)
 

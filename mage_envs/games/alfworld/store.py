@@ -33,7 +33,7 @@ class GameStore:
         self._games: OrderedDict[str, CompiledGame] = OrderedDict()
         self._lock = threading.Lock()
 
-    def compiled(self, game: GameLike) -> CompiledGame:
+    def load(self, game: GameLike) -> CompiledGame:
         """Return the game. Compile it unless memory or the cache folder has it. Raise GameFileError, ImportError."""
         # First of all: a missing engine is reported before any fault of the file.
         packages.library_path()
@@ -58,7 +58,7 @@ class GameStore:
                 self._games.popitem(last=False)
         return compiled
 
-    def forked(self) -> None:
+    def replace_lock(self) -> None:
         """Replace the lock in a child process: another thread of the parent may have held it during the fork."""
         self._lock = threading.Lock()
 
@@ -103,5 +103,5 @@ def _digest(key: str, size: bytes, body: bytes) -> bytes:
 POOL = LibraryPool()
 STORE = GameStore(POOL)
 # A forked worker continues with the games and copies of its parent, but with new locks.
-os.register_at_fork(after_in_child=POOL.forked)
-os.register_at_fork(after_in_child=STORE.forked)
+os.register_at_fork(after_in_child=POOL.replace_lock)
+os.register_at_fork(after_in_child=STORE.replace_lock)

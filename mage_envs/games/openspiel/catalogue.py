@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mage_envs.games.openspiel.loading import unsuitable
 from mage_envs.games.openspiel.position import VOICES
-from mage_envs.games.openspiel.worded import worded_games
+from mage_envs.games.openspiel.worded import game_wordings
 from mage_envs.games.openspiel.wrappers import is_wrapper
 
 WORDED, NAME_ONLY, UNSUITABLE = "worded", "name only", "not for language models"
@@ -31,7 +31,7 @@ def catalogue() -> Mapping[str, tuple[str, str]]:
     games: dict[str, tuple[str, str]] = {}
     for kind in pyspiel.registered_games():
         name = str(kind.short_name)
-        explained = name in worded_games() or name in VOICES or kind.information == one_shot
+        explained = name in game_wordings() or name in VOICES or kind.information == one_shot
         # OpenSpiel's type of a wrapper is that of no wrapped game.
         if is_wrapper(name):
             games[name] = (WORDED, "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mage_envs.games.openspiel.loading import sight, without_escapes
-from mage_envs.games.openspiel.worded import TECHNICAL, edited, parameters_of, wording_of
+from mage_envs.games.openspiel.worded import TECHNICAL, apply_edits, parameters_of, wording_of
 from mage_envs.games.openspiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, split_at_blanks
 
@@ -102,7 +102,7 @@ class Texts:
         text = str(state.action_to_string(player, action))
         text = text.removeprefix(f"[P{player}]").removeprefix(f"player={player} move=").strip(", ")
         # The edits are for the players' actions. An outcome of chance may look like one of them.
-        return edited(text, self.wording.action_edits) if self.wording is not None and player >= 0 else text
+        return apply_edits(text, self.wording.action_edits) if self.wording is not None and player >= 0 else text
 
     def unique(self, state: Any, player: int, actions: Sequence[int]) -> tuple[str, ...]:
         """Return the texts of the actions of one decision.
@@ -141,14 +141,14 @@ class Texts:
 
     def observe(self, state: Any, player: int) -> str:
         """Return the view of `player`, followed by the seat and the player to move or the result."""
-        last = " ".join(filter(None, (self.place(player), self.status(state, player))))
-        return "\n".join(filter(None, (self.view(state, player).rstrip(), last)))
+        last_line = " ".join(filter(None, (self.place(player), self.status(state, player))))
+        return "\n".join(filter(None, (self.view(state, player).rstrip(), last_line)))
 
     def view(self, state: Any, player: int) -> str:
         """Return the position as `player` may see it, without OpenSpiel's line on the player to move (see `status`)."""
         text = sight(self.game, state, player, self.wording.view if self.wording is not None else "")
         text = text.removeprefix(f"Current player: {int(state.current_player())}\n")
-        return text if self.wording is None else edited(text, self.wording.view_edits)
+        return text if self.wording is None else apply_edits(text, self.wording.view_edits)
 
     def place(self, player: int) -> str:
         """Return the sentence that names the seat of `player`."""
@@ -179,10 +179,10 @@ class Texts:
                 return "a draw"
             return "you won" if returns[player] > 0 else "you lost"
         unit = self.unit.removesuffix("s") if returns[player] == 1 else self.unit
-        own = f"your result is {returns[player]:g} {unit}"
+        own_result = f"your result is {returns[player]:g} {unit}"
         others = [
             f"{'the opponent' if len(returns) == 2 else f'player {index}'}'s {value:g}"
             for index, value in enumerate(returns)
             if index != player
         ]
-        return f"{own}, {', '.join(others)}" if others else own
+        return f"{own_result}, {', '.join(others)}" if others else own_result

@@ -8,7 +8,7 @@ from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
 from mage_envs.games.openspiel.wrappers import Unwrapped
-from mage_envs.text.words.spelling import WordsOfState, said
+from mage_envs.text.words.spelling import WordsOfState, move_word
 
 RANKS = "JQK"
 RULES = (
@@ -69,13 +69,13 @@ def _rank(card: str, by_rank: bool) -> str:
 def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
     """Return the own card, round 1, the open card, round 2, and the opponent's card if it is shown."""
     rounds: dict[int, list[str]] = {1: [], 2: []}
-    for number, (who, word) in _betting(key):
-        rounds[number].append(said(word, who == seat))
-    opened, shown = (
+    for number, (mover, word) in _betting(key):
+        rounds[number].append(move_word(word, mover == seat))
+    opened, opponent_card = (
         [f"{whose}-{_rank(card, by_rank)}"] if card else []
         for whose, card in (("open", field(key, "Public")), ("opp", field(key, "Shown")))
     )
-    return (_rank(field(key, "Private"), by_rank), *rounds[1], *opened, *rounds[2], *shown)
+    return (_rank(field(key, "Private"), by_rank), *rounds[1], *opened, *rounds[2], *opponent_card)
 
 
 class LeducTexts(Texts):
@@ -131,17 +131,18 @@ class LeducTexts(Texts):
         ]
         moves = list(_betting(text))
         for number in (1, 2):
-            said = [word if who == player else _VERBS[word] for round_, (who, word) in moves if round_ == number]
-            whose = [who for round_, (who, _) in moves if round_ == number]
+            words = [word if mover == player else _VERBS[word] for round_, (mover, word) in moves if round_ == number]
+            movers = [mover for round_, (mover, _) in moves if round_ == number]
             story = ", ".join(
-                f"{'you' if who == player else 'the opponent'} {word}" for who, word in zip(whose, said, strict=True)
+                f"{'you' if mover == player else 'the opponent'} {word}"
+                for mover, word in zip(movers, words, strict=True)
             )
             if story:
                 lines.append(f"Round {number}: {story}.")
         if not state.is_terminal():
             money = field(text, "Money").split()
             # OpenSpiel gives each player 100 chips and reports the chips that remain.
-            chips = [100 - int(float(left)) for left in money]
+            chips = [100 - int(float(remaining)) for remaining in money]
             lines.append(f"In the pot: {chips[player]} from you, {chips[1 - player]} from the opponent.")
         elif moves[-1][1][1] != "fold":
             lines.append(

@@ -8,7 +8,7 @@ from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
 from mage_envs.games.openspiel.wrappers import Unwrapped
-from mage_envs.text.words.spelling import WordsOfState, said
+from mage_envs.text.words.spelling import WordsOfState, move_word
 
 _FACES = ("one", "two", "three", "four", "five", "six")
 
@@ -26,14 +26,14 @@ def _bid(count: int, face: int, sides: int) -> str:
 
 def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
     """Return the own dice, the bids, and the opponent's dice if they are shown."""
-    story, _, shown = key.partition("|")
+    story, _, opponent_dice = key.partition("|")
     dice, *moves = story.split()
     bids = [
         _bid(int(count), int(face) - 1, sides) for count, _, face in (move.partition("-") for move in moves) if face
     ]
     called = ["liar"] if len(bids) < len(moves) else []
-    spoken = [said(move, turn % 2 == seat) for turn, move in enumerate([*bids, *called])]
-    return (*(f"die-{die}" for die in dice), *spoken, *(f"opp-die-{die}" for die in shown))
+    spoken = [move_word(move, turn % 2 == seat) for turn, move in enumerate([*bids, *called])]
+    return (*(f"die-{die}" for die in dice), *spoken, *(f"opp-die-{die}" for die in opponent_dice))
 
 
 # The dice are not part of the key, so hands with other dice reuse the text of the same bids.
@@ -98,9 +98,9 @@ class LiarsDiceTexts(Texts):
             return super().view(state, player)
         dice = [" ".join(part) for part in str(state).split()[:2]] if self._spelled else str(state).split()[:2]
         # The history starts with the rolls of both players' dice.
-        own = "Your die" if self._dice == 1 else "Your dice"
+        label = "Your die" if self._dice == 1 else "Your dice"
         story = _story(self._actions, tuple(state.history()[2 * self._dice :]), player)
-        lines = [f"{own}: {dice[player]}.", f"Bids: {story}."]
+        lines = [f"{label}: {dice[player]}.", f"Bids: {story}."]
         if state.is_terminal():
             lines.append(f"The opponent had {dice[1 - player]}.")
         return "\n".join(lines)

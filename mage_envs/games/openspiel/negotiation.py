@@ -7,12 +7,12 @@ from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
 from mage_envs.games.openspiel.wrappers import Unwrapped
-from mage_envs.text.words.spelling import WordsOfState, said
+from mage_envs.text.words.spelling import WordsOfState, move_word
 
 ITEMS = (("book", "books"), ("hat", "hats"), ("ball", "balls"))
 
 
-def _counted(numbers: Sequence[int]) -> str:
+def _format_items(numbers: Sequence[int]) -> str:
     return ", ".join(f"{count} {ITEMS[item][count != 1]}" for item, count in enumerate(numbers))
 
 
@@ -28,9 +28,9 @@ def _words(key: str, seat: int) -> tuple[str, ...]:
         f"{count}-{item[count != 1]}" for count, item in zip(_numbers(pool.partition(":")[2]), ITEMS, strict=True)
     ]
     worth = zip(ITEMS, _numbers(values.partition(":")[2]), strict=True)
-    moves = [f"keep {_counted(_numbers(offer.partition('Offer:')[2]))}" for offer in offers]
+    moves = [f"keep {_format_items(_numbers(offer.partition('Offer:')[2]))}" for offer in offers]
     moves += ["agree"] if agreed.endswith("1") else []
-    spoken = [said(move, turn % 2 == seat) for turn, move in enumerate(moves)]
+    spoken = [move_word(move, turn % 2 == seat) for turn, move in enumerate(moves)]
     return (*things, *(f"{item}-{value}" for (item, _), value in worth), *spoken)
 
 
@@ -43,7 +43,7 @@ class NegotiationTexts(Texts):
         # OpenSpiel numbers the offers first; the last action is the agreement.
         self._agree = self.inner.num_distinct_actions() - 1
         offers = [self.inner.action_to_string(0, action) for action in range(self._agree)]
-        self._actions = (*(f"keep {_counted(_numbers(offer.partition(':')[2]))}" for offer in offers), "agree")
+        self._actions = (*(f"keep {_format_items(_numbers(offer.partition(':')[2]))}" for offer in offers), "agree")
         self._turns = int(self.parameters["max_turns"])
         """Maximum number of turns in a hand."""
 
@@ -80,17 +80,17 @@ class NegotiationTexts(Texts):
 
     def view(self, state: Any, player: int) -> str:
         # OpenSpiel's lines: the pool, the own values, whether there is an agreement, then one line per offer.
-        lines = state.information_state_string(player).splitlines()
-        pool, values = _numbers(lines[0].partition(":")[2]), _numbers(lines[1].partition(":")[2])
+        source_lines = state.information_state_string(player).splitlines()
+        pool, values = _numbers(source_lines[0].partition(":")[2]), _numbers(source_lines[1].partition(":")[2])
         worth = ", ".join(f"{ITEMS[item][0]} {value}" for item, value in enumerate(values))
-        shown = [f"The pool: {_counted(pool)}.", f"Your values: {worth}."]
-        offers = [line.partition("Offer:")[2] for line in lines[3:]]
+        lines = [f"The pool: {_format_items(pool)}.", f"Your values: {worth}."]
+        offers = [line.partition("Offer:")[2] for line in source_lines[3:]]
         for turn, offer in enumerate(offers):
-            who = "You keep" if turn % 2 == player else "The opponent keeps"
-            shown.append(f"Offer {turn + 1}: {who} {_counted(_numbers(offer))}.")
+            speaker = "You keep" if turn % 2 == player else "The opponent keeps"
+            lines.append(f"Offer {turn + 1}: {speaker} {_format_items(_numbers(offer))}.")
         if not offers:
-            shown.append("No offer yet.")
-        return "\n".join(shown)
+            lines.append("No offer yet.")
+        return "\n".join(lines)
 
     def place(self, player: int) -> str:
         return f"You act {('first', 'second')[player]}."

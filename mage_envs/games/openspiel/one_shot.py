@@ -21,10 +21,10 @@ class OneShotTexts(Texts):
 
     def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
         super().__init__(game, unwrapped)
-        self._payoffs = self._listed()
+        self._payoffs = self._list_payoffs()
         self.worded = self.worded or bool(self._payoffs)
 
-    def _listed(self) -> str:
+    def _list_payoffs(self) -> str:
         """Return every combination of choices with its payoffs, or an empty text if there are too many."""
         start, players = self.inner.new_initial_state(), range(self.inner.num_players())
         choices = [start.legal_actions(player) for player in players]
@@ -61,19 +61,19 @@ class OneShotTexts(Texts):
         players, history = self.game.num_players(), state.history()
         rounds = [history[start : start + players] for start in range(0, len(history), players)]
         lines = [
-            self._chosen(round_, player, f"Round {number}: " if self.repeats else "")
+            self._describe_choices(round_, player, f"Round {number}: " if self.repeats else "")
             for number, round_ in enumerate(rounds, start=1)
             if len(round_) == players
         ]
         return "\n".join(lines) or "No choice has been made yet."
 
-    def _chosen(self, actions: list[int], player: int, title: str) -> str:
+    def _describe_choices(self, actions: list[int], player: int, title: str) -> str:
         start = self.inner.new_initial_state()
         words = []
         for seat, action in enumerate(actions):
-            who = f"player {seat}" if len(actions) != 2 else "the opponent"
+            chooser = f"player {seat}" if len(actions) != 2 else "the opponent"
             name = start.action_to_string(seat, action)
-            words.append(f"{'you' if seat == player else who} chose {name}")
+            words.append(f"{'you' if seat == player else chooser} chose {name}")
         # The own choice comes first.
         words.insert(0, words.pop(player))
         text = f"{title}{', '.join(words)}."

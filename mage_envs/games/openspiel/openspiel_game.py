@@ -20,7 +20,7 @@ import numpy as np
 from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.games.openspiel.generic_texts import CHANCE
 from mage_envs.games.openspiel.position import Position, Positions, positions
-from mage_envs.games.openspiel.tree import Fall, falls
+from mage_envs.games.openspiel.tree import ChanceOutcomes, chance_outcomes
 from mage_envs.random.streams import SEED_BITS, Stream, fold
 
 LONGEST = 200
@@ -31,21 +31,21 @@ Chance = Callable[[Position, int], int]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SeededChance:
     """Chance during play. The seed and the event's index in the hand determine each outcome."""
 
     seed: int
 
     def __call__(self, position: Position, number: int) -> int:
         # A stream per event, so that an outcome does not depend on the draws for earlier events.
-        return position.drawn(Stream(fold(self.seed, number)).random())
+        return position.sample_outcome(Stream(fold(self.seed, number)).random())
 
 
 @dataclass(frozen=True)
-class Fallen:
+class FixedChance:
     """Chance whose outcomes are fixed before the hand."""
 
-    outcomes: Fall
+    outcomes: ChanceOutcomes
 
     def __call__(self, position: Position, number: int) -> int:
         return self.outcomes[number]
@@ -115,12 +115,10 @@ class SpielState(State):
     def __reduce__(self) -> tuple[Any, ...]:
         # The history replaces the pyspiel state, so that an unpickled state uses the shared positions of its process.
         history = tuple(self.position.state.history())
-        return _restored, (self.game, history, self._chance, self._number, self.chance_events)
+        return _restore, (self.game, history, self._chance, self._number, self.chance_events)
 
 
-def _restored(
-    game: str, history: tuple[int, ...], chance: Chance, number: int, happened: tuple[str, ...]
-) -> SpielState:
+def _restore(game: str, history: tuple[int, ...], chance: Chance, number: int, happened: tuple[str, ...]) -> SpielState:
     """Return the state after these actions of players and chance."""
     source = positions(game)
     position = source.root
@@ -136,7 +134,7 @@ def _restored(
 @lru_cache(maxsize=8)
 def _first_states(game: str) -> Sequence[tuple[float, SpielState]]:
     root = positions(game).root
-    return tuple((odds, SpielState(game, root, Fallen(fall))) for odds, fall in falls(game))
+    return tuple((chance, SpielState(game, root, FixedChance(outcomes))) for chance, outcomes in chance_outcomes(game))
 
 
 class OpenSpiel(Game):
@@ -160,11 +158,11 @@ class OpenSpiel(Game):
     def __init__(self, game: str = "nim(pile_sizes=1;2;3)") -> None:
         self.spiel_game = game
         """Game string of OpenSpiel."""
-        source, own = positions(game), type(self).spec
+        source, class_spec = positions(game), type(self).spec
         spiel, texts = source.game, source.texts
         length = min(max(spiel.max_game_length(), 6), LONGEST)
         self.spec = replace(
-            own,
+            class_spec,
             rules=texts.introduction(),
             players=spiel.num_players(),
             unit=texts.unit,
@@ -173,7 +171,7 @@ class OpenSpiel(Game):
             perfect_information=not texts.hidden,
             general_sum=not texts.zero_sum,
             # A subclass states its own limit; a game by its string has only OpenSpiel's maximum length.
-            max_turns=length if own is OpenSpiel.spec else own.max_turns,
+            max_turns=length if class_spec is OpenSpiel.spec else class_spec.max_turns,
             actions=texts.actions(),
             words=texts.words(),
             neutral=texts.neutral(),
@@ -185,7 +183,9 @@ class OpenSpiel(Game):
 
     def initial_state(self, rng: np.random.Generator) -> SpielState:
         """Return the first state. Draws one number from `rng`, the seed of all chance in the hand."""
-        return SpielState(self.spiel_game, positions(self.spiel_game).root, Drawn(int(rng.integers(2**SEED_BITS))))
+        return SpielState(
+            self.spiel_game, positions(self.spiel_game).root, SeededChance(int(rng.integers(2**SEED_BITS)))
+        )
 
     def initial_states(self) -> Sequence[tuple[float, SpielState]]:
         """Return (probability, state) for every combination of chance outcomes. Raises `TooLarge`."""

@@ -96,7 +96,7 @@ class Position:
             key = self._keys[player] = texts.key(self.state, player)
         return key
 
-    def drawn(self, draw: float) -> int:
+    def sample_outcome(self, draw: float) -> int:
         """Return the chance outcome for a uniform draw in [0, 1), by inverting the cumulative distribution."""
         for action, probability in zip(self.actions, self.odds, strict=True):
             draw -= probability

@@ -17,7 +17,7 @@ _HOPELESS = 100.0
 
 
 @lru_cache(maxsize=64)
-def estimated_histories(text: str) -> float:
+def estimate_histories(text: str) -> float:
     """Return an estimate of the number of histories, from a few random hands.
 
     The method is that of Knuth 1975, "Estimating the efficiency of backtrack programs". The estimate is infinite if
@@ -41,15 +41,15 @@ def estimated_histories(text: str) -> float:
 
 
 @lru_cache(maxsize=64)
-def count_histories(text: str, most: int) -> int | None:
-    """Return the number of histories, or None if it exceeds `most`."""
-    if estimated_histories(text) > _HOPELESS * most:
+def count_histories(text: str, limit: int) -> int | None:
+    """Return the number of histories, or None if it exceeds `limit`."""
+    if estimate_histories(text) > _HOPELESS * limit:
         return None
     count, stack = 0, [load(text).new_initial_state()]
     while stack:
         state = stack.pop()
         count += 1
-        if count > most:
+        if count > limit:
             return None
         if not state.is_terminal():
             stack.extend(state.child(action) for action in state.legal_actions())
@@ -58,4 +58,4 @@ def count_histories(text: str, most: int) -> int | None:
 
 def is_small(text: str) -> bool:
     """Return True if the game has at most `SMALL` histories, as estimated from random hands."""
-    return estimated_histories(text) <= SMALL
+    return estimate_histories(text) <= SMALL

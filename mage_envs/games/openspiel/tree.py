@@ -14,9 +14,9 @@ from mage_envs.core import NotEnumerable
 from mage_envs.games.openspiel.loading import load
 from mage_envs.games.openspiel.size import SMALL, is_small
 
-Fall = tuple[int, ...]
+ChanceOutcomes = tuple[int, ...]
 """Outcomes of the chance events of a hand, in order."""
-Odds = tuple[tuple[int, float], ...]
+OutcomeProbabilities = tuple[tuple[int, float], ...]
 """Outcomes of one chance event with their probabilities."""
 
 
@@ -24,55 +24,60 @@ class TooLarge(NotEnumerable):
     """A game whose tree cannot be enumerated. The message states the reason."""
 
 
-def falls(game: str) -> Sequence[tuple[float, Fall]]:
+def chance_outcomes(game: str) -> Sequence[tuple[float, ChanceOutcomes]]:
     """Return every combination of chance outcomes with its probability. The result is cached (Leduc: 0.1 s).
 
     Raises TooLarge if the histories of the game, or its positions with chance at the root, exceed `SMALL`. An
     estimate rejects a large game at once.
     """
-    result = _falls_or_reason(game)
+    result = _outcomes_or_reason(game)
     if isinstance(result, str):
         raise TooLarge(result)
     return result
 
 
-# `lru_cache` does not store exceptions, so the reason is returned as a string and `falls` raises it.
+# `lru_cache` does not store exceptions, so the reason is returned as a string and `chance_outcomes` raises it.
 @lru_cache(maxsize=64)
-def _falls_or_reason(game: str) -> Sequence[tuple[float, Fall]] | str:
+def _outcomes_or_reason(game: str) -> Sequence[tuple[float, ChanceOutcomes]] | str:
     too_many = f"{game} has more than {SMALL:,} histories: no exact values, and no solver, for it."
     if not is_small(game):
         return too_many
     count = 0
-    events: dict[Fall, Odds] = {}
+    events: dict[ChanceOutcomes, OutcomeProbabilities] = {}
     # Number of positions without a chance event, by the chance outcomes so far.
-    nodes: dict[Fall, int] = {}
-    stack: list[tuple[Any, Fall]] = [(load(game).new_initial_state(), ())]
+    nodes: dict[ChanceOutcomes, int] = {}
+    stack: list[tuple[Any, ChanceOutcomes]] = [(load(game).new_initial_state(), ())]
     while stack:
-        state, seen = stack.pop()
+        state, outcomes = stack.pop()
         count += 1
         if count > SMALL:
             return too_many
         if not state.is_chance_node():
-            nodes[seen] = nodes.get(seen, 0) + 1
-            stack.extend((state.child(action), seen) for action in state.legal_actions())
+            nodes[outcomes] = nodes.get(outcomes, 0) + 1
+            stack.extend((state.child(action), outcomes) for action in state.legal_actions())
             continue
         # The same earlier outcomes must lead to the same event, for all actions of the players.
-        odds = tuple(state.chance_outcomes())
-        if events.setdefault(seen, odds) != odds:
+        probabilities = tuple(state.chance_outcomes())
+        if events.setdefault(outcomes, probabilities) != probabilities:
             return f"In {game} the odds of chance depend on the players' actions: no exact values for it."
-        stack.extend((state.child(outcome), (*seen, outcome)) for outcome, chance in odds if chance > 0)
+        stack.extend((state.child(outcome), (*outcomes, outcome)) for outcome, chance in probabilities if chance > 0)
     # With chance at the root, each combination of outcomes repeats the positions of all its prefixes.
-    falls = tuple(_all_falls(events, ()))
-    if sum(nodes.get(fall[:length], 0) for _, fall in falls for length in range(len(fall) + 1)) > SMALL:
+    combinations = tuple(_enumerate_outcomes(events, ()))
+    positions = sum(
+        nodes.get(combination[:length], 0) for _, combination in combinations for length in range(len(combination) + 1)
+    )
+    if positions > SMALL:
         return f"{game} has more than {SMALL:,} positions when all chance is drawn first: no exact values."
-    return falls
+    return combinations
 
 
-def _all_falls(events: dict[Fall, Odds], before: Fall) -> Iterator[tuple[float, Fall]]:
-    if before not in events:
-        yield 1.0, before
+def _enumerate_outcomes(
+    events: dict[ChanceOutcomes, OutcomeProbabilities], prefix: ChanceOutcomes
+) -> Iterator[tuple[float, ChanceOutcomes]]:
+    if prefix not in events:
+        yield 1.0, prefix
         return
-    for outcome, chance in events[before]:
+    for outcome, chance in events[prefix]:
         if chance > 0:
-            for odds, fall in _all_falls(events, (*before, outcome)):
-                yield chance * odds, fall
+            for probability, combination in _enumerate_outcomes(events, (*prefix, outcome)):
+                yield chance * probability, combination

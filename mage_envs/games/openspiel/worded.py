@@ -66,7 +66,7 @@ class WordedGame:
 
 
 @lru_cache(maxsize=1)
-def worded_games() -> Mapping[str, Mapping[str, Any]]:
+def game_wordings() -> Mapping[str, Mapping[str, Any]]:
     """Return the tables of all games in `wordings/`, by short name."""
     folder = files(__package__) / "wordings"
     tables: dict[str, Mapping[str, Any]] = {}
@@ -82,14 +82,14 @@ def parameters_of(game: Any) -> dict[str, Any]:
 
 def wording_of(game: Any) -> WordedGame | None:
     """Return the wording of a `pyspiel.Game`, or None if it has none that fits its parameters."""
-    table = worded_games().get(str(game.get_type().short_name))
+    table = game_wordings().get(str(game.get_type().short_name))
     if table is None:
         return None
     parameters, defaults = parameters_of(game), game.get_type().parameter_specification
     sentences = {key: table[key] for key in _SENTENCES if key in table}
     mentioned = {name for text in sentences.values() for _, name, _, _ in Formatter().parse(text) if name}
-    known = mentioned | TECHNICAL | set(table.get("free", ()))
-    if any(name not in known and value != defaults.get(name) for name, value in parameters.items()):
+    known_names = mentioned | TECHNICAL | set(table.get("free", ()))
+    if any(name not in known_names and value != defaults.get(name) for name, value in parameters.items()):
         return None
     words: dict[str, str] = {}
     for name in mentioned:
@@ -123,7 +123,7 @@ def _edits(pairs: Iterable[tuple[str, str]]) -> Edits:
     return tuple((re.compile(pattern, re.MULTILINE), replacement) for pattern, replacement in pairs)
 
 
-def edited(text: str, edits: Edits) -> str:
+def apply_edits(text: str, edits: Edits) -> str:
     """Return the text after all edits."""
     for pattern, replacement in edits:
         text = pattern.sub(replacement, text)

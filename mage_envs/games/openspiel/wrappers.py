@@ -42,7 +42,7 @@ def _zero_sum(game: Any, inner: Any) -> str:
     )
 
 
-def _repeated(game: Any, inner: Any) -> str:
+def _introduce_repetition(game: Any, inner: Any) -> str:
     rounds = game.get_parameters()["num_repetitions"]
     return (
         f"This is a repeated game: the following game is played for {rounds} rounds, and your result is the sum of "
@@ -50,11 +50,11 @@ def _repeated(game: Any, inner: Any) -> str:
     )
 
 
-def _unchanged(game: Any, inner: Any) -> str:
+def _introduce_nothing(game: Any, inner: Any) -> str:
     return ""
 
 
-def _started(game: Any, inner: Any) -> str:
+def _introduce_start(game: Any, inner: Any) -> str:
     import pyspiel
 
     steps = [int(action) for action in str(game.get_parameters()["history"]).split(";") if action.strip()]
@@ -70,11 +70,11 @@ def _started(game: Any, inner: Any) -> str:
 
 
 _WRAPPERS: Mapping[str, tuple[str, Callable[[Any, Any], str]]] = {
-    "cached_tree": ("game", _unchanged),
+    "cached_tree": ("game", _introduce_nothing),
     "misere": ("game", _misere),
-    "repeated_game": ("stage_game", _repeated),
-    "start_at": ("game", _started),
-    "turn_based_simultaneous_game": ("game", _unchanged),
+    "repeated_game": ("stage_game", _introduce_repetition),
+    "start_at": ("game", _introduce_start),
+    "turn_based_simultaneous_game": ("game", _introduce_nothing),
     "zerosum": ("game", _zero_sum),
 }
 """Short name to the parameter that holds the wrapped game, and the function that returns the sentences."""

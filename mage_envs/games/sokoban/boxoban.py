@@ -62,9 +62,10 @@ class LevelSet(NamedTuple):
         if self.dropped:
             reasons = Counter(level.reason for level in self.dropped).most_common()
             listed = "; ".join(f"{count:,}: {reason}" for reason, count in reasons[:5])
-            rest = f"; {len(reasons) - 5} other reasons" if len(reasons) > 5 else ""
-            first = self.dropped[0]
-            text += f", {len(self.dropped):,} dropped ({listed}{rest}; the first is in {first.path}, line {first.line})"
+            remainder = f"; {len(reasons) - 5} other reasons" if len(reasons) > 5 else ""
+            first_level = self.dropped[0]
+            position = f"{first_level.path}, line {first_level.line}"
+            text += f", {len(self.dropped):,} dropped ({listed}{remainder}; the first is in {position})"
         if self.unsolved:
             text += f", {self.unsolved:,} not solved yet; those without a solution are replaced when they are drawn"
         return f"{text}."

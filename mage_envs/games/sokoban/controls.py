@@ -55,10 +55,12 @@ class ControlledRoom(NamedTuple):
 class ControlsState(State):
     """A point of a hand: a position, the keys left, and the effects of the keys so far."""
 
-    def __init__(self, hand: ControlledRoom, boxes: int, at: int, left: int, effects: tuple[str, ...] = ()) -> None:
-        self._hand, self.boxes, self.at, self.left, self._effects = hand, boxes, at, left, effects
+    def __init__(
+        self, hand: ControlledRoom, boxes: int, at: int, keys_left: int, effects: tuple[str, ...] = ()
+    ) -> None:
+        self._hand, self.boxes, self.at, self.left, self._effects = hand, boxes, at, keys_left, effects
         self.solved = boxes == hand.room.level.targets
-        self.player: int | None = None if self.solved or not left else 0
+        self.player: int | None = None if self.solved or not keys_left else 0
         self.legal_actions: tuple[str, ...] = KEYS if self.player == 0 else ()
         """The four single keys. Two or three of them, separated by commas, are legal too."""
 
@@ -88,10 +90,10 @@ class ControlsState(State):
         for key in keys:
             # Keys after the one that ends the hand are not pressed.
             if state.player is not None:
-                state = state._pressed(key)
+                state = state._press(key)
         return state
 
-    def _pressed(self, key: str) -> ControlsState:
+    def _press(self, key: str) -> ControlsState:
         level = self.room.level
         move = self._hand.directions[KEYS.index(key)]
         boxes, at = step(level.floor, self.boxes, self.at, offsets(level.width)[move])
@@ -115,7 +117,7 @@ class ControlsState(State):
         return drawing.board(self.room.level, self.boxes, self.at)
 
 
-def _spec(slack: int, most: int) -> GameSpec:
+def _spec(slack: int, max_keys: int) -> GameSpec:
     return GameSpec(
         name="SokobanControls",
         rules=(
@@ -135,7 +137,7 @@ def _spec(slack: int, most: int) -> GameSpec:
         min_return=0.0,
         max_return=1.0,
         # One key per answer, and two answers more for texts that are no key.
-        max_turns=most + slack + 2,
+        max_turns=max_keys + slack + 2,
         has_pictures=True,
         series=True,
         stays="Which key moves where stays the same throughout. Every episode is another room.",
@@ -190,14 +192,14 @@ class SokobanControls(Related):
 
     def rooms(self, rng: np.random.Generator, count: int) -> list[Room]:
         """Return different rooms of the split, in the order in which they are drawn."""
-        found: dict[Level, Room] = {}
-        while len(found) < count:
+        rooms: dict[Level, Room] = {}
+        while len(rooms) < count:
             room = self._rooms.draw(rng)
             level = room.level
             # The content of a room decides its split, so no room belongs to both.
             if fold(level.floor, level.targets, level.boxes, level.player) % len(SPLITS) == self._part:
-                found.setdefault(level, room)
-        return list(found.values())
+                rooms.setdefault(level, room)
+        return list(rooms.values())
 
     def errand(self, rng: np.random.Generator, number: int) -> Room:
         return self.rooms(rng, number + 1)[number]

@@ -15,10 +15,10 @@ def rows() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each finding."""
     brings = 'not installed; pip install "mage-envs[gym-sokoban]" brings its generator'
     yield "gym-sokoban", version_or("gym-sokoban", brings)
-    named = os.environ.get(BOXOBAN)
-    if not named:
+    path = os.environ.get(BOXOBAN)
+    if not path:
         yield "Boxoban levels", f"none: {BOXOBAN} is not set (Sokoban makes its own rooms)"
         return
-    folder = Path(named)
+    folder = Path(path)
     count = sum(1 for _ in folder.rglob("*.txt")) if folder.is_dir() else 0
-    yield "Boxoban levels", f"{BOXOBAN}={named}, " + (f"{count} level files" if count else "which holds no level file")
+    yield "Boxoban levels", f"{BOXOBAN}={path}, " + (f"{count} level files" if count else "which holds no level file")

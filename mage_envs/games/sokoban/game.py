@@ -85,9 +85,9 @@ class _Positions:
 
     def follow(self, position: _Position, move: int) -> _Position:
         """Return the position after a move, and cache it in `position.after`."""
-        after = self.at(*step(self.room.level.floor, position.boxes, position.player, self._offsets[move]))
-        position.after[move] = after
-        return after
+        next_position = self.at(*step(self.room.level.floor, position.boxes, position.player, self._offsets[move]))
+        position.after[move] = next_position
+        return next_position
 
 
 class SokobanState(State):
@@ -187,8 +187,8 @@ def turns_for(moves: float) -> int:
 
 def nearest_moves(answer: str, legal_actions: Sequence[str]) -> str:
     """Return the moves that an answer names, in the form of an action, or else the nearest single move."""
-    named = re.findall("|".join(MOVES), answer[:MAX_CHARACTERS].lower())
-    return ", ".join(named[:MOVES_PER_TURN]) or nearest_action(answer, legal_actions)
+    moves = re.findall("|".join(MOVES), answer[:MAX_CHARACTERS].lower())
+    return ", ".join(moves[:MOVES_PER_TURN]) or nearest_action(answer, legal_actions)
 
 
 class Sokoban(Game):
@@ -264,12 +264,12 @@ class Sokoban(Game):
         max_moves: int | None = None,
     ) -> None:
         options = {"boxes": boxes, "size": size, "min_moves": min_moves, "max_moves": max_moves}
-        chosen = {name: value for name, value in options.items() if value is not None}
-        self._rooms = _room_source(generator, chosen)
-        self._resolved = [str(generator), *{**DEFAULTS, **chosen}.values()]
+        given_options = {name: value for name, value in options.items() if value is not None}
+        self._rooms = _room_source(generator, given_options)
+        self._resolved = [str(generator), *{**DEFAULTS, **given_options}.values()]
         self._is_file = isinstance(self._rooms, FileRooms)
         # A level of a file has a limit of its own, and the spec has the largest.
-        turns = turns_for(SLACK * MAX_SOLUTION if self._is_file else {**DEFAULTS, **chosen}["max_moves"])
+        turns = turns_for(SLACK * MAX_SOLUTION if self._is_file else {**DEFAULTS, **given_options}["max_moves"])
         self.spec = self._spec_for(turns)
 
     def _spec_for(self, turns: int) -> GameSpec:
@@ -322,14 +322,14 @@ def _room_source(generator: str | os.PathLike[str], options: Mapping[str, int]) 
         if options:
             raise ValueError(f"A level file fixes its levels. Remove the options {', '.join(options)}.")
         return FileRooms(generator)
-    chosen = {**DEFAULTS, **options}
+    settings = {**DEFAULTS, **options}
     for name, allowed in (("boxes", BOXES), ("size", SIZES)):
-        if chosen[name] not in allowed:
-            raise ValueError(f"{name}={chosen[name]!r} must be a whole number from {allowed[0]} to {allowed[-1]}.")
-    low, high = chosen["min_moves"], chosen["max_moves"]
+        if settings[name] not in allowed:
+            raise ValueError(f"{name}={settings[name]!r} must be a whole number from {allowed[0]} to {allowed[-1]}.")
+    low, high = settings["min_moves"], settings["max_moves"]
     if not 1 <= low <= high:
         raise ValueError(f"min_moves={low!r} and max_moves={high!r} must be whole numbers with 1 <= min <= max.")
-    return make(chosen["size"], chosen["boxes"], (low, high))
+    return make(settings["size"], settings["boxes"], (low, high))
 
 
 SETTINGS = GameSettings(

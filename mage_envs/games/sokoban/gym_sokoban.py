@@ -36,8 +36,8 @@ class _Draws:
         return int(self._rng.integers(low, high + 1))
 
     def sample(self, population: Sequence[T], count: int) -> list[T]:
-        chosen = self._rng.choice(len(population), size=count, replace=False)
-        return [population[int(index)] for index in chosen]
+        indices = self._rng.choice(len(population), size=count, replace=False)
+        return [population[int(index)] for index in indices]
 
 
 def load_room_utils() -> ModuleType:
@@ -110,8 +110,8 @@ class GymSokobanRooms:
 def _level(structure: np.ndarray, state: np.ndarray) -> Level:
     """Return the level of its two arrays, shape (rows, columns) each: the fixed cells and the current cells."""
 
-    def mask(chosen: np.ndarray) -> int:
-        return sum(1 << int(index) for index in np.flatnonzero(chosen))
+    def mask(cells: np.ndarray) -> int:
+        return sum(1 << int(index) for index in np.flatnonzero(cells))
 
     height, width = structure.shape
     return Level(

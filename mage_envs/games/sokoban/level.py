@@ -31,7 +31,7 @@ def offsets(width: int) -> tuple[int, int, int, int]:
     return (-width, width, -1, 1)
 
 
-def shifted(cells: int, offset: int) -> int:
+def shift(cells: int, offset: int) -> int:
     """Return the cells, each moved by `offset`."""
     return cells << offset if offset > 0 else cells >> -offset
 
@@ -47,11 +47,11 @@ def step(floor: int, boxes: int, player: int, offset: int) -> tuple[int, int]:
         player: Mask of the player's cell.
         offset: Shift in bits, from `offsets`.
     """
-    ahead = shifted(player, offset)
+    ahead = shift(player, offset)
     if not ahead & floor:
         return boxes, player
     if ahead & boxes:
-        beyond = shifted(ahead, offset)
+        beyond = shift(ahead, offset)
         if not beyond & floor or beyond & boxes:
             return boxes, player
         boxes ^= ahead | beyond
@@ -79,10 +79,10 @@ class Drawing:
 
     def text(self, boxes: int, player: int) -> str:
         """Return the board as text. Each line has the number of its row and the cells."""
-        symbols, place, targets = self._symbols.copy(), self._place, self._targets
+        symbols, symbol_index, targets = self._symbols.copy(), self._place, self._targets
         for cell in cells(boxes):
-            symbols[place[cell]] = " √" if cell & targets else " X"
-        symbols[place[player]] = " S" if player & targets else " P"
+            symbols[symbol_index[cell]] = " √" if cell & targets else " X"
+        symbols[symbol_index[player]] = " S" if player & targets else " P"
         return "".join(symbols)
 
 

@@ -87,9 +87,9 @@ class RetrogradeRooms:
         search = Retrograde(floor, targets, self.size)
         starts = [(boxes, players) for boxes, players in search.at(length).items() if not boxes & targets]
         # Uniform over positions, not over placements of the boxes.
-        chosen = int(draws.pop() * sum([players.bit_count() for _, players in starts]))
+        remaining = int(draws.pop() * sum([players.bit_count() for _, players in starts]))
         for boxes, players in starts:
-            if chosen < players.bit_count():
+            if remaining < players.bit_count():
                 return Room(
                     Level(
                         width=self.size,
@@ -97,11 +97,11 @@ class RetrogradeRooms:
                         floor=floor,
                         targets=targets,
                         boxes=boxes,
-                        player=cells(players)[chosen],
+                        player=cells(players)[remaining],
                     ),
                     search,
                 )
-            chosen -= players.bit_count()
+            remaining -= players.bit_count()
         return None
 
     def _carve(self, draws: list[float]) -> int:
@@ -136,10 +136,10 @@ def _walk_tables(size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[in
     mask that a shape carves around the cell.
     """
     inner = [(row, column) for row in range(1, size - 1) for column in range(1, size - 1)]
-    place = {cell: index for index, cell in enumerate(inner)}
+    index_by_cell = {cell: index for index, cell in enumerate(inner)}
     inside = sum(1 << row * size + column for row, column in inner)
     ahead = tuple(
-        tuple(place.get((row + down, column + right), place[row, column]) for row, column in inner)
+        tuple(index_by_cell.get((row + down, column + right), index_by_cell[row, column]) for row, column in inner)
         for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1))
     )
     carved = tuple(

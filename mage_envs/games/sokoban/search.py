@@ -23,13 +23,13 @@ class _Placement:
         self.unseen = free
         """Player cells that the search has not reached."""
         # A step up from a cell pulls the box below it, if the cell above is free. Shifts bind more tightly than `&`.
-        up = boxes >> width & free << width & free
-        down = boxes << width & free >> width & free
-        left = boxes >> 1 & free << 1 & free
-        right = boxes << 1 & free >> 1 & free
-        self.up_down_left_right = (up, down, left, right)
+        up_pulls = boxes >> width & free << width & free
+        down_pulls = boxes << width & free >> width & free
+        left_pulls = boxes >> 1 & free << 1 & free
+        right_pulls = boxes << 1 & free >> 1 & free
+        self.up_down_left_right = (up_pulls, down_pulls, left_pulls, right_pulls)
         """Per direction, the player cells from which a step pulls a box along."""
-        self.pulls = up | down | left | right
+        self.pulls = up_pulls | down_pulls | left_pulls | right_pulls
 
 
 class Retrograde:
@@ -60,7 +60,7 @@ class Retrograde:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the depth of the search, not the table. The copy searches again to the same depth."""
-        return _searched, (self.floor, self.targets, self.width, len(self.levels) - 1, self.complete)
+        return _run_search, (self.floor, self.targets, self.width, len(self.levels) - 1, self.complete)
 
     def deepen(self) -> bool:
         """Add one level. Return False if no further position exists."""
@@ -83,15 +83,15 @@ class Retrograde:
                     pulling ^= cell
                     # Reversed push: the player steps by `offset`, and the box behind it follows to the old cell.
                     if offset > 0:
-                        before, player = boxes ^ cell ^ (cell >> offset), cell << offset
+                        previous_boxes, player = boxes ^ cell ^ (cell >> offset), cell << offset
                     else:
-                        before, player = boxes ^ cell ^ (cell << -offset), cell >> -offset
-                    other = placements.get(before)
-                    if other is None:
-                        other = placements[before] = _Placement(before, floor, width)
-                    if other.unseen & player:
-                        other.unseen ^= player
-                        level[before] = level.get(before, 0) | player
+                        previous_boxes, player = boxes ^ cell ^ (cell << -offset), cell >> -offset
+                    previous_placement = placements.get(previous_boxes)
+                    if previous_placement is None:
+                        previous_placement = placements[previous_boxes] = _Placement(previous_boxes, floor, width)
+                    if previous_placement.unseen & player:
+                        previous_placement.unseen ^= player
+                        level[previous_boxes] = level.get(previous_boxes, 0) | player
         if not level:
             self.complete = True
             return False
@@ -116,9 +116,9 @@ class Retrograde:
             player: Mask of the player's cell.
             limit: Maximum entries of the table before the search stops.
         """
-        known = self._known.get((boxes, player))
-        if known is not None:
-            return known
+        known_distance = self._known.get((boxes, player))
+        if known_distance is not None:
+            return known_distance
         placements = self._placements
         # A position is in the table once its placement is known and its player cell is no longer unseen.
         while (placement := placements.get(boxes)) is None or placement.unseen & player:
@@ -138,22 +138,22 @@ class Retrograde:
             player: Mask of the player's cell.
             limit: Maximum entries of the table before the search stops.
         """
-        left = self.distance(boxes, player, limit)
-        if left is None:
+        total = self.distance(boxes, player, limit)
+        if total is None:
             return None
         moves = []
         # On a shortest path, each move reduces the distance by exactly 1.
-        for distance in range(left - 1, -1, -1):
+        for distance in range(total - 1, -1, -1):
             for move, offset in enumerate(offsets(self.width)):
-                after = step(self.floor, boxes, player, offset)
-                if self.distance(*after) == distance:
+                next_position = step(self.floor, boxes, player, offset)
+                if self.distance(*next_position) == distance:
                     moves.append(move)
-                    boxes, player = after
+                    boxes, player = next_position
                     break
         return moves
 
 
-def _searched(floor: int, targets: int, width: int, moves: int, complete: bool) -> Retrograde:
+def _run_search(floor: int, targets: int, width: int, moves: int, complete: bool) -> Retrograde:
     search = Retrograde(floor, targets, width)
     search.at(moves)
     if complete:

@@ -22,7 +22,7 @@ class DamagedCache(RuntimeError):
     """A built folder whose files differ from its manifest."""
 
 
-def cached(key: str, build: Callable[[Path], dict[str, Any]], root: Path | None = None) -> Path:
+def build_cached_folder(key: str, build: Callable[[Path], dict[str, Any]], root: Path | None = None) -> Path:
     """Return the folder `webshop/<key>`, and build it if it does not exist. Concurrent processes build it once.
 
     Args:
@@ -82,7 +82,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = read_json_inside(folder, MANIFEST)
         sizes = {name: details["bytes"] for name, details in about["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(folder, f"its {MANIFEST} cannot be read ({error})") from error
+        raise _damage_error(folder, f"its {MANIFEST} cannot be read ({error})") from error
     for name, size in sizes.items():
         try:
             with open_inside(folder, name) as file:
@@ -90,7 +90,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         except (OSError, ValueError):
             fits = False
         if not fits:
-            raise _damaged(folder, f"{name} is missing, a link out of the folder, or does not have {size} bytes")
+            raise _damage_error(folder, f"{name} is missing, a link out of the folder, or does not have {size} bytes")
     return about
 
 
@@ -107,22 +107,22 @@ class CheckedFiles:
         if file not in self._sound:
             name = str(file.relative_to(self.folder))
             if checksum(file) != self.about["files"][name]:
-                raise _damaged(self.folder, f"{name} does not match its checksum")
+                raise _damage_error(self.folder, f"{name} does not match its checksum")
             self._sound.add(file)
         return file
 
 
-def unchecked(file: Path) -> Path:
+def skip_check(file: Path) -> Path:
     """Return `file` without a check, for a folder that is still being built."""
     return file
 
 
 def verify(folder: Path) -> None:
     """Compare every file with its checksum. Raises DamagedCache."""
-    checked = CheckedFiles(folder)
-    for name in checked.about["files"]:
-        checked(folder / name)
+    files = CheckedFiles(folder)
+    for name in files.about["files"]:
+        files(folder / name)
 
 
-def _damaged(folder: Path, reason: str) -> DamagedCache:
+def _damage_error(folder: Path, reason: str) -> DamagedCache:
     return DamagedCache(f"{folder} is damaged: {reason}. Delete the folder; the next use builds it again.")

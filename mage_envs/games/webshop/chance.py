@@ -18,7 +18,7 @@ def uniform(*key: object) -> float:
     return (int.from_bytes(digest, "big") >> 11) / (1 << 53)
 
 
-def shuffled(count: int, seed: int = UPSTREAM_SEED) -> array[int]:
+def shuffle_range(count: int, seed: int = UPSTREAM_SEED) -> array[int]:
     """Return `range(count)` in the order of CPython's `random.seed(seed); random.shuffle(...)`."""
     # An array holds four bytes per goal. A list of CPython needs several times as much for millions of goals.
     order = array("I", range(count))

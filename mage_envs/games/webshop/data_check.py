@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
 from mage_envs.games.webshop.catalogue_maker import SIZES as BUILT_IN
-from mage_envs.games.webshop.embedded import embedded
+from mage_envs.games.webshop.embedded import generate_catalogue
 from mage_envs.games.webshop.official import SIZES, WHERE, DataFileError, import_official
 from mage_envs.games.webshop.search.nouns import spacy_nouns
 from mage_envs.games.webshop.shop import open_shop
@@ -30,7 +30,7 @@ def describe_data(name: str) -> Iterator[tuple[str, str]]:
     """
     folder = Path(name)
     if name in BUILT_IN and not folder.is_dir():
-        yield from _describe(embedded(name, "train"))
+        yield from _describe(generate_catalogue(name, "train"))
         return
     if (folder / MANIFEST).is_file():
         verify(folder)

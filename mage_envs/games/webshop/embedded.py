@@ -13,13 +13,13 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from mage_envs.games.webshop.cache import cached
+from mage_envs.games.webshop.cache import build_cached_folder
 from mage_envs.games.webshop.catalogue_maker import (
     SIZES,
     VERSION,
     CatalogueGoal,
     FamilyRecord,
-    certified,
+    certificates,
     stream,
 )
 from mage_envs.games.webshop.products import MadeGoal, Product, normalise
@@ -35,7 +35,7 @@ class Unproven(RuntimeError):
     """A generated catalogue that is not a proven one, or a goal that cannot be reached with full reward."""
 
 
-def embedded(size: str, split: str, seed: int = 0) -> Path:
+def generate_catalogue(size: str, split: str, seed: int = 0) -> Path:
     """Return the folder of a generated catalogue, and build it if it does not exist.
 
     Args:
@@ -52,35 +52,35 @@ def embedded(size: str, split: str, seed: int = 0) -> Path:
     held_out = split == HELD_OUT
     # The key names everything that the content depends on: word lists and draws, and file format.
     key = f"made-{size}-{VERSION}.{FORMAT}{'-held-out' if held_out else ''}-{seed}"
-    return cached(key, lambda draft: _generate(draft, size, held_out, seed))
+    return build_cached_folder(key, lambda draft: _generate(draft, size, held_out, seed))
 
 
 def _generate(draft: Path, size: str, held_out: bool, seed: int) -> dict[str, Any]:
     families = stream(size, seed, held_out=held_out)
-    about = write_catalogue(draft, products_of(counted(families, size)))
-    known, proven = certificate(draft), certified(size, held_out)
+    about = write_catalogue(draft, products_of(log_progress(families, size)))
+    digest, proven = certificate(draft), certificates(size, held_out)
     expected = proven[seed] if seed < len(proven) else None
     if expected is None:
         _LOG.warning("The goals of the catalogue %r, seed %d, are not proven.", size, seed)
-    elif known != expected:
+    elif digest != expected:
         raise Unproven(
-            f"The goals of the generated catalogue {size!r}, seed {seed}, are not proven: its certificate is {known}, "
+            f"The goals of the generated catalogue {size!r}, seed {seed}, are not proven: its certificate is {digest}, "
             f"expected {expected}; install mage-envs again, or prove a changed generator (dev/webshop_catalogue)."
         )
     return about | {
         "proven": expected is not None,
-        "certificate": known,
+        "certificate": digest,
         "source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out, "seed": seed},
     }
 
 
-def counted(families: Iterable[FamilyRecord], size: str) -> Iterator[FamilyRecord]:
+def log_progress(families: Iterable[FamilyRecord], size: str) -> Iterator[FamilyRecord]:
     """Yield the families of a size, and log the number of products so far."""
-    tell, made = Progress(f"WebShop makes its catalogue {size!r}", SIZES[size], "products"), 0
+    progress, count = Progress(f"WebShop makes its catalogue {size!r}", SIZES[size], "products"), 0
     for family in families:
         yield family
-        made += len(family.members)
-        tell(made)
+        count += len(family.members)
+        progress(count)
 
 
 def certificate(folder: Path) -> str:
@@ -95,13 +95,13 @@ def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:
     for family in families:
         goals: dict[str, list[MadeGoal]] = {}
         for goal in family.goals:
-            goals.setdefault(goal.asin, []).append(stored(goal))
-        for member, shown in zip(family.members, family.listings, strict=True):
+            goals.setdefault(goal.asin, []).append(to_made_goal(goal))
+        for member, listing in zip(family.members, family.listings, strict=True):
             attributes = [attribute.name for attribute in member.attributes]
-            yield normalise(shown.raw, {"attributes": attributes}, made=goals.get(shown.raw["asin"], ()))
+            yield normalise(listing.raw, {"attributes": attributes}, made_goals=goals.get(listing.raw["asin"], ()))
 
 
-def stored(goal: CatalogueGoal) -> MadeGoal:
+def to_made_goal(goal: CatalogueGoal) -> MadeGoal:
     """Return a generated goal in the form that the shop stores."""
     options = tuple(value for _, value in goal.options)
     return MadeGoal(

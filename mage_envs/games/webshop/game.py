@@ -25,7 +25,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from mage_envs.core import Game, GameSpec, IllegalAction, State
-from mage_envs.games.webshop.catalogue_maker import certified, seed_of
+from mage_envs.games.webshop.catalogue_maker import certificates, seed_of
 from mage_envs.games.webshop.embedded import HELD_OUT
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.pages import MODES, SEPARATOR
@@ -82,11 +82,11 @@ class WebShopState(State):
         return () if self.player is None else (EXAMPLE, *self.session.legal_actions())
 
     def observation(self, seat: int) -> str:
-        texts, last = [], len(self._past)
+        texts, count = [], len(self._past)
         # Pages and actions have separate limits, so the older entries may contribute only one of the two.
-        for place, (page, action) in enumerate(self._past):
-            ago = last - place
-            texts += [page] * (ago <= self._game.num_prev_obs) + [action] * (ago <= self._game.num_prev_actions)
+        for index, (page, action) in enumerate(self._past):
+            age = count - index
+            texts += [page] * (age <= self._game.num_prev_obs) + [action] * (age <= self._game.num_prev_actions)
         return SEPARATOR.join([*texts, self._page])
 
     @cached_property
@@ -94,8 +94,8 @@ class WebShopState(State):
         session, game = self.session, self._game
         text = MODES[game.mode](session, game.show_score or game.compat)
         if game.option_state and session.options and session.page != DONE:
-            chosen = ", ".join(f"{axis}: {value}" for axis, value in session.options.items())
-            text += f"{SEPARATOR}Chosen: {chosen}"
+            choices = ", ".join(f"{axis}: {value}" for axis, value in session.options.items())
+            text += f"{SEPARATOR}Chosen: {choices}"
         return text
 
     def information_state(self, seat: int) -> str:
@@ -107,8 +107,8 @@ class WebShopState(State):
         session = copy(self.session)
         if not session.play(action):
             raise IllegalAction(action, _EXPECTED)
-        kept = max(self._game.num_prev_obs, self._game.num_prev_actions)
-        past = (*self._past, (self._page, action))[-kept:] if kept else ()
+        length = max(self._game.num_prev_obs, self._game.num_prev_actions)
+        past = (*self._past, (self._page, action))[-length:] if length else ()
         return type(self)(self._game, session, self.category, past)
 
     def canonical(self, action: str) -> str:
@@ -127,15 +127,15 @@ class WebShopState(State):
         score = self.session.score
         if score is None:
             return {"task_score": 0.0}
-        told = {
+        metrics = {
             "task_score": score.total,
             "r_type": score.r_type,
             "r_att": score.r_att,
             "r_price": float(score.r_price),
         }
         if score.r_option is not None:
-            told["r_option"] = score.r_option
-        return told
+            metrics["r_option"] = score.r_option
+        return metrics
 
 
 @dataclass(eq=False)
@@ -256,7 +256,7 @@ class WebShop(Game):
 
     @property
     def _certificates(self) -> tuple[str, ...]:
-        return certified(self.size, self.split == HELD_OUT)
+        return certificates(self.size, self.split == HELD_OUT)
 
     @property
     def _available(self) -> int:

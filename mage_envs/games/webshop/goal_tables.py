@@ -103,17 +103,17 @@ def upstream_weights(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
     ends = np.asarray(catalogue.table(f"goals.{kind}.ends")).astype(np.int64)
     # All synthetic goals of a product want the same attributes, so one weight per product suffices.
     counts = np.diff(ends, prepend=0)
-    wanted = [catalogue.product(position).instruction_attributes for position in range(len(catalogue))]
-    asked: Counter[str] = Counter()
-    for names, count in zip(wanted, counts.tolist(), strict=True):
+    attribute_lists = [catalogue.product(position).instruction_attributes for position in range(len(catalogue))]
+    goal_counts: Counter[str] = Counter()
+    for names, count in zip(attribute_lists, counts.tolist(), strict=True):
         for name in names if count else ():
-            asked[name] += count
+            goal_counts[name] += count
     weights = [
-        sum(1.0 / asked[name] for name in names) / len(names) if count else 0.0
-        for names, count in zip(wanted, counts.tolist(), strict=True)
+        sum(1.0 / goal_counts[name] for name in names) / len(names) if count else 0.0
+        for names, count in zip(attribute_lists, counts.tolist(), strict=True)
     ]
-    found: NDArray[np.float64] = np.repeat(np.array(weights), counts)[order]
-    return found
+    goal_weights: NDArray[np.float64] = np.repeat(np.array(weights), counts)[order]
+    return goal_weights
 
 
 @lru_cache(maxsize=4)
@@ -136,8 +136,8 @@ class OwnGoals:
         self._by_id = {goal.id: goal for goal in goals}
 
     def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
-        found = [number for number, goal in enumerate(self._goals) if goal.split == split]
-        return np.array(found, np.uint32) if found else None
+        numbers = [number for number, goal in enumerate(self._goals) if goal.split == split]
+        return np.array(numbers, np.uint32) if numbers else None
 
     def at(self, number: int) -> Goal:
         return self._goals[number]
@@ -153,13 +153,13 @@ def own_goals(catalogue: Catalogue, entries: Sequence[Mapping[str, Any]]) -> tup
     """Return the goals of a user's entries. Raises ValueError that names the entry and the field."""
     if not entries:
         raise ValueError("The list of own goals is empty; it must have at least one goal.")
-    return tuple(_own(catalogue, number, entry) for number, entry in enumerate(entries))
+    return tuple(_build_goal(catalogue, number, entry) for number, entry in enumerate(entries))
 
 
 _FIELDS = ("asin", "instruction", "attributes", "options", "price_upper", "split")
 
 
-def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
+def _build_goal(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
     """Return the goal of an entry. Raises ValueError that names the entry and the field."""
 
     def wrong(problem: str) -> ValueError:
@@ -187,14 +187,14 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
     price = entry.get("price_upper", UNLIMITED)
     if isinstance(price, bool) or not isinstance(price, int | float) or not price > 0:
         raise wrong(f"must have 'price_upper' as a positive number of dollars, got {price!r:.60}")
-    wanted = MadeGoal(
+    specification = MadeGoal(
         split=str(split),
         instruction=str(instruction),
         attributes=tuple(attributes),
         options=tuple(options),
         price_upper=float(price),
     )
-    return goal_for(product, OwnGoals.kind, number, wanted)
+    return goal_for(product, OwnGoals.kind, number, specification)
 
 
 def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -56,8 +56,8 @@ def price_limit(price: float, chance: float) -> tuple[float, str]:
 
     `chance` in [0, 1) selects the pair. The goal has no limit if fewer than two multiples below 1,000 remain.
     """
-    first = bisect_right(_LIMITS, price)
-    near = _LIMITS[first : first + 4]
+    first_index = bisect_right(_LIMITS, price)
+    near = _LIMITS[first_index : first_index + 4]
     # The multiple at index i is the larger one in i pairs, so it appears i times.
     pairs = [larger for position, larger in enumerate(near) for _ in range(position)]
     if not pairs:
@@ -66,7 +66,7 @@ def price_limit(price: float, chance: float) -> tuple[float, str]:
     return upper, f", and price lower than {upper:.2f} dollars"
 
 
-def split_of(asin: str) -> str:
+def choose_split(asin: str) -> str:
     """Return the split of a product's goals: 80% train, 10% val, 10% test, by the asin alone.
 
     All goals of a product have the same split, so the splits share no product.
@@ -78,17 +78,17 @@ def split_of(asin: str) -> str:
 
 
 def _same(product: Product, numbers: Sequence[int]) -> Iterable[str]:
-    return repeat(split_of(product.asin), len(numbers)) if numbers else ()
+    return repeat(choose_split(product.asin), len(numbers)) if numbers else ()
 
 
-def goal_for(product: Product, kind: str, number: int, wanted: MadeGoal) -> Goal:
+def goal_for(product: Product, kind: str, number: int, specification: MadeGoal) -> Goal:
     """Return the goal for a product.
 
     Args:
         product: The product to buy.
         kind: Kind of the goal. Its first letter is part of the id.
         number: Number of the goal among those of the product.
-        wanted: Instruction, split, attributes, options and price limit.
+        specification: Instruction, split, attributes, options and price limit.
     """
     return Goal(
         id=f"{product.asin}-{kind[0]}{number}",
@@ -98,68 +98,70 @@ def goal_for(product: Product, kind: str, number: int, wanted: MadeGoal) -> Goal
         category=product.category,
         product_category=product.product_category,
         title=product.title,
-        **wanted._asdict(),
+        **specification._asdict(),
     )
 
 
-def _human_numbers(product: Product) -> list[int]:
+def _number_human(product: Product) -> list[int]:
     """Return the numbers of the instructions with attributes. The others are not goals, as in the original."""
     return [number for number, annotation in enumerate(product.annotations) if annotation.attributes]
 
 
-def _human(product: Product, number: int, seed: int) -> Goal:
+def _build_human(product: Product, number: int, seed: int) -> Goal:
     annotation = product.annotations[number]
     upper, clause = price_limit(product.price(seed), uniform(seed, product.asin, "human", number))
     text = annotation.instruction.strip(".") + clause
-    wanted = MadeGoal(
-        split=split_of(product.asin),
+    specification = MadeGoal(
+        split=choose_split(product.asin),
         instruction=text,
         attributes=annotation.attributes,
         options=annotation.options,
         price_upper=upper,
     )
-    return goal_for(product, "human", number, wanted)
+    return goal_for(product, "human", number, specification)
 
 
-def _synthetic_numbers(product: Product) -> range:
+def _number_synthetic(product: Product) -> range:
     if product.instruction is None or not product.instruction_attributes:
         return range(0)
     return range(prod(len(values) for values in product.options.values()))
 
 
-def _synthetic(product: Product, number: int, seed: int) -> Goal:
+def _build_synthetic(product: Product, number: int, seed: int) -> Goal:
     # The number is read as digits of a mixed-radix system: the last axis in sorted order changes fastest.
-    chosen, left = [], number
+    choices, remaining = [], number
     for axis in sorted(product.options, reverse=True):
         values = product.options[axis]
-        left, place = divmod(left, len(values))
-        chosen.append((axis, values[place]))
-    chosen.reverse()
+        remaining, index = divmod(remaining, len(values))
+        choices.append((axis, values[index]))
+    choices.reverse()
     upper, clause = price_limit(product.price(seed), uniform(seed, product.asin, "synthetic"))
-    told = ", and ".join(f"{axis}: {value}" for axis, value in chosen)
-    text = f"{product.instruction}{' with ' if told else ''}{told}{clause}"
-    wanted = MadeGoal(
-        split=split_of(product.asin),
+    option_text = ", and ".join(f"{axis}: {value}" for axis, value in choices)
+    text = f"{product.instruction}{' with ' if option_text else ''}{option_text}{clause}"
+    specification = MadeGoal(
+        split=choose_split(product.asin),
         instruction=text,
         attributes=product.instruction_attributes,
-        options=tuple(chosen),
+        options=tuple(choices),
         price_upper=upper,
     )
-    return goal_for(product, "synthetic", number, wanted)
+    return goal_for(product, "synthetic", number, specification)
 
 
-def _made_numbers(product: Product) -> range:
-    return range(len(product.made))
+def _number_made(product: Product) -> range:
+    return range(len(product.made_goals))
 
 
-def _made(product: Product, number: int, seed: int) -> Goal:
-    return goal_for(product, "made", number, product.made[number])
+def _build_made(product: Product, number: int, seed: int) -> Goal:
+    return goal_for(product, "made", number, product.made_goals[number])
 
 
 KINDS: Mapping[str, Kind] = {
-    "human": Kind("h", _human_numbers, lambda product: _same(product, _human_numbers(product)), _human),
-    "synthetic": Kind("s", _synthetic_numbers, lambda product: _same(product, _synthetic_numbers(product)), _synthetic),
-    "made": Kind("m", _made_numbers, lambda product: [made.split for made in product.made], _made),
+    "human": Kind("h", _number_human, lambda product: _same(product, _number_human(product)), _build_human),
+    "synthetic": Kind(
+        "s", _number_synthetic, lambda product: _same(product, _number_synthetic(product)), _build_synthetic
+    ),
+    "made": Kind("m", _number_made, lambda product: [goal.split for goal in product.made_goals], _build_made),
 }
 
 

@@ -68,12 +68,12 @@ def _item(session: Session) -> list[str]:
     lines = _header(session, goes_back=True)
     for number, (axis, values) in enumerate(product.options.items()):
         lines.append(f"<h4>{escape(axis)}</h4>")
-        for place, value in enumerate(values):
-            place_id = f"radio_{number}_{place}"
+        for index, value in enumerate(values):
+            radio_id = f"radio_{number}_{index}"
             checked = " checked" if session.options.get(axis) == value else ""
             lines += [
-                f'<input type="radio" id="{place_id}" name="{escape(axis)}" value="{escape(value)}"{checked}>',
-                f'<label for="{place_id}">{escape(value)}</label>',
+                f'<input type="radio" id="{radio_id}" name="{escape(axis)}" value="{escape(value)}"{checked}>',
+                f'<label for="{radio_id}">{escape(value)}</label>',
             ]
     lines += [
         _tag("h2", "product-title", product.title),

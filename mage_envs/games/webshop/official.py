@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
 from mage_envs.files.bounded import open_named
-from mage_envs.games.webshop.cache import cached
+from mage_envs.games.webshop.cache import build_cached_folder
 from mage_envs.games.webshop.products import (
     MalformedAnnotation,
     MalformedAttributes,
@@ -68,14 +68,14 @@ class _Window:
     def _fill(self, size: int = CHUNK) -> bool:
         """Drop the decoded text and read more. Returns False at the end of the file."""
         try:
-            more = self._file.read(size)
+            chunk = self._file.read(size)
         except UnicodeDecodeError as error:
             raise self.error(f"this is not UTF-8 text ({error.reason})") from error
         self._before += self._at
-        self._text, self._at = self._text[self._at :] + more, 0
-        self._ended = not more
+        self._text, self._at = self._text[self._at :] + chunk, 0
+        self._ended = not chunk
         self._tell(self._file.buffer.tell() >> 20)
-        return bool(more)
+        return bool(chunk)
 
     def peek(self) -> str:
         """Return the next non-blank character, or an empty string at the end."""
@@ -89,17 +89,19 @@ class _Window:
 
     def end(self) -> None:
         """Raise DataFileError if anything but blanks follows."""
-        if found := self.peek():
-            raise self.error(f"found {found!r} after the end")
+        if character := self.peek():
+            raise self.error(f"found {character!r} after the end")
 
     def expect(self, characters: str) -> str:
         """Consume and return one of `characters`. Raises DataFileError if another character follows."""
-        found = self.peek()
-        if not found or found not in characters:
-            wanted = " or ".join(map(repr, characters))
-            raise self.error(f"expected {wanted}, got {found!r}" if found else f"expected {wanted}, but the file ends")
+        character = self.peek()
+        if not character or character not in characters:
+            expected = " or ".join(map(repr, characters))
+            raise self.error(
+                f"expected {expected}, got {character!r}" if character else f"expected {expected}, but the file ends"
+            )
         self._at += 1
-        return found
+        return character
 
     def value(self) -> Any:
         """Consume and return one value. Raises DataFileError if it is malformed or too long."""
@@ -184,11 +186,11 @@ def import_official(
     marks = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in used]
     key = f"official-{size}-{sha256(repr((FORMAT, marks, products)).encode()).hexdigest()[:24]}"
     root = None if cache is None else Path(cache)
-    return cached(key, lambda draft: _convert(source, SIZES[size], draft, products), root)
+    return build_cached_folder(key, lambda draft: _convert(source, SIZES[size], draft, products), root)
 
 
 def _convert(source: Path, files: Files, draft: Path, count: int | None) -> dict[str, Any]:
-    instructions = _keyed(source / files.instructions, draft)
+    instructions = _store_instructions(source / files.instructions, draft)
     annotations = dict(_annotations(source / HUMAN))
     try:
         about = write_catalogue(draft, _products(source, files, instructions, annotations, count))
@@ -203,7 +205,7 @@ def _convert(source: Path, files: Files, draft: Path, count: int | None) -> dict
     return about | {"source": {"kind": "official", "files": list(files), "entries": count}}
 
 
-def _keyed(path: Path, draft: Path) -> KeyedRecords:
+def _store_instructions(path: Path, draft: Path) -> KeyedRecords:
     """Write the entries of the file of attributes to disk, because a million of them do not fit into memory."""
     with RecordWriter(draft, "instructions", "instructed") as writer:
         for asin, entry in read_object(path):
@@ -236,7 +238,7 @@ def _products(
     Each asin appears once, and no asin is longer than ten characters.
     """
     path = source / files.products
-    seen, others = bytearray(len(instructions)), set[str]()
+    loaded_flags, other_asins = bytearray(len(instructions)), set[str]()
     for number, raw in enumerate(islice(read_array(path), count)):
         if not isinstance(raw, dict):
             raise DataFileError(f"{path}: entry {number} must be an object, got {raw!r:.60}.")
@@ -244,15 +246,15 @@ def _products(
             if not is_kept(raw):
                 continue
             asin = raw["asin"]
-            place = instructions.find(asin)
-            if asin in others or (place is not None and seen[place]):
+            position = instructions.find(asin)
+            if asin in other_asins or (position is not None and loaded_flags[position]):
                 continue
             # One byte per product with an entry in the file of attributes. A set of a million names needs 100 MB.
-            if place is None:
-                others.add(asin)
+            if position is None:
+                other_asins.add(asin)
             else:
-                seen[place] = 1
-            about = None if place is None else json.loads(instructions[place])
+                loaded_flags[position] = 1
+            about = None if position is None else json.loads(instructions[position])
             yield normalise(raw, about, annotations.get(asin, ()))
         except MalformedAttributes as error:
             raise DataFileError(f"{source / files.instructions}: {error}.") from error

@@ -25,14 +25,14 @@ Piece = tuple[str, str]
 
 def nodes(session: Session, shows_score: bool) -> list[Piece]:
     """Return the text nodes of the visitor's current page; `shows_score` adds the score to the last page."""
-    found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
+    pieces = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
     # Few texts start with a blank, and a call for each of the others would take longer than the rest.
-    if not any(text[:1] in _BLANKS for _, text in found):
-        return found
-    return [node for node in map(_collapsed, found) if node is not None]
+    if not any(text[:1] in _BLANKS for _, text in pieces):
+        return pieces
+    return [node for node in map(_collapse_blanks, pieces) if node is not None]
 
 
-def _collapsed(node: Piece) -> Piece | None:
+def _collapse_blanks(node: Piece) -> Piece | None:
     """Return the node after the original's HTML parser, or None if the parser drops it.
 
     A node of blanks alone is dropped if it is empty or has a line break, else it becomes one blank.
@@ -61,31 +61,31 @@ def _header(session: Session) -> list[Piece]:
 
 
 def _results(session: Session) -> list[Piece]:
-    found = _header(session)
-    found.append((TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
+    pieces = _header(session)
+    pieces.append((TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
     if session.number > 1:
-        found.append((BUTTON, "< Prev"))
-    found.append((BUTTON, "Next >"))
+        pieces.append((BUTTON, "< Prev"))
+    pieces.append((BUTTON, "Next >"))
     for position in session.shown:
         product = session.shop.catalogue.product(position)
-        found += ((LINK, product.asin), (TEXT, product.title), (TEXT, product.price_tag))
-    return found
+        pieces += ((LINK, product.asin), (TEXT, product.title), (TEXT, product.price_tag))
+    return pieces
 
 
 def _item(session: Session) -> list[Piece]:
     product = session.product
     assert product is not None
-    found = _header(session)
-    found.append((BUTTON, "< Prev"))
+    pieces = _header(session)
+    pieces.append((BUTTON, "< Prev"))
     for axis, values in product.options.items():
-        found.append((TEXT, axis))
-        found += [(OPTION, value) for value in values]
-    found += [
+        pieces.append((TEXT, axis))
+        pieces += [(OPTION, value) for value in values]
+    pieces += [
         (TEXT, product.title),
         (TEXT, f"Price: {product.price_tag}"),
         (TEXT, "Rating: N.A."),
     ]
-    return found + [(BUTTON, name.title()) for name in (*session.tabs, BUY)]
+    return pieces + [(BUTTON, name.title()) for name in (*session.tabs, BUY)]
 
 
 def _sub(session: Session) -> list[Piece]:
@@ -101,8 +101,8 @@ def _body(session: Session) -> list[str]:
     if session.sub == "features":
         return [f" {bullet}" for bullet in product.bullets]
     if session.sub == "attributes":
-        shown = [f" {attribute}" for attribute in product.attributes]
-        return [*shown, product.category, product.query, product.product_category]
+        attribute_lines = [f" {attribute}" for attribute in product.attributes]
+        return [*attribute_lines, product.category, product.query, product.product_category]
     return []
 
 
@@ -118,9 +118,9 @@ def _done(session: Session, shows_score: bool) -> list[Piece]:
     texts = [THANKS]
     if shows_score:
         # The original's template uses Jinja's `tojson`, which sorts keys and escapes these characters.
-        chosen = json.dumps(session.options, sort_keys=True)
+        options_json = json.dumps(session.options, sort_keys=True)
         for character in "<>&'":
-            chosen = chosen.replace(character, f"\\u{ord(character):04x}")
+            options_json = options_json.replace(character, f"\\u{ord(character):04x}")
         texts += (
             "Your code: ",
             "None",
@@ -129,7 +129,7 @@ def _done(session: Session, shows_score: bool) -> list[Piece]:
             "asin",
             session.product.asin,
             "options",
-            chosen,
+            options_json,
             "attrs",
             "None",
             "category",
@@ -178,25 +178,25 @@ def text_rich(session: Session, shows_score: bool) -> str:
     """
     # As in the original, an option counts as chosen if its quoted value is anywhere in the URL.
     address = url(session, shows_score)
-    lines, chosen = [], []
-    for kind, shown in nodes(session, shows_score):
+    lines, clicked_lines = [], []
+    for kind, text in nodes(session, shows_score):
         if kind == BUTTON:
-            lines.append(f"[button] {shown} [button_]")
+            lines.append(f"[button] {text} [button_]")
         elif kind == OPTION:
-            clicked = f'"{shown}"' in address
-            lines.append(f"  {_marked(shown, clicked)}")
+            clicked = f'"{text}"' in address
+            lines.append(f"  {_format_button(text, clicked)}")
             if clicked:
-                chosen.append(f"You have clicked {shown}.")
+                clicked_lines.append(f"You have clicked {text}.")
         elif kind == LINK:
-            lines.append(f"\n{_marked(shown, shown in session.visited)}")
+            lines.append(f"\n{_format_button(text, text in session.visited)}")
         else:
-            lines.append(shown)
+            lines.append(text)
     # The original inserts each chosen option at the front, which reverses their order.
-    return "".join(f"{line}\n" for line in (*reversed(chosen), *lines))
+    return "".join(f"{line}\n" for line in (*reversed(clicked_lines), *lines))
 
 
-def _marked(shown: str, clicked: bool) -> str:
-    return f"[clicked button] {shown} [clicked button_]" if clicked else f"[button] {shown} [button_]"
+def _format_button(text: str, clicked: bool) -> str:
+    return f"[clicked button] {text} [clicked button_]" if clicked else f"[button] {text} [button_]"
 
 
 def url(session: Session, shows_score: bool) -> str:
@@ -211,8 +211,8 @@ def url(session: Session, shows_score: bool) -> str:
     if session.page == ITEM:
         return f"{BASE_URL}/item_page/session/{asin}/{query}/{session.number}/{json.dumps(session.options)}"
     if session.page == SUB:
-        place = f"{asin}/{query}/{session.number}/{session.sub.capitalize()}"
-        return f"{BASE_URL}/item_sub_page/session/{place}/{session.options}"
+        item_path = f"{asin}/{query}/{session.number}/{session.sub.capitalize()}"
+        return f"{BASE_URL}/item_sub_page/session/{item_path}/{session.options}"
     return f"{BASE_URL}/done/session/{asin}/{session.options}"
 
 
@@ -225,11 +225,11 @@ def as_dict(session: Session, shows_score: bool) -> str:
         page |= {"query": session.query, "number": session.number}
     product = session.product
     if session.page == RESULTS:
-        shown = [session.shop.catalogue.product(position) for position in session.shown]
+        products = [session.shop.catalogue.product(position) for position in session.shown]
         page["total"] = len(session.results)
         page["products"] = [
             {"asin": hit.asin, "title": hit.title, "price": hit.price_tag, "visited": hit.asin in session.visited}
-            for hit in shown
+            for hit in products
         ]
     elif product is not None:
         page["asin"] = product.asin

@@ -73,7 +73,7 @@ class Product(NamedTuple):
     """Start of the synthetic instructions, or None if the product has none."""
     instruction_attributes: tuple[str, ...] = ()
     annotations: tuple[Annotation, ...] = ()
-    made: tuple[MadeGoal, ...] = ()
+    made_goals: tuple[MadeGoal, ...] = ()
 
     def price(self, seed: int) -> float:
         """Return the price in dollars, drawn from the price range by (`seed`, asin) if there is a range."""
@@ -81,11 +81,11 @@ class Product(NamedTuple):
             return self.low
         return self.low + (self.high - self.low) * uniform(seed, self.asin, "price")
 
-    def indexed_text(self) -> str:
+    def search_text(self) -> str:
         """Return the text for the search engine: title, description, first bullet and options, in lower case."""
         options = ", and ".join(f"{axis}: {', '.join(values)}" for axis, values in self.options.items())
-        first = self.bullets[0] if self.bullets else ""
-        return " ".join((self.title, self.description, first, options)).lower()
+        first_bullet = self.bullets[0] if self.bullets else ""
+        return " ".join((self.title, self.description, first_bullet, options)).lower()
 
     def to_record(self) -> bytes:
         """Return the stored form: one JSON array."""
@@ -99,23 +99,23 @@ def from_record(record: bytes) -> Product:
     if len(values) != len(Product._fields):
         raise ValueError(f"a stored product must have {len(Product._fields)} fields, got {len(values)}")
     # JSON has no tuples, so lists become tuples again, which can be hashed and cannot be changed.
-    for place in _LISTED:
-        values[place] = tuple(values[place])
+    for index in _LISTED:
+        values[index] = tuple(values[index])
     values[_OPTIONS] = {axis: tuple(choices) for axis, choices in values[_OPTIONS].items()}
     values[_ANNOTATIONS] = tuple(
-        [Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[_ANNOTATIONS]]
+        [Annotation(text, tuple(attributes), _options(options)) for text, attributes, options in values[_ANNOTATIONS]]
     )
     values[_MADE] = tuple(
         [
-            MadeGoal._make((split, text, tuple(wanted), _options(chosen), upper))
-            for split, text, wanted, chosen, upper in values[_MADE]
+            MadeGoal._make((split, text, tuple(attributes), _options(options), upper))
+            for split, text, attributes, options, upper in values[_MADE]
         ]
     )
     return Product._make(values)
 
 
 _LISTED = tuple(map(Product._fields.index, ("bullets", "attributes", "instruction_attributes")))
-_OPTIONS, _ANNOTATIONS, _MADE = map(Product._fields.index, ("options", "annotations", "made"))
+_OPTIONS, _ANNOTATIONS, _MADE = map(Product._fields.index, ("options", "annotations", "made_goals"))
 
 
 def _options(stored: Sequence[Any]) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ def normalise(
     raw: Mapping[str, Any],
     instructions: Mapping[str, Any] | None = None,
     annotations: Sequence[Mapping[str, Any]] = (),
-    made: Sequence[MadeGoal] = (),
+    made_goals: Sequence[MadeGoal] = (),
 ) -> Product:
     """Return the product of a raw entry.
 
@@ -142,7 +142,7 @@ def normalise(
         raw: Entry in the schema of `items_shuffle.json`.
         instructions: Entry of the product in the file of attributes, if there is one.
         annotations: Human instructions for the product.
-        made: Goals of a generated product.
+        made_goals: Goals of a generated product.
 
     Raises:
         MalformedProduct: If the original would fail on the entry.
@@ -161,16 +161,16 @@ def normalise(
         low=low,
         high=high,
         options=options,
-        attributes=_listed(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
+        attributes=_parse_list(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
         query=_text(asin, raw, "query").lower().strip(),
         category=_text(asin, raw, "category"),
         product_category=_text(asin, raw, "product_category"),
         image=str(pictures[0]) if pictures else "",
         option_images=images,
         instruction=about.get("instruction"),
-        instruction_attributes=_listed(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
+        instruction_attributes=_parse_list(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
         annotations=tuple(_annotation(asin, entry) for entry in annotations),
-        made=tuple(made),
+        made_goals=tuple(made_goals),
     )
 
 
@@ -184,7 +184,7 @@ def _text(asin: str, raw: Mapping[str, Any], field: str) -> str:
     return value
 
 
-def _listed(asin: str, field: str, values: object) -> tuple[str, ...]:
+def _parse_list(asin: str, field: str, values: object) -> tuple[str, ...]:
     """Return a list from the file of attributes. Raises MalformedAttributes if it is not a list of strings."""
     return _strings(asin, field, values, MalformedAttributes)
 
@@ -252,10 +252,10 @@ def _choices(asin: str, axis: str, choices: object) -> Iterator[Mapping[str, Any
 
 def _annotation(asin: str, entry: Mapping[str, Any]) -> Annotation:
     try:
-        chosen, text = entry["instruction_options"], entry["instruction"]
-        wanted = _strings(asin, "instruction_attributes", entry["instruction_attributes"], MalformedAnnotation)
+        options, text = entry["instruction_options"], entry["instruction"]
+        attributes = _strings(asin, "instruction_attributes", entry["instruction_attributes"], MalformedAnnotation)
     except KeyError as error:
         raise MalformedAnnotation(f"product {asin}: a human instruction must have {error}") from error
-    if isinstance(chosen, Mapping):
-        return Annotation(str(text), wanted, tuple(chosen.items()))
-    return Annotation(str(text), wanted, _strings(asin, "instruction_options", chosen, MalformedAnnotation))
+    if isinstance(options, Mapping):
+        return Annotation(str(text), attributes, tuple(options.items()))
+    return Annotation(str(text), attributes, _strings(asin, "instruction_options", options, MalformedAnnotation))

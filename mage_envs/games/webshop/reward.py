@@ -45,16 +45,16 @@ def score(product: Product, goal: Goal, price: float, options: Mapping[str, str]
     category_match = len(_segments(product.product_category) & _segments(goal.product_category)) >= 2
     title_score = _title_score(product.title, goal.title, tagger)
     r_type = _type_factor(query_match or category_match, title_score)
-    met = _attributes_met(product, goal.attributes)
-    matched = options_matched(options.values(), goal.options)
+    attribute_count = _count_attributes(product, goal.attributes)
+    option_count = count_options(options.values(), goal.options)
     r_price = price <= goal.price_upper
     # The price counts as one more requirement, which the 1 in the divisor accounts for.
-    total = (met + matched + r_price) / (len(goal.attributes) + len(goal.options) + 1) * r_type
-    r_option = matched / len(goal.options) if goal.options else None
+    total = (attribute_count + option_count + r_price) / (len(goal.attributes) + len(goal.options) + 1) * r_type
+    r_option = option_count / len(goal.options) if goal.options else None
     return Score(
         total=total,
         r_type=r_type,
-        r_att=met / len(goal.attributes),
+        r_att=attribute_count / len(goal.attributes),
         r_option=r_option,
         r_price=r_price,
         query_match=query_match,
@@ -72,11 +72,11 @@ def _nouns(title: str, tagger: Tagger) -> tuple[str, ...]:
     return tuple(tagger(title))
 
 
-def _title_score(bought: str, wanted: str, tagger: Tagger) -> float:
+def _title_score(bought_title: str, goal_title: str, tagger: Tagger) -> float:
     """Return the share of the wanted title's nouns that the bought title contains, or 0.2 without nouns."""
-    named = _nouns(wanted, tagger)
+    goal_nouns = _nouns(goal_title, tagger)
     # As in the original, the divisor counts a repeated noun each time and the dividend counts it once.
-    return len(set(_nouns(bought, tagger)) & set(named)) / len(named) if named else 0.2
+    return len(set(_nouns(bought_title, tagger)) & set(goal_nouns)) / len(goal_nouns) if goal_nouns else 0.2
 
 
 def _type_factor(related: bool, title_score: float) -> float:
@@ -88,22 +88,24 @@ def _type_factor(related: bool, title_score: float) -> float:
     return 1.0 if related or title_score > 0.2 else 0.5
 
 
-def _attributes_met(product: Product, wanted: Iterable[str]) -> int:
-    """Return the number of wanted attributes that the product has (see `attribute_met`)."""
+def _count_attributes(product: Product, attributes: Iterable[str]) -> int:
+    """Return the number of wanted attributes that the product has (see `has_attribute`)."""
     texts = lower_texts(product)
-    return sum(attribute_met(product, attribute, texts) for attribute in wanted)
+    return sum(has_attribute(product, attribute, texts) for attribute in attributes)
 
 
-def attribute_met(product: Product, wanted: str, texts: Sequence[str]) -> bool:
-    """Return True if a text of the product contains `wanted`, or if a hidden attribute is close to it.
+def has_attribute(product: Product, attribute: str, texts: Sequence[str]) -> bool:
+    """Return True if a text of the product contains `attribute`, or if a hidden attribute is close to it.
 
     Args:
         product: The product.
-        wanted: The wanted attribute.
+        attribute: The wanted attribute.
         texts: Texts of the product in lower case (`lower_texts`).
     """
     # The texts come first, because fuzzy comparisons take much longer.
-    return any(wanted in text for text in texts) or any(matches(known, wanted) for known in product.attributes)
+    return any(attribute in text for text in texts) or any(
+        matches(hidden_attribute, attribute) for hidden_attribute in product.attributes
+    )
 
 
 def lower_texts(product: Product) -> tuple[str, str, str]:
@@ -111,13 +113,13 @@ def lower_texts(product: Product) -> tuple[str, str, str]:
     return product.title.lower(), " ".join(product.bullets).lower(), product.description.lower()
 
 
-def options_matched(chosen: Iterable[str], wanted: Iterable[Any]) -> int:
+def count_options(chosen_values: Iterable[str], goal_options: Iterable[Any]) -> int:
     """Return the number of wanted options that are close to a chosen value."""
-    values = [normalize_colour(value) for value in chosen]
-    return sum(any(matches(value, option) for value in values) for option in map(_wanted_text, wanted))
+    values = [normalize_colour(value) for value in chosen_values]
+    return sum(any(matches(value, option) for value in values) for option in map(_option_text, goal_options))
 
 
-def _wanted_text(option: Any) -> str:
+def _option_text(option: Any) -> str:
     """Return the text that a wanted option is compared as.
 
     The original passes the (axis, value) pairs of synthetic goals to code for strings. Therefore a colour is found only

@@ -64,12 +64,12 @@ def _unmet_parts(score: Score, goal: Goal) -> Iterator[str]:
     """Yield the parts of the score that a purchase does not meet, in the words of the rules."""
     if score.r_type < 1.0:
         yield "kind of product"
-    for name, share, wanted in (
+    for name, share, requirements in (
         ("properties", score.r_att, goal.attributes),
         ("options", score.r_option, goal.options),
     ):
         if share is not None and share < 1.0:
-            yield f"{name} ({round(share * len(wanted))} of {len(wanted)} met)"
+            yield f"{name} ({round(share * len(requirements))} of {len(requirements)} met)"
     if not score.r_price:
         yield "price"
 
@@ -109,9 +109,9 @@ class Session:
 
     def __copy__(self) -> Session:
         # Every action copies its session, and this is faster than the default of `copy`.
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
+        session = object.__new__(type(self))
+        session.__dict__.update(self.__dict__)
+        return session
 
     def _go_home(self) -> None:
         self._offered = None

@@ -51,7 +51,7 @@ class Shop:
         seed: int = 0,
         *,
         title_tagger: str = "builtin",
-        own: tuple[Goal, ...] = (),
+        user_goals: tuple[Goal, ...] = (),
     ) -> None:
         """Open the search index and the table of goals.
 
@@ -60,7 +60,7 @@ class Shop:
             kind: Kind of the catalogue's goals: `made`, `synthetic` or `human`.
             seed: Seed of the prices.
             title_tagger: Name of the tagger, a key of `TAGGERS`.
-            own: The user's own goals, which replace those of the catalogue.
+            user_goals: The user's own goals, which replace those of the catalogue.
 
         Raises:
             ValueError: If the tagger is unknown or the catalogue has no goals of that kind.
@@ -72,11 +72,11 @@ class Shop:
             )
         self.catalogue = catalogue
         self.seed = seed
-        self._own = own
+        self._user_goals = user_goals
         self._title_tagger = title_tagger
         self._tagger = TAGGERS[title_tagger]()
-        self._table = OwnGoals(own) if own else StoredGoals(catalogue, kind, seed)
-        self._index = Index.open(catalogue.folder / "index", catalogue.checked)
+        self._table = OwnGoals(user_goals) if user_goals else StoredGoals(catalogue, kind, seed)
+        self._index = Index.open(catalogue.folder / "index", catalogue.verify)
         # Sessions repeat queries, for example in a group of episodes with the same goal.
         self.search = lru_cache(_KEPT_SEARCHES)(self._search)
         """Function that returns the catalogue positions of the hits for a query, best first."""
@@ -85,7 +85,7 @@ class Shop:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open_shop, (self.catalogue.folder, self.kind, self.seed, self._title_tagger, self._own)
+        return open_shop, (self.catalogue.folder, self.kind, self.seed, self._title_tagger, self._user_goals)
 
     def _search(self, query: str) -> tuple[int, ...]:
         return self._index.search(query, HITS)
@@ -119,10 +119,10 @@ class Shop:
         """
         numbers = self._table.numbers(split, upstream)
         if numbers is None or not len(numbers):
-            known = UPSTREAM_RANGES.get(self.kind, self.splits) if upstream else self.splits
+            valid_splits = UPSTREAM_RANGES.get(self.kind, self.splits) if upstream else self.splits
             raise ValueError(
                 f"split={split!r} has no {self.kind} goals among the {len(self)} of this catalogue; "
-                f"choose one of: {', '.join(map(repr, known))}."
+                f"choose one of: {', '.join(map(repr, valid_splits))}."
             )
         return numbers
 
@@ -142,10 +142,10 @@ class Shop:
         # The original is off by one: it never draws the first goal, and each goal has the weight of the one before it.
         if upstream and split == EVERY:
             shares = upstream_shares(self.catalogue, self.kind)
-            place = min(int(np.searchsorted(shares, rng.random(), "right")) + 1, len(numbers) - 1)
+            index = min(int(np.searchsorted(shares, rng.random(), "right")) + 1, len(numbers) - 1)
         else:
-            place = int(rng.integers(len(numbers)))
-        return self.goal_at(int(numbers[place]))
+            index = int(rng.integers(len(numbers)))
+        return self.goal_at(int(numbers[index]))
 
     def goal_at(self, number: int) -> Goal:
         """Return the goal with that number, counted over all products."""
@@ -191,8 +191,8 @@ class Shop:
         to value), `price_upper` in dollars, and `split` (default: `train`). Raises ValueError that names entry and
         field.
         """
-        own = own_goals(self.catalogue, entries)
-        return open_shop(self.catalogue.folder, OwnGoals.kind, self.seed, self._title_tagger, own)
+        user_goals = own_goals(self.catalogue, entries)
+        return open_shop(self.catalogue.folder, OwnGoals.kind, self.seed, self._title_tagger, user_goals)
 
     # -- requests of sessions ------------------------------------------------------------------------------------
 
@@ -228,7 +228,9 @@ class Shop:
         return score(product, goal, product.price(self.seed), options, self._tagger)
 
 
-def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin", own: tuple[Goal, ...] = ()) -> Shop:
+def open_shop(
+    folder: Path, kind: str, seed: int, title_tagger: str = "builtin", user_goals: tuple[Goal, ...] = ()
+) -> Shop:
     """Return the shop of a built folder. All environments of a process share it.
 
     Args:
@@ -236,15 +238,15 @@ def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin",
         kind: Kind of the catalogue's goals.
         seed: Seed of the prices.
         title_tagger: Name of the tagger of titles.
-        own: The user's own goals, which replace those of the catalogue.
+        user_goals: The user's own goals, which replace those of the catalogue.
     """
     # The cache compares arguments, so the path must not depend on the current folder.
-    return _opened(folder.absolute(), kind, seed, title_tagger, own)
+    return _load_shop(folder.absolute(), kind, seed, title_tagger, user_goals)
 
 
 @lru_cache(_KEPT_SHOPS)
-def _opened(folder: Path, kind: str, seed: int, title_tagger: str, own: tuple[Goal, ...]) -> Shop:
-    return Shop(catalogue=_catalogue(folder), kind=kind, seed=seed, title_tagger=title_tagger, own=own)
+def _load_shop(folder: Path, kind: str, seed: int, title_tagger: str, user_goals: tuple[Goal, ...]) -> Shop:
+    return Shop(catalogue=_catalogue(folder), kind=kind, seed=seed, title_tagger=title_tagger, user_goals=user_goals)
 
 
 _catalogue = lru_cache(_KEPT_SHOPS)(Catalogue)

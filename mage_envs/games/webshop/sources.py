@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from mage_envs.games.webshop.cache import MANIFEST
-from mage_envs.games.webshop.embedded import embedded
+from mage_envs.games.webshop.embedded import generate_catalogue
 from mage_envs.games.webshop.goal_tables import read_goals
 from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.shop import Shop, open_shop
@@ -45,17 +45,17 @@ def shop_for(
     """
     if not isinstance(price_seed, int) or isinstance(price_seed, bool):
         raise ValueError(f"price_seed={price_seed!r} must be a whole number.")
-    own = goals is not None and str(goals).endswith(".json")
+    has_user_goals = goals is not None and str(goals).endswith(".json")
     if data is None:
-        if (goals is not None and not own) or price_seed:
+        if (goals is not None and not has_user_goals) or price_seed:
             raise ValueError(
                 "The built-in catalogue has its own goals and prices: remove price_seed, and remove goals unless it "
                 "names a file of your own goals (*.json)."
             )
         # The seed is fixed, so that all environments of a size have the same prices.
-        shop = open_shop(embedded(size, split, catalogue), "made", 0, title_tagger)
+        shop = open_shop(generate_catalogue(size, split, catalogue), "made", 0, title_tagger)
     else:
-        if goals not in (None, *GOALS) and not own:
+        if goals not in (None, *GOALS) and not has_user_goals:
             raise ValueError(
                 f"goals={str(goals)!r} is unknown; choose one of: {', '.join(map(repr, GOALS))}, or name a file of "
                 f"your own goals (*.json)."
@@ -64,6 +64,6 @@ def shop_for(
         check_path(data, "data")
         source = Path(data)
         folder = source if (source / MANIFEST).is_file() else import_official(source, size)
-        kind = GOALS[0] if goals is None or own else str(goals)
+        kind = GOALS[0] if goals is None or has_user_goals else str(goals)
         shop = open_shop(folder, kind, price_seed, title_tagger)
-    return shop.with_goals(read_goals(goals)) if goals is not None and own else shop
+    return shop.with_goals(read_goals(goals)) if goals is not None and has_user_goals else shop

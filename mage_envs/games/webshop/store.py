@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.cache import CheckedFiles, unchecked
-from mage_envs.games.webshop.chance import shuffled
+from mage_envs.games.webshop.cache import CheckedFiles, skip_check
+from mage_envs.games.webshop.chance import shuffle_range
 from mage_envs.games.webshop.goals import KINDS
 from mage_envs.games.webshop.products import Product, from_record
 from mage_envs.games.webshop.search.arrays import FORMAT as INDEX_FORMAT
-from mage_envs.games.webshop.search.arrays import PackedTexts, mapped
+from mage_envs.games.webshop.search.arrays import PackedTexts, map_array
 from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
@@ -45,19 +45,19 @@ _IN_MEMORY = 1 << 16
 class KeyedRecords:
     """Records that are read by position or key."""
 
-    def __init__(self, folder: Path, name: str, keys: str, checked: Callable[[Path], Path] = unchecked) -> None:
+    def __init__(self, folder: Path, name: str, keys: str, verify: Callable[[Path], Path] = skip_check) -> None:
         """Open the files that `RecordWriter` wrote.
 
         Args:
             folder: Folder of the files.
             name: Name of the records' files.
             keys: Name of the keys' files.
-            checked: Function that verifies a file before its first use and returns it.
+            verify: Function that checks a file before its first use and returns its path.
         """
-        self._ends = mapped(checked(folder / f"{name}.off.npy"))
-        self._keys = mapped(checked(folder / f"{keys}.npy"))
-        self._ranks = mapped(checked(folder / f"{keys}.rank.npy"))
-        self._path, self._checked = folder / f"{name}.bin", checked
+        self._ends = map_array(verify(folder / f"{name}.off.npy"))
+        self._keys = map_array(verify(folder / f"{keys}.npy"))
+        self._ranks = map_array(verify(folder / f"{keys}.rank.npy"))
+        self._path, self._verify = folder / f"{name}.bin", verify
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -66,7 +66,7 @@ class KeyedRecords:
     def _file(self) -> int:
         """File descriptor of the records."""
         # Records are read, not mapped, because mapped pages count as memory of each process.
-        file = os.open(self._checked(self._path), os.O_RDONLY)
+        file = os.open(self._verify(self._path), os.O_RDONLY)
         weakref.finalize(self, os.close, file)
         return file
 
@@ -77,13 +77,13 @@ class KeyedRecords:
 
     def find(self, key: str) -> int | None:
         """Return the position of the record with that key, or None if there is none."""
-        wanted = key.encode("utf-8", "surrogatepass")
+        encoded_key = key.encode("utf-8", "surrogatepass")
         # For a longer key NumPy would convert a copy of all keys to its length.
-        if len(wanted) > self._keys.itemsize:
+        if len(encoded_key) > self._keys.itemsize:
             return None
-        place = int(np.searchsorted(self._keys, np.bytes_(wanted)))
-        if place < len(self._keys) and bytes(self._keys[place]) == wanted:
-            return int(self._ranks[place])
+        row = int(np.searchsorted(self._keys, np.bytes_(encoded_key)))
+        if row < len(self._keys) and bytes(self._keys[row]) == encoded_key:
+            return int(self._ranks[row])
         return None
 
 
@@ -201,7 +201,7 @@ class _GoalNumbers:
         for numbers in self._splits.values():
             numbers.finish()
         if self._count:
-            order = np.frombuffer(shuffled(self._count), np.uint32)
+            order = np.frombuffer(shuffle_range(self._count), np.uint32)
             np.save(self._folder / f"goals.{self._kind}.order.npy", order)
         return {split: len(numbers) for split, numbers in sorted(self._splits.items())}
 
@@ -222,7 +222,7 @@ def write_catalogue(folder: Path, products: Iterable[Product]) -> dict[str, Any]
             columns["categories"].add(product.category)
             for table in goals.values():
                 table.add(product)
-            yield product.asin, product.indexed_text()
+            yield product.asin, product.search_text()
 
     with RecordWriter(folder, "products", "asins") as records:
         write_index(documents(records), folder / "index")
@@ -244,14 +244,14 @@ class Catalogue:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.checked = CheckedFiles(folder)
+        self.verify = CheckedFiles(folder)
         """Function that verifies a file before its first use and returns it. Raises DamagedCache."""
-        self.about = self.checked.about
+        self.about = self.verify.about
         if self.about.get("format") != FORMAT:
             raise ValueError(
                 f"{folder} has format {self.about.get('format')}, expected {FORMAT}: import its data again."
             )
-        self._records = KeyedRecords(folder, "products", "asins", self.checked)
+        self._records = KeyedRecords(folder, "products", "asins", self.verify)
         self.product = lru_cache(_KEPT)(self._read)
         """Function that returns the product at a position."""
         self._tables: dict[str, NDArray[Any]] = {}
@@ -269,13 +269,13 @@ class Catalogue:
     def table(self, name: str) -> NDArray[Any]:
         """Return one of the folder's arrays, by the name of its file."""
         if name not in self._tables:
-            self._tables[name] = mapped(self.checked(self.folder / f"{name}.npy"))
+            self._tables[name] = map_array(self.verify(self.folder / f"{name}.npy"))
         return self._tables[name]
 
     def where(self, column: str, name: str) -> Sequence[int]:
         """Return the positions of the products with `name` in the column `queries` or `categories`."""
-        names = json.loads(self.checked(self.folder / "names.json").read_text("utf-8"))[column]
+        names = json.loads(self.verify(self.folder / "names.json").read_text("utf-8"))[column]
         if name not in names:
             return ()
-        found: list[int] = np.flatnonzero(self.table(column) == names.index(name)).tolist()
-        return tuple(found)
+        positions: list[int] = np.flatnonzero(self.table(column) == names.index(name)).tolist()
+        return tuple(positions)

@@ -21,7 +21,7 @@ class Comparison(NamedTuple):
     """Highest score among the purchases that differ, or 0 if none differs."""
 
 
-def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other: Tagger = nouns) -> Comparison:
+def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other_tagger: Tagger = nouns) -> Comparison:
     """Return the comparison of two taggers on random purchases.
 
     Every third purchase is a result of a search with the instruction. The others are random products.
@@ -30,7 +30,7 @@ def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other: Tagger = 
         shop: The shop.
         tagger: The tagger to compare.
         purchases: Number of purchases.
-        other: The second tagger (default: the built-in one).
+        other_tagger: The second tagger (default: the built-in one).
     """
     rng = np.random.default_rng(0)
     differing, highest = 0, 0.0
@@ -40,8 +40,8 @@ def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other: Tagger = 
         position = hits[int(rng.integers(len(hits)))] if hits else int(rng.integers(len(shop.catalogue)))
         product = shop.catalogue.product(position)
         price = product.price(shop.seed)
-        found = {score(product, goal, price, {}, one).total for one in (tagger, other)}
-        if len(found) > 1:
+        totals = {score(product, goal, price, {}, compared_tagger).total for compared_tagger in (tagger, other_tagger)}
+        if len(totals) > 1:
             differing += 1
-            highest = max(highest, *found)
+            highest = max(highest, *totals)
     return Comparison(purchases, differing, highest)

@@ -41,11 +41,11 @@ class Errand(NamedTuple):
     """Wishes that the instruction does not say, on the product that the errand is about."""
 
 
-def named_value(values: Sequence[str], instruction: str) -> str:
+def find_named_value(values: Sequence[str], instruction: str) -> str:
     """Return the longest of an axis's values that the instruction contains as whole words, or an empty string."""
     text = instruction.lower()
-    named = [value for value in values if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
-    return max(named, key=len, default="")
+    matches = [value for value in values if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
+    return max(matches, key=len, default="")
 
 
 def wishes_on(options: Mapping[str, Sequence[str]], instruction: str, kind: str) -> Iterator[UnsaidWish]:
@@ -56,11 +56,11 @@ def wishes_on(options: Mapping[str, Sequence[str]], instruction: str, kind: str)
         instruction: Instruction of the errand, whose named values leave nothing unsaid.
         kind: Kind of the customers.
     """
-    for place, taste in enumerate(KINDS[kind]):
+    for index, taste in enumerate(KINDS[kind]):
         for axis, resolve in taste.rules:
             resolved = resolve(options.get(axis, ()))
-            if all(resolved) and not named_value(options[axis], instruction):
-                yield UnsaidWish(place, axis, resolved)
+            if all(resolved) and not find_named_value(options[axis], instruction):
+                yield UnsaidWish(index, axis, resolved)
                 break
 
 
@@ -68,8 +68,8 @@ def affordable(shop: Shop, goal: Goal) -> Product | None:
     """Return the first affordable product on the first page of results for the whole instruction, or None."""
     for position in shop.search(goal.instruction.lower().strip())[:PAGE_SIZE]:
         product = shop.catalogue.product(position)
-        shown = _PRICE.match(product.price_tag)
-        if shown is not None and float(shown[1]) <= goal.price_upper:
+        price = _PRICE.match(product.price_tag)
+        if price is not None and float(price[1]) <= goal.price_upper:
             return product
     return None
 
@@ -89,18 +89,20 @@ def errand_at(shop: Shop, number: int, kind: str, easy: bool) -> Errand | None:
     if product is None:
         return None
     wishes = tuple(wishes_on(product.options, goal.instruction, kind))
-    said = {axis: value for axis, values in product.options.items() if (value := named_value(values, goal.instruction))}
+    named_options = {
+        axis: value for axis, values in product.options.items() if (value := find_named_value(values, goal.instruction))
+    }
     # A text that names other values than the goal wants could be read in two ways, so it makes no errand.
-    if not wishes or sorted(said.values()) != sorted(map(str, goal.options)):
+    if not wishes or sorted(named_options.values()) != sorted(map(str, goal.options)):
         return None
-    score = shop.score(product, goal, said)
+    score = shop.score(product, goal, named_options)
     # The original's score accepts similar kinds of products, which a person would not buy.
     right = score.total == 1.0 and score.query_match
     # The size of a basket is no size of clothes, although its values are the same.
     apt = all(KINDS[kind][wish.taste].category in ("", product.category) for wish in wishes)
     # A click on a value that two axes have chooses the last of them.
-    clicked = {value: axis for axis, values in product.options.items() for value in values}
-    plain = all(clicked[value] == wish.axis for wish in wishes for values in wish.resolved for value in values)
+    axis_by_value = {value: axis for axis, values in product.options.items() for value in values}
+    plain = all(axis_by_value[value] == wish.axis for wish in wishes for values in wish.resolved for value in values)
     return Errand(goal, wishes) if right and apt and plain else None
 
 
@@ -109,20 +111,26 @@ def _own_product(shop: Shop, goal: Goal) -> Product | None:
     return None if position is None else shop.catalogue.product(position)
 
 
-def errands(shop: Shop, split: str, kind: str, least: int, easy: bool, rng: np.random.Generator) -> Iterator[Errand]:
+def errands(
+    shop: Shop, split: str, kind: str, min_wishes: int, easy: bool, rng: np.random.Generator
+) -> Iterator[Errand]:
     """Yield errands for different families of products in random order.
 
     Args:
         shop: The shop.
         split: Split of the goals.
         kind: Kind of the customers.
-        least: Minimum number of wishes.
+        min_wishes: Minimum number of wishes.
         easy: If True, only errands for which the first affordable result is right.
         rng: Source of randomness.
     """
     families = set()
     for number in rng.permutation(shop.numbers(split)).tolist():
-        found = errand_at(shop, number, kind, easy)
-        if found is not None and len(found.wishes) >= least and (family := shop.family(found.goal.id)) not in families:
+        errand = errand_at(shop, number, kind, easy)
+        if (
+            errand is not None
+            and len(errand.wishes) >= min_wishes
+            and (family := shop.family(errand.goal.id)) not in families
+        ):
             families.add(family)
-            yield found
+            yield errand

@@ -53,29 +53,29 @@ class ErrandSession(Session):
         # A wish that is met is for the chosen option. One that is not met is for a text that no option equals.
         wished = [f"({wish.axis})" if wish in self._unmet else self.options[wish.axis] for wish in self.errand.wishes]
         goal = self.goal._replace(options=(*self.goal.options, *wished))
-        chosen = {axis: value for axis, value in self.options.items() if axis not in failed}
-        self.score = self.shop.score(self.product, goal, chosen)
+        options = {axis: value for axis, value in self.options.items() if axis not in failed}
+        self.score = self.shop.score(self.product, goal, options)
 
     def _pleases(self, product: Product, wish: UnsaidWish) -> bool:
         """Return True if the option that is chosen on the wish's axis pleases the customer."""
-        values, place = product.options.get(wish.axis, ()), self._customer[wish.taste]
+        values, character = product.options.get(wish.axis, ()), self._customer[wish.taste]
         rules = KINDS[self._game.kind][wish.taste].rules
-        return any(self.options.get(axis) in resolve(values)[place] for axis, resolve in rules if axis == wish.axis)
+        return any(self.options.get(axis) in resolve(values)[character] for axis, resolve in rules if axis == wish.axis)
 
     def feedback(self) -> str:
         """Return what the customer thinks of the purchase."""
         assert self.score is not None
         if self._game.feedback == SCORE:
             return f"Score: {self.score.total:.2f}"
-        return judgement(self._said, UNMET, map(self._judged, self._unmet))
+        return judgement(self._said, UNMET, map(self._describe_mistake, self._unmet))
 
-    def _judged(self, wish: UnsaidWish) -> str:
+    def _describe_mistake(self, wish: UnsaidWish) -> str:
         """Return the axis of a wish that is not met, and the direction of the mistake if sizes are ordered."""
         taste = KINDS[self._game.kind][wish.taste]
-        chosen, wanted = self.options.get(wish.axis), list(taste.characters)[self._customer[wish.taste]]
-        if chosen not in taste.ladder:
+        choice, target = self.options.get(wish.axis), list(taste.characters)[self._customer[wish.taste]]
+        if choice not in taste.ladder:
             return wish.axis
-        below = taste.ladder.index(chosen) < taste.ladder.index(wanted)
+        below = taste.ladder.index(choice) < taste.ladder.index(target)
         return f"{wish.axis} ({TOO_SMALL if below else TOO_LARGE})"
 
 
@@ -86,7 +86,7 @@ def _rules(kind: str) -> str:
 
 
 def _spec(kind: str, feedback: str) -> GameSpec:
-    last = (
+    last_sentence = (
         "The last page shows the score of the purchase, from 0 to 1."
         if feedback == SCORE
         else "The last page shows which wishes the purchase does not meet."
@@ -96,7 +96,7 @@ def _spec(kind: str, feedback: str) -> GameSpec:
         rules=(
             f"{WebShop.spec.rules} You shop for a customer, who has wishes that the instruction does not say. "
             f"{_rules(kind)} On every errand one or more of these wishes count, but none about an option that the "
-            f"instruction names. You succeed only if the chosen options meet them, too. {last}"
+            f"instruction names. You succeed only if the chosen options meet them, too. {last_sentence}"
         ),
         players=2,
         unit="score",
@@ -182,9 +182,9 @@ class WebShopCustomer(Related):
         return errands(self.shop, self.split, self.kind, self.wishes, self.easy, rng)
 
     def errand(self, rng: np.random.Generator, number: int) -> Errand:
-        found = list(islice(self.errands(rng), number + 1))
+        errands = list(islice(self.errands(rng), number + 1))
         # Errands repeat after all of them occurred.
-        return found[number % len(found)]
+        return errands[number % len(errands)]
 
     def begin(self, errand: Errand, fact: str) -> WebShopState:
         return WebShopState(self._webshop, ErrandSession(self, errand, self.customer(fact)), self.split)
@@ -201,10 +201,10 @@ class WebShopCustomer(Related):
     def describe(self, fact: str) -> str:
         # Customers of both kinds have a description, so that every pool can be made for the default options.
         kind = next((kind for kind in KINDS if fact in customers(kind)), self.kind)
-        places = customers(kind).get(fact) or self.customer(fact)
+        characters = customers(kind).get(fact) or self.customer(fact)
         parts = [
-            f"{taste.verb} {list(taste.characters.values())[place]}"
-            for taste, place in zip(KINDS[kind], places, strict=True)
+            f"{taste.verb} {list(taste.characters.values())[index]}"
+            for taste, index in zip(KINDS[kind], characters, strict=True)
         ]
         return f"The customer {', '.join(parts[:-1])}{' and ' * bool(parts[1:])}{parts[-1]}."
 

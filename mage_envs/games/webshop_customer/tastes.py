@@ -25,8 +25,8 @@ def shades_of(*groups: Sequence[str]) -> Resolve:
     """Return the rule of characters that want a shade of these colours. A value of two groups pleases none of them."""
 
     def resolve(values: Sequence[str]) -> Resolved:
-        named = {value: {group for group in groups if set(group) & set(value.split())} for value in values}
-        return tuple(tuple(value for value in values if named[value] == {group}) for group in groups)
+        groups_by_value = {value: {group for group in groups if set(group) & set(value.split())} for value in values}
+        return tuple(tuple(value for value in values if groups_by_value[value] == {group}) for group in groups)
 
     return resolve
 
@@ -35,8 +35,8 @@ def ends_of(ladder: Sequence[str]) -> Resolve:
     """Return the rule of two characters that want the first and the last value on offer, in the order of a ladder."""
 
     def resolve(values: Sequence[str]) -> Resolved:
-        known = [value for value in ladder if value in values]
-        return (tuple(known[:1]), tuple(known[-1:])) if len(known) > 1 else ((), ())
+        offered = [value for value in ladder if value in values]
+        return (tuple(offered[:1]), tuple(offered[-1:])) if len(offered) > 1 else ((), ())
 
     return resolve
 
@@ -100,9 +100,9 @@ KINDS: Mapping[str, Sequence[Taste]] = {"taste": TASTES, "fit": FIT}
 
 
 def customers(kind: str) -> dict[str, tuple[int, ...]]:
-    """Return the customers of a kind by name, as the place of their character in each taste: `large-cool-most`."""
+    """Return the customers of a kind by name, as the index of their character in each taste: `large-cool-most`."""
     tastes = KINDS[kind]
     return {
-        "-".join(list(taste.characters)[place] for taste, place in zip(tastes, places, strict=True)): places
-        for places in product(*(range(len(taste.characters)) for taste in tastes))
+        "-".join(list(taste.characters)[index] for taste, index in zip(tastes, characters, strict=True)): characters
+        for characters in product(*(range(len(taste.characters)) for taste in tastes))
     }

@@ -20,9 +20,9 @@ def as_word(text: str) -> str:
     return _BETWEEN.sub("-", text).strip("-")
 
 
-def said(action: str, own: bool) -> str:
+def move_word(action: str, is_own: bool) -> str:
     """Return a move as a word, with the prefix `opp-` if an opponent made it."""
-    return as_word(action) if own else f"opp-{as_word(action)}"
+    return as_word(action) if is_own else f"opp-{as_word(action)}"
 
 
 _WORD = re.compile(r"[a-z]+|[0-9]+")

@@ -33,22 +33,24 @@ def _first_words(words_of: WordsOfState, state: str, seat: int) -> tuple[str, ..
 
 
 @lru_cache(maxsize=MAX_CACHED_TEXTS)
-def _new_words(words_of: WordsOfState, before: str, answer: str | None, state: str, seat: int) -> tuple[str, ...]:
-    """Return the words of the player's new knowledge in `state` since `before`, without its own legal answer."""
+def _new_words(
+    words_of: WordsOfState, previous_state: str, answer: str | None, state: str, seat: int
+) -> tuple[str, ...]:
+    """Return the words of the player's new knowledge in `state` since `previous_state`, without its legal answer."""
     # A word may occur several times (two rounds with the same move), so known words are counted.
-    known = Counter(words_of(before, seat))
+    known_words = Counter(words_of(previous_state, seat))
     if answer is not None:
-        known[as_word(answer)] += 1
+        known_words[as_word(answer)] += 1
     words = []
     for word in words_of(state, seat):
-        if known[word] > 0:
-            known[word] -= 1
+        if known_words[word] > 0:
+            known_words[word] -= 1
         else:
             words.append(word)
     return tuple(words)
 
 
-def paid_word(value: float) -> str:
+def return_word(value: float) -> str:
     """Return the word for a hand's return in the game's unit: `+2`, `-0.5`, `+0`."""
     return f"{value:+.4g}"
 
@@ -75,18 +77,18 @@ class Words:
 
     def continue_play(self, view: ContinueView) -> str:
         if view.last is not None:
-            words = self._answered(view.last)
+            words = self._result_words(view.last)
         else:
-            ended = self._answered(view.previous.turns[-1]) if view.previous and view.previous.turns else []
-            words = [*ended, EPISODE, str(view.episode + 1)]
+            end_words = self._result_words(view.previous.turns[-1]) if view.previous and view.previous.turns else []
+            words = [*end_words, EPISODE, str(view.episode + 1)]
         return " ".join([*words, *self._now(view)])
 
     def reflect(self, view: ReflectView) -> str:
         return " ".join([EPISODE, str(view.record.index + 1), *self._turns(view.shown), REFLECT])
 
     def continue_reflect(self, view: ReflectView) -> str:
-        last = view.record.turns[-1] if view.record.turns else None
-        return " ".join([*(self._answered(last) if last else ()), REFLECT])
+        last_record = view.record.turns[-1] if view.record.turns else None
+        return " ".join([*(self._result_words(last_record) if last_record else ()), REFLECT])
 
     def remember_reflection(self, episode: int, text: str) -> str:
         return f"{REMARK} {text}"
@@ -96,17 +98,21 @@ class Words:
 
     def _turns(self, turns: Sequence[TurnRecord]) -> list[str]:
         words: list[str] = []
-        before: TurnRecord | None = None
+        previous_record: TurnRecord | None = None
         for record in turns:
             state, seat = record.turn.information_state, record.turn.player
-            same = before is not None and before.hand == record.hand
+            same = previous_record is not None and previous_record.hand == record.hand
             if self._whole:
                 words += self._words_of(record.turn.observation, seat)
             else:
-                words += self._since(before, state) if before is not None and same else self._start(state, seat)
+                words += (
+                    self._since(previous_record, state)
+                    if previous_record is not None and same
+                    else self._start(state, seat)
+                )
             words.append(self._answer(record))
-            words += self._answered(record)
-            before = record
+            words += self._result_words(record)
+            previous_record = record
         return words
 
     def _answer(self, record: TurnRecord) -> str:
@@ -116,12 +122,12 @@ class Words:
         return record.action if record.action in self._actions else UNREADABLE
 
     def _now(self, view: PlayView | ContinueView) -> tuple[str, ...]:
-        last, turn = view.last, view.turn
+        last_record, turn = view.last, view.turn
         if self._whole:
             return tuple(self._words_of(turn.observation, turn.player))
-        if last is None or last.ended is not None:
+        if last_record is None or last_record.ended is not None:
             return self._start(turn.information_state, turn.player)
-        return self._since(last, turn.information_state)
+        return self._since(last_record, turn.information_state)
 
     def _start(self, state: str, seat: int) -> tuple[str, ...]:
         return _first_words(self._words_of, state, seat)
@@ -130,17 +136,17 @@ class Words:
         answer = record.action if record.legal else None
         return _new_words(self._words_of, record.turn.information_state, answer, state, record.turn.player)
 
-    def _answered(self, record: TurnRecord) -> list[str]:
+    def _result_words(self, record: TurnRecord) -> list[str]:
         """Return the words for the result of an answer: its illegality, and the end of the hand if it ended."""
         words = [] if record.legal else [ILLEGAL]
-        ended = record.ended
-        if ended is None:
+        result = record.ended
+        if result is None:
             return words
-        if ended.ended_by == BY_TIMEOUT:
+        if result.ended_by == BY_TIMEOUT:
             return [*words, TIMEOUT]
         if self._whole:
             # Returns such as 9.7 would each be a word that hardly occurs again.
-            return [*words, *self._words_of(ended.observation, record.turn.player), episode_outcome([ended])]
-        if ended.ended_by == BY_THE_RULES:
-            words += self._since(record, ended.information_state)
-        return [*words, paid_word(ended.value)]
+            return [*words, *self._words_of(result.observation, record.turn.player), episode_outcome([result])]
+        if result.ended_by == BY_THE_RULES:
+            words += self._since(record, result.information_state)
+        return [*words, return_word(result.value)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mage_envs.core import DRAW, FAILURE, SUCCESS, Game, NotEnumerable, State
 from mage_envs.random.streams import GAME, SEATS, Streams
 from mage_envs.text.words.spelling import text_words
-from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOUT, UNREADABLE, paid_word, seat_word
+from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOUT, UNREADABLE, return_word, seat_word
 
 WALKED = 30_000
 """Limit of positions for the walk of a tree. A larger game is sampled."""
@@ -30,17 +30,17 @@ def vocabulary(game: Game) -> tuple[str, ...]:
         raise ValueError(f"{spec.name} has no fixed set of actions (GameSpec.actions), so no vocabulary of its own.")
     seats = range(spec.players)
     try:
-        observed = _met(game, _walk(game))
+        observed = _collect_words(game, _walk(game))
     except NotEnumerable:
-        observed = _met(game, _sample(game))
+        observed = _collect_words(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
     outcomes = [SUCCESS, FAILURE, DRAW] if spec.words_of_observations else []
-    ends = [paid_word(spec.min_return), *outcomes, ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
+    ends = [return_word(spec.min_return), *outcomes, ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
     # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
     return tuple(dict.fromkeys([*fixed, *(spec.actions or ()), *observed, *ends, *_REMARKS.split()]))
 
 
-def _met(game: Game, states: Iterator[State]) -> list[str]:
+def _collect_words(game: Game, states: Iterator[State]) -> list[str]:
     """Return the words of these states for all seats, sorted."""
     seats = range(game.spec.players)
     words: set[str] = set()
@@ -51,7 +51,7 @@ def _met(game: Game, states: Iterator[State]) -> list[str]:
         if game.spec.actions is None:
             words.update(word for action in state.legal_actions for word in text_words(action, 0))
         if state.player is None and not game.spec.words_of_observations:
-            words.update(paid_word(value) for value in state.returns)
+            words.update(return_word(value) for value in state.returns)
     return sorted(words)
 
 

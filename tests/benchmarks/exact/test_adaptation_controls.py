@@ -60,7 +60,7 @@ def test_neutral_words_cover_the_descriptions_of_the_pools():
     for cell in CELLS.values():
         words = make_game(cell.game, **cell.options).spec
         if has_description(cell.pool) and words.neutral:
-            text = NeutralWords(words).shown(description_of(cell.pool))
+            text = NeutralWords(words).rename(description_of(cell.pool))
             assert (match := LORE.search(text)) is None, f"{match} in {text}"
             assert not re.search(r"\ban [^aeiou]", text), text
 

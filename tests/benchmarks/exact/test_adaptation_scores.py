@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dev.adapt_coverage import SEEDS, coverage, covered, repeated, slip_coverage
+from dev.adapt_coverage import SEEDS, count_covered, coverage, repeat_levels, slip_coverage
 from dev.adapt_errors import level_moments
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
@@ -203,8 +203,8 @@ def _records(name: str, reference: str, folder) -> Records:
 
 
 def test_the_interval_of_a_player_without_memory_covers_zero():
-    levels = repeated("noisy", CELLS["noisy"].agent("no-memory"), 12)
-    count, _ = covered(levels, 0.0)
+    levels = repeat_levels("noisy", CELLS["noisy"].agent("no-memory"), 12)
+    count, _ = count_covered(levels, 0.0)
     assert count >= 10
     means = [level.mean for level in levels]
     assert abs(np.mean(means)) < 3 * np.std(means) / len(means) ** 0.5

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dev.speed.chromium import opened_chromium
+from dev.speed.chromium import open_chromium
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.play.arena import create_app
 from mage_envs.benchmarks.play.watched import WatchedAgent
@@ -40,7 +40,7 @@ return [...document.querySelectorAll('h1, h2, p, li, pre, a, button, th, td, lab
 
 @pytest.fixture(scope="module")
 def chromium():
-    with opened_chromium(NO_NETWORK) as driver:
+    with open_chromium(NO_NETWORK) as driver:
         yield driver
 
 

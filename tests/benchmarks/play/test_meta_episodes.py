@@ -15,7 +15,7 @@ from mage_envs.benchmarks.exact.regret import Horizon, regret
 from mage_envs.benchmarks.play.end_table import ExactSetting, end_table
 from mage_envs.benchmarks.play.sitting import HANDS, Sitting
 from mage_envs.benchmarks.play.view import PersonView
-from mage_envs.cli.keyboard import wrapped
+from mage_envs.cli.keyboard import wrap_lines
 from mage_envs.cli.tables import as_text
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -187,4 +187,4 @@ def test_a_board_has_coordinates_and_fixed_numbers() -> None:
 
 def test_lines_wrap_at_words() -> None:
     text = "a" * 60 + " " + "b" * 60 + "\n. X\n\n  indented"
-    assert wrapped(text) == "a" * 60 + "\n" + "b" * 60 + "\n. X\n\n  indented"
+    assert wrap_lines(text) == "a" * 60 + "\n" + "b" * 60 + "\n. X\n\n  indented"

@@ -14,7 +14,7 @@ import gymnasium as gym
 import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.cli.keyboard import spelt_out
+from mage_envs.cli.keyboard import expand_abbreviations
 from mage_envs.games.sokoban.level import MOVES
 from tests.mage_envs.cli.terminal import ROOT
 
@@ -64,7 +64,7 @@ def solution(env: gym.Env[str, str]) -> list[str]:
     ],
 )
 def test_words_are_spelt_out_where_they_begin_one_action(text, legal, meant):
-    assert spelt_out(text, legal) == meant
+    assert expand_abbreviations(text, legal) == meant
 
 
 def test_arrow_keys_solve_a_level(open_terminal, level):

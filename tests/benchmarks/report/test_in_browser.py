@@ -10,7 +10,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 from dev.speed import report as speed
-from dev.speed.chromium import opened_chromium
+from dev.speed.chromium import open_chromium
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
 from tests.browser import NO_NETWORK, needs_browser
@@ -62,7 +62,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def chromium():
-    with opened_chromium(NO_NETWORK) as driver:
+    with open_chromium(NO_NETWORK) as driver:
         yield driver
 
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dev.speed.chromium import opened_chromium
+from dev.speed.chromium import open_chromium
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites.panels import Panel
@@ -82,7 +82,7 @@ def test_no_text_becomes_an_element(page):
 
 @needs_browser
 def test_nothing_runs_in_a_browser(page):
-    with opened_chromium(NO_NETWORK) as driver:
+    with open_chromium(NO_NETWORK) as driver:
         driver.get(page.as_uri())
         assert driver.execute_script("return window.ran ?? null") is None
         assert len(driver.find_elements("css selector", "tbody tr")) == len(SHORT)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dev.webshop_catalogue.__main__ import main
 from dev.webshop_catalogue.prove import Buyer, Proof, best_reward, prove, summary
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.catalogue_maker import SPLITS, certified
+from mage_envs.games.webshop.catalogue_maker import SPLITS, certificates
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
@@ -170,7 +170,7 @@ def test_the_command_proves_further_seeds(capsys):
     assert main(["--size", "tiny", "--seeds", "2", "--goals", "5"]) == 1  # one is recorded
     output = capsys.readouterr().out
     assert output.count("all 400 goals proven") == 2
-    assert all(output.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
+    assert all(output.count(f'    "{certificates("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
@@ -181,11 +181,11 @@ def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
 
 @pytest.mark.parametrize("recorded", [("1.1-0",), ()], ids=["outdated", "none, as for xl"])
 def test_the_command_prints_certificates_that_are_not_recorded(capsys, monkeypatch, recorded):
-    monkeypatch.setattr("dev.webshop_catalogue.__main__.certified", lambda size, held_out: recorded)
+    monkeypatch.setattr("dev.webshop_catalogue.__main__.certificates", lambda size, held_out: recorded)
     assert main(["--size", "tiny", "--goals", "1"]) == 1
     output = capsys.readouterr().out
     assert output.count("the certificates differ from those in certificates.toml") == 2
-    assert all(output.count(f'    "{certified("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
+    assert all(output.count(f'    "{certificates("tiny", held_out)[0]}",') == 1 for held_out in (False, True))
 
 
 @pytest.mark.slow

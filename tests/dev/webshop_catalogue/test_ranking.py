@@ -27,7 +27,7 @@ def queries(shop):
     texts = [goal.instruction for goal in islice(shop.goals("train"), 0, None, 10)]
     for product in products:
         words = product.title.lower().split()
-        texts += [product.indexed_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
+        texts += [product.search_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
     return [*texts, "size color pack", "xyzzy", "the of and", "", "red xyzzy", f"{texts[0]} " * 900]
 
 

@@ -160,9 +160,9 @@ def test_the_index_is_kept_and_renewed(root, monkeypatch):
     folder = root / "json_2.1.1" / "train"
     first_entries = read_index(folder)
     read = []
-    examined = index_module._examined
+    examined = index_module._examine
     monkeypatch.setattr(
-        index_module, "_examined", lambda *arguments: (read.append(arguments[1]), examined(*arguments))[1]
+        index_module, "_examine", lambda *arguments: (read.append(arguments[1]), examined(*arguments))[1]
     )
     index_module._entries.cache_clear()
     assert read_index(folder) == first_entries

@@ -174,7 +174,7 @@ def test_no_text_but_a_listed_one_is_an_action(text: str) -> None:
 
 def test_each_chance_event_has_a_number_of_its_own() -> None:
     root = positions("kuhn_poker").root
-    assert [root.drawn(draw) for draw in (0.0, 0.34, 0.999)] == [0, 1, 2], "each its share, in order"
+    assert [root.sample_outcome(draw) for draw in (0.0, 0.34, 0.999)] == [0, 1, 2], "each its share, in order"
     states = [dealt(OpenSpiel("kuhn_poker"), seed).state for seed in range(600)]
     # A hand starts with "Your card: 1."
     deals = [(state.observation(0)[11], state.observation(1)[11]) for state in states]

@@ -8,7 +8,7 @@ import pytest
 from mage_envs.core import NotEnumerable
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.registered import ConnectFour, LeducPoker
-from mage_envs.games.openspiel.size import count_histories, estimated_histories
+from mage_envs.games.openspiel.size import count_histories, estimate_histories
 from mage_envs.games.openspiel.tree import TooLarge
 from mage_envs.opponents.exact import best_response, nash_conv, policy_value
 from mage_envs.tree import is_enumerable, roots_of
@@ -55,7 +55,7 @@ def test_histories_are_counted() -> None:
     assert count_histories("kuhn_poker", 1000) == 1 + 3 + 6 * (1 + 9 - 1)
     assert count_histories("leduc_poker", 10_000) == 9457
     assert count_histories("leduc_poker", 9456) is None
-    assert estimated_histories("chess") == float("inf")
+    assert estimate_histories("chess") == float("inf")
     assert count_histories("chess", 10_000) is None
 
 

@@ -17,7 +17,7 @@ from mage_envs.games.openspiel.catalogue import CLASSES, NAME_ONLY, UNSUITABLE, 
 from mage_envs.games.openspiel.loading import UnsuitableGame, load
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
-from mage_envs.games.openspiel.worded import worded_games
+from mage_envs.games.openspiel.worded import game_wordings
 from mage_envs.games.openspiel.wrappers import EXAMPLES
 
 FILES = ("efg_game", "nfg_game")
@@ -56,7 +56,7 @@ def play_turns(game: str, seed: int, max_turns: int = 40) -> list[tuple[str, tup
 
 def test_the_number_of_worded_games() -> None:
     assert len(GAMES) >= 60
-    assert set(worded_games()) <= set(pyspiel.registered_names())
+    assert set(game_wordings()) <= set(pyspiel.registered_names())
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -224,8 +224,8 @@ def test_choices_of_a_round_stay_hidden_until_it_is_complete() -> None:
 def test_the_tables_are_read_with_the_first_game() -> None:
     code = (
         "import sys, json, tomllib, mage_envs, opponents, mage_envs.games.openspiel\n"
-        "from mage_envs.games.openspiel.worded import worded_games\n"
-        "print(json.dumps(['pyspiel' in sys.modules, worded_games.cache_info().currsize]))"
+        "from mage_envs.games.openspiel.worded import game_wordings\n"
+        "print(json.dumps(['pyspiel' in sys.modules, game_wordings.cache_info().currsize]))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, env={"PYTHONPATH": ".", "PATH": ""}

@@ -23,7 +23,7 @@ from tests.contract import check_id
 
 def play(game: ALFWorldHouse, task_id: str):
     """Return the last state of a shortest plan."""
-    state = game.started(task_id)
+    state = game.start_task(task_id)
     for command in game.plan(task_id):
         state = state.after(command)
     return state
@@ -41,7 +41,7 @@ def test_no_task_comes_twice_and_houses_are_disjoint() -> None:
         {frozenset(problem.names[receptacle] for receptacle in problem.receptacle_type) for problem in problems}
     ) == len(houses)
     for house in houses.values():
-        assert len({task.thing for task in house.tasks}) == TASKS
+        assert len({task.object_kind for task in house.tasks}) == TASKS
         assert all(0 < len(task.plan) <= LONGEST for task in house.tasks)
 
 
@@ -139,6 +139,6 @@ def test_official_games_are_houses() -> None:
     house = game.house("eval0")
     assert len(house.tasks) == TASKS
     for number in (0, TASKS - 1):
-        state = game.started(f"eval0/{number}")
+        state = game.start_task(f"eval0/{number}")
         assert state.observation(0).count("Your task is to: ") == 1
         assert play(game, f"eval0/{number}").won(0)

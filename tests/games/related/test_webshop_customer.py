@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
 from mage_envs.benchmarks.evaluation.suites.panels import panel
 from mage_envs.games.webshop.session import ITEM
-from mage_envs.games.webshop_customer.errands import affordable, named_value, wishes_on
+from mage_envs.games.webshop_customer.errands import affordable, find_named_value, wishes_on
 from mage_envs.games.webshop_customer.shopping import ErrandSession, WebShopCustomer
 from mage_envs.games.webshop_customer.tastes import FIT, PACKS, TASTES, customers, ends_of, one_of, shades_of
 from mage_envs.opponents.exact import headroom
@@ -42,7 +42,7 @@ def buy(game: WebShopCustomer, errand, fact: str, please: str) -> ErrandSession:
     shop = game.shop
     item = affordable(shop, goal) if game.easy else shop.catalogue.product(shop.catalogue.find(goal.asin))
     session.page, session.product = ITEM, item
-    option_values = [named_value(values, goal.instruction) for values in item.options.values()]
+    option_values = [find_named_value(values, goal.instruction) for values in item.options.values()]
     for value in filter(None, [*option_values, *(wish.resolved[places[wish.taste]][0] for wish in errand.wishes)]):
         assert session.click(value)
     assert session.click("buy now")
@@ -116,7 +116,7 @@ def test_tastes_are_resolved_on_a_product() -> None:
     options = {"color": colours, "size": ["medium", "large"], "item package quantity": ["single", "dozen"]}
     counted = {wish.axis: wish.taste for wish in wishes_on(options, "a shirt in Large, two packs", "taste")}
     assert counted == {"color": 1, "item package quantity": 2}
-    assert named_value(["large", "x-large"], "size x-large please") == "x-large"
+    assert find_named_value(["large", "x-large"], "size x-large please") == "x-large"
 
 
 def test_the_last_page(game: WebShopCustomer) -> None:

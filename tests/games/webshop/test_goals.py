@@ -6,8 +6,8 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from mage_envs.games.webshop.chance import shuffled
-from mage_envs.games.webshop.goals import price_limit, split_of
+from mage_envs.games.webshop.chance import shuffle_range
+from mage_envs.games.webshop.goals import choose_split, price_limit
 from mage_envs.games.webshop.products import normalise
 from tests.games.webshop.raw import raw
 
@@ -114,16 +114,16 @@ def test_splits_are_disjoint_by_product_and_complete(shop):
     by_split = {split: {goal.asin for goal in shop.goals(split)} for split in shop.splits}
     asins = [asin for split in by_split.values() for asin in split]
     assert len(asins) == len(set(asins))
-    assert all(split_of(asin) == split for split, members in by_split.items() for asin in members)
+    assert all(choose_split(asin) == split for split, members in by_split.items() for asin in members)
     assert sum(len(shop.numbers(split)) for split in by_split) == len(shop)
-    shares = Counter(split_of(f"B{number:09d}") for number in range(5000))
+    shares = Counter(choose_split(f"B{number:09d}") for number in range(5000))
     assert shares["train"] / 5000 == pytest.approx(0.8, abs=0.03)
     assert shares["val"] / 5000 == pytest.approx(0.1, abs=0.02)
 
 
 def test_the_originals_order(shop):
     order = [int(number) for number in shop.catalogue.table("goals.synthetic.order")]
-    assert order == list(shuffled(len(shop)))
+    assert order == list(shuffle_range(len(shop)))
     assert np.array_equal(shop.numbers("val", upstream=True), order)
     with pytest.raises(ValueError, match="split='train' has no synthetic goals among the 47"):
         shop.numbers("train", upstream=True)

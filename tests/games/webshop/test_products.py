@@ -66,7 +66,7 @@ def test_only_the_first_bullet_is_searched():
     with_bullets = product(
         full_description="D", small_description=["First", "Second"], options={"A": ["x", "Y"], "B": ["z"]}
     )
-    assert with_bullets.indexed_text() == "some shoe d first a: x, y, and b: z"
+    assert with_bullets.search_text() == "some shoe d first a: x, y, and b: z"
 
 
 def test_which_entries_are_loaded():

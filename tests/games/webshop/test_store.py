@@ -12,7 +12,7 @@ import pytest
 
 from mage_envs.files.atomic import draft_beside
 from mage_envs.games.webshop import cache
-from mage_envs.games.webshop.cache import MANIFEST, DamagedCache, cache_root, cached, read_manifest, verify
+from mage_envs.games.webshop.cache import MANIFEST, DamagedCache, build_cached_folder, cache_root, read_manifest, verify
 from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.products import from_record
 from mage_envs.games.webshop.shop import Shop
@@ -74,10 +74,10 @@ def test_a_failed_build_leaves_nothing(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cached("key", fails, tmp_path)
+        build_cached_folder("key", fails, tmp_path)
     assert [path.name for path in (tmp_path / "webshop").iterdir()] == ["key.lock"]
     draft_beside(tmp_path / "webshop" / "key").mkdir()  # of a process that was killed
-    assert cached("key", lambda draft: {}, tmp_path).name == "key"
+    assert build_cached_folder("key", lambda draft: {}, tmp_path).name == "key"
     assert sorted(path.name for path in (tmp_path / "webshop").iterdir()) == ["key", "key.lock"]
 
 
@@ -87,7 +87,7 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "mkdir", refuse)  # root may write anywhere, so that a mode does not do it
     with pytest.raises(PermissionError, match=r"cannot write to .* \(Permission denied\); set MAGE_ENVS_"):
-        cached("key", lambda draft: {}, tmp_path)
+        build_cached_folder("key", lambda draft: {}, tmp_path)
 
 
 def _build_counting(root, counts):
@@ -97,7 +97,7 @@ def _build_counting(root, counts):
         (draft / "file").write_text("content")
         return {"format": 1}
 
-    cached("key", build, root)
+    build_cached_folder("key", build, root)
 
 
 def test_processes_that_start_together_build_once(tmp_path):

@@ -53,7 +53,7 @@ def test_lines_are_shown_only_where_that_is_asked_for(clock: list[float], capsys
     tell = progress.Progress("A job", 4, "pieces")
     clock[0] += 2
     tell(1)
-    with progress.shown():
+    with progress.show_lines():
         clock[0] += 10
         tell(2)
     clock[0] += 10
@@ -65,7 +65,7 @@ def test_long_work_is_reported_at_once_and_redrawn_on_a_terminal(
     clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def work() -> str:
-        with progress.shown():
+        with progress.show_lines():
             tell = progress.Progress("A job", 0, "pieces", at_once=True)
             for num_done in (2, 3, 4, 10):
                 tell(num_done, 10, 2)

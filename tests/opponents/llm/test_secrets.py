@@ -15,7 +15,7 @@ import pytest
 from mage_envs import secrets
 from mage_envs.cli.program import main
 from mage_envs.opponents.llm import EndpointGenerator
-from mage_envs.secrets import MASK, add_secret, scrubbed
+from mage_envs.secrets import MASK, add_secret, scrub
 from mage_envs.trainer import MAGETrainer
 from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
 from tests.opponents.llm.conftest import Connect
@@ -135,12 +135,12 @@ def test_what_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.upper().endswith(("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS")):
             monkeypatch.delenv(name)
-    assert scrubbed(f"{KEY} none") == f"{KEY} none"
+    assert scrub(f"{KEY} none") == f"{KEY} none"
     monkeypatch.setenv("my_token", "abcdefgh")
     monkeypatch.setenv("OTHER_KEY", "abcdefgh-long")
     monkeypatch.setenv("LOCAL_KEY", "none")
     add_secret("none")
-    assert scrubbed(("abcdefgh-long, abcdefgh, none", 5, None)) == [f"{MASK}, {MASK}, none", 5, None]
+    assert scrub(("abcdefgh-long, abcdefgh, none", 5, None)) == [f"{MASK}, {MASK}, none", 5, None]
     EndpointGenerator("m", "http://127.0.0.1:9/v1", key_variable=VARIABLE)
     monkeypatch.delenv(VARIABLE)
-    assert scrubbed(KEY) == MASK, "a variable that was used, whatever its name and what becomes of it"
+    assert scrub(KEY) == MASK, "a variable that was used, whatever its name and what becomes of it"

@@ -16,7 +16,7 @@ import pytest
 
 from dev.peers.foreign_run import settings
 from mage_envs.core import Task
-from mage_envs.step_checks import MAX_CHARACTERS, MAX_ENTRIES, BadResult, checked_reset, checked_step
+from mage_envs.step_checks import MAX_CHARACTERS, MAX_ENTRIES, BadResult, check_reset, check_step
 from mage_envs.text.generation import Completion
 from mage_envs.trainer import MAGETrainer, Trajectory
 from mage_envs.trainer.backends.tiny import general_tiny
@@ -88,13 +88,13 @@ def test_numbers_and_flags_of_numpy_are_legal() -> None:
     info = {"hand": np.int64(1), "success": np.bool_(True), "private": {"metrics": {"moves": np.float32(2)}}}
     for reward in (1, True, np.float32(1), np.int8(1), np.array(1.0), np.bool_(True)):
         for flag in (True, np.bool_(True), 1, np.int64(1)):
-            checked = checked_step(("Right.", reward, flag, np.False_, info))
+            checked = check_step(("Right.", reward, flag, np.False_, info))
             assert checked == ("Right.", 1.0, True, False, info)
             assert [type(value) for value in checked[:4]] == [str, float, bool, bool]
-    assert np.isnan(checked_step(step_of(reward=float("nan")))[1])
-    assert checked_reset(("ä \U0001f600", {"mine": object()}))[0] == "ä \U0001f600"
+    assert np.isnan(check_step(step_of(reward=float("nan")))[1])
+    assert check_reset(("ä \U0001f600", {"mine": object()}))[0] == "ä \U0001f600"
     with pytest.raises(BadResult, match="terminated must be a bool, got int"):
-        checked_step(step_of(flag=2))
+        check_step(step_of(flag=2))
 
 
 def test_a_worker_reports_it_and_continues() -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mage_envs.games.alfworld.data import FOLDERS, VARIABLE, data_root, split_folder, tally
+from mage_envs.games.alfworld.data import FOLDERS, VARIABLE, data_root, find_split_folder, tally
 from mage_envs.games.alfworld.errors import UNSUPPORTED_PYTHON
 from mage_envs.games.alfworld.index import read_index
 from mage_envs.games.alfworld.maker import GAMES_PER_TASK
@@ -39,7 +39,7 @@ def rows() -> Iterator[tuple[str, str]]:
 
 
 def _official(root: Path, split: str) -> str:
-    folder = split_folder(root, split)
+    folder = find_split_folder(root, split)
     if folder is None:
         return "no such folder"
     entries = read_index(folder)

@@ -18,7 +18,7 @@ class Weighted(Generic[T]):
     """Items to draw by weight."""
 
     def __init__(self, weights: Sequence[tuple[float, T]]) -> None:
-        self.things = [thing for _, thing in weights]
+        self.items = [item for _, item in weights]
         # The last cut may round below 1. Without it every number in [0, 1) selects an item.
         total = sum(weight for weight, _ in weights)
         self.cuts = [cut / total for cut in accumulate(weight for weight, _ in weights)][:-1]
@@ -43,27 +43,27 @@ class Draws:
         """Return True with this probability."""
         return self.uniform() < probability
 
-    def choice(self, things: Sequence[T]) -> T:
-        """Return one of `things`, all equally likely."""
-        return things[int(self.uniform() * len(things))]
+    def choice(self, items: Sequence[T]) -> T:
+        """Return one of `items`, all equally likely."""
+        return items[int(self.uniform() * len(items))]
 
-    def weighted(self, things: Weighted[T]) -> T:
-        """Return one of `things` by weight."""
-        return things.things[bisect_right(things.cuts, self.uniform())]
+    def choose_weighted(self, items: Weighted[T]) -> T:
+        """Return one of `items` by weight."""
+        return items.items[bisect_right(items.cuts, self.uniform())]
 
-    def sample(self, things: Sequence[T], count: int) -> list[T]:
-        """Return the items at `count` different places of `things` (all if there are fewer), in random order."""
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """Return the items at `count` different positions of `items` (all if there are fewer), in random order."""
         # The first steps of a Fisher-Yates shuffle.
-        pool = list(things)
+        pool = list(items)
         count = min(count, len(pool))
-        for place in range(count):
-            other = place + int(self.uniform() * (len(pool) - place))
-            pool[place], pool[other] = pool[other], pool[place]
+        for index in range(count):
+            swap_index = index + int(self.uniform() * (len(pool) - index))
+            pool[index], pool[swap_index] = pool[swap_index], pool[index]
         return pool[:count]
 
-    def shuffled(self, things: Sequence[T]) -> list[T]:
-        """Return all of `things` in random order."""
-        return self.sample(things, len(things))
+    def permute(self, items: Sequence[T]) -> list[T]:
+        """Return all of `items` in random order."""
+        return self.sample(items, len(items))
 
     def log_normal(self, median: float, sigma: float) -> float:
         """Return a log-normal number with this median."""

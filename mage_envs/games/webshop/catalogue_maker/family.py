@@ -49,35 +49,35 @@ class Member(NamedTuple):
     """Attributes and classes in which the near duplicates preferably differ from the seed."""
 
 
-def family(draws: Draws, kind: Type, other: Type | None, count: int) -> list[Member]:
+def family(draws: Draws, kind: Type, sibling: Type | None, count: int) -> list[Member]:
     """Return the members of a family in random order.
 
     Args:
         draws: Source of randomness.
         kind: Type of the products.
-        other: A similar type, which one member may have, or None.
+        sibling: A similar type, which one member may have, or None.
         count: Number of members.
     """
     seed, contested = _seed(draws, kind)
     members = [seed]
-    for change in _plan(draws, seed, other, count - 1):
-        members.append(_changed(draws, seed, members, contested, other, change))
-    return draws.shuffled(members)
+    for change in _plan(draws, seed, sibling, count - 1):
+        members.append(_change_member(draws, seed, members, contested, sibling, change))
+    return draws.permute(members)
 
 
-def limit_above(price: float, place: int) -> float:
-    """Return the `place`-th multiple of ten (from 1) strictly above the price."""
-    return 10.0 * (price // 10 + place)
+def limit_above(price: float, rank: int) -> float:
+    """Return the `rank`-th multiple of ten (from 1) strictly above the price."""
+    return 10.0 * (price // 10 + rank)
 
 
 def _seed(draws: Draws, kind: Type) -> tuple[Member, list[int]]:
     attributes = tuple(draws.choice(group.values) for group in kind.groups)
     # A group with two values could supply only one near duplicate.
-    wide = [place for place, group in enumerate(kind.groups) if len(group.values) > 2]
+    wide = [index for index, group in enumerate(kind.groups) if len(group.values) > 2]
     contested = draws.sample(wide, _CONTESTED)
     options = tuple((axis, _values(draws, axis)) for axis in kind.axes if draws.chance(0.88))
     low, high, priced = _price(draws, kind.price)
-    exposed = [attributes[place].name for place in contested]
+    exposed = [attributes[index].name for index in contested]
     for _, values in options[:2]:
         exposed.append(draws.choice(values).classes[0])
     member = Member(
@@ -127,53 +127,57 @@ def _values(draws: Draws, axis: Axis) -> tuple[Value, ...]:
     if axis.name in {"size", "item package quantity"}:
         count = draws.between(min(3, len(pool)), len(pool))
         start = draws.below(len(pool) - count + 1)
-        return tuple(Value(text, (known,)) for text, known in pool[start : start + count])
+        return tuple(Value(text, (class_name,)) for text, class_name in pool[start : start + count])
     # Most products have at most 12 values; a few have the whole pool.
     longest = min(len(pool), 12) if draws.chance(0.93) else len(pool)
-    values = [Value(text, (known,)) for text, known in draws.sample(pool, draws.between(min(4, longest), longest))]
+    values = [
+        Value(text, (class_name,)) for text, class_name in draws.sample(pool, draws.between(min(4, longest), longest))
+    ]
     noise = draws.uniform()
     if noise < 0.06:
         for _ in range(draws.between(1, 14)):
-            one, two = draws.choice(values), draws.choice(values)
-            if one.plain and two.plain and one.classes != two.classes:
-                values.append(Value(f"{one.text}/{two.text}", one.classes + two.classes, False))
+            first_value, second_value = draws.choice(values), draws.choice(values)
+            if first_value.plain and second_value.plain and first_value.classes != second_value.classes:
+                values.append(
+                    Value(f"{first_value.text}/{second_value.text}", first_value.classes + second_value.classes, False)
+                )
     elif noise < 0.09:
-        one = draws.choice(values)
-        values.append(Value(f"{one.text} [new]", one.classes, False))
+        value = draws.choice(values)
+        values.append(Value(f"{value.text} [new]", value.classes, False))
     elif noise < 0.13:
         values.insert(draws.below(len(values)), draws.choice(values))
     return tuple(values[:_LONGEST_LIST])
 
 
-def _plan(draws: Draws, seed: Member, other: Type | None, count: int) -> list[str]:
+def _plan(draws: Draws, seed: Member, sibling: Type | None, count: int) -> list[str]:
     """Return the kinds of change: five that always distinguish a duplicate from the seed, then random ones."""
-    sure = ["attribute", "attribute", "price", "attribute", "option" if seed.options else "attribute"]
-    more: list[str] = []
-    while len(sure) + len(more) < count:
-        kind = draws.weighted(_KINDS)
-        if (kind in {"option", "axis"} and not seed.options) or (kind == "type" and other is None):
+    certain_changes = ["attribute", "attribute", "price", "attribute", "option" if seed.options else "attribute"]
+    random_changes: list[str] = []
+    while len(certain_changes) + len(random_changes) < count:
+        kind = draws.choose_weighted(_KINDS)
+        if (kind in {"option", "axis"} and not seed.options) or (kind == "type" and sibling is None):
             kind = "attribute"
         # These kinds have few distinct changes, so each appears at most once among the random ones.
-        if kind in {"brand", "type", "axis", "price"} and kind in more:
+        if kind in {"brand", "type", "axis", "price"} and kind in random_changes:
             kind = "attribute"
-        more.append(kind)
-    return sure[:count] + more
+        random_changes.append(kind)
+    return certain_changes[:count] + random_changes
 
 
-def _changed(
-    draws: Draws, seed: Member, members: list[Member], contested: list[int], other: Type | None, change: str
+def _change_member(
+    draws: Draws, seed: Member, members: list[Member], contested: list[int], sibling: Type | None, change: str
 ) -> Member:
     """Return the seed with one change. The change is an attribute if no new change of that kind is left."""
-    taken = {member.change for member in members}
+    used_changes = {member.change for member in members}
     if change == "option":
-        found = _without_value(draws, seed, taken)
-        if found is not None:
-            return found
+        changed = _remove_value(draws, seed, used_changes)
+        if changed is not None:
+            return changed
     if change == "axis":
         axis, _ = draws.choice(seed.options)
-        if ("axis", axis.name) not in taken:
-            rest = tuple(option for option in seed.options if option[0] is not axis)
-            return _offering(seed._replace(options=rest, change=("axis", axis.name)))
+        if ("axis", axis.name) not in used_changes:
+            remaining_options = tuple(option for option in seed.options if option[0] is not axis)
+            return _offering(seed._replace(options=remaining_options, change=("axis", axis.name)))
     if change == "price":
         # The price is above the fourth multiple of ten over the seed's price, the highest limit of a goal.
         low = _tag(draws, limit_above(seed.high, 4) * (1.0 + 0.25 * draws.uniform() ** 2) + 1.0)
@@ -181,51 +185,57 @@ def _changed(
     if change == "brand":
         brand = draws.choice([brand for brand in seed.kind.department.brands if brand != seed.brand])
         return seed._replace(brand=brand, change=("brand", brand))
-    if change == "type" and other is not None:
-        return _other_type(draws, seed, other)
-    return _other_attribute(draws, seed, taken, contested)
+    if change == "type" and sibling is not None:
+        return _change_type(draws, seed, sibling)
+    return _change_attribute(draws, seed, used_changes, contested)
 
 
-def _other_attribute(draws: Draws, seed: Member, taken: set[tuple[str, str]], contested: list[int]) -> Member:
+def _change_attribute(draws: Draws, seed: Member, used_changes: set[tuple[str, str]], contested: list[int]) -> Member:
     # Contested groups come first, so that several duplicates differ in the attribute that a goal is likely to want.
-    places = draws.shuffled(contested) + draws.shuffled(range(len(seed.attributes)))
-    for place in places:
-        others = [
-            other
-            for other in seed.kind.groups[place].values
-            if other is not seed.attributes[place] and ("attribute", other.name) not in taken
+    indices = draws.permute(contested) + draws.permute(range(len(seed.attributes)))
+    for index in indices:
+        replacements = [
+            replacement
+            for replacement in seed.kind.groups[index].values
+            if replacement is not seed.attributes[index] and ("attribute", replacement.name) not in used_changes
         ]
-        if others:
-            other = draws.choice(others)
-            attributes = (*seed.attributes[:place], other, *seed.attributes[place + 1 :])
-            return _offering(seed._replace(attributes=attributes, change=("attribute", other.name)))
+        if replacements:
+            replacement = draws.choice(replacements)
+            attributes = (*seed.attributes[:index], replacement, *seed.attributes[index + 1 :])
+            return _offering(seed._replace(attributes=attributes, change=("attribute", replacement.name)))
     raise RuntimeError(f"the type {seed.kind.name!r} must have more attributes for a family of {LARGEST}")
 
 
-def _without_value(draws: Draws, seed: Member, taken: set[tuple[str, str]]) -> Member | None:
+def _remove_value(draws: Draws, seed: Member, used_changes: set[tuple[str, str]]) -> Member | None:
     """Return the seed without one class of an option's values, or None if no class can be removed.
 
     Exposed classes are tried first.
     """
     # Classes are written as `axis:value`, unlike attributes.
-    classes = [known for known in seed.exposed if ":" in known]
-    for _, values in draws.shuffled(seed.options):
-        classes += [known for value in draws.sample(values, 2) for known in value.classes]
-    for gone in classes:
-        if ("option", gone) in taken:
+    classes = [class_name for class_name in seed.exposed if ":" in class_name]
+    for _, values in draws.permute(seed.options):
+        classes += [class_name for value in draws.sample(values, 2) for class_name in value.classes]
+    for removed_class in classes:
+        if ("option", removed_class) in used_changes:
             continue
         options = tuple(
-            (axis, tuple(value for value in values if gone not in value.classes)) for axis, values in seed.options
+            (axis, tuple(value for value in values if removed_class not in value.classes))
+            for axis, values in seed.options
         )
         if all(values for _, values in options):
-            return _offering(seed._replace(options=options, change=("option", gone)))
+            return _offering(seed._replace(options=options, change=("option", removed_class)))
     return None
 
 
-def _other_type(draws: Draws, seed: Member, kind: Type) -> Member:
+def _change_type(draws: Draws, seed: Member, kind: Type) -> Member:
     """Return a product of another type with the seed's values for all attribute groups and axes that it shares."""
-    said = dict(zip(seed.kind.groups, seed.attributes, strict=True))
-    attributes = tuple(said[group] if group in said else draws.choice(group.values) for group in kind.groups)
-    chosen = dict(seed.options)
-    options = tuple((axis, chosen[axis] if axis in chosen else _values(draws, axis)) for axis in kind.axes)
+    attribute_by_group = dict(zip(seed.kind.groups, seed.attributes, strict=True))
+    attributes = tuple(
+        attribute_by_group[group] if group in attribute_by_group else draws.choice(group.values)
+        for group in kind.groups
+    )
+    values_by_axis = dict(seed.options)
+    options = tuple(
+        (axis, values_by_axis[axis] if axis in values_by_axis else _values(draws, axis)) for axis in kind.axes
+    )
     return _offering(seed._replace(kind=kind, attributes=attributes, options=options, change=("type", kind.name)))

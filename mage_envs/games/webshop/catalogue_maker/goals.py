@@ -92,13 +92,13 @@ def goals(
         listings: Texts of the products.
         typos: Probability of a typing error in an instruction.
     """
-    made: list[CatalogueGoal] = []
-    for place in range(len(members)):
-        other: CatalogueGoal | None = None
+    family_goals: list[CatalogueGoal] = []
+    for index in range(len(members)):
+        goal: CatalogueGoal | None = None
         for _ in range(PER_PRODUCT):
-            other = _goal(deal(len(made)), number, split, members, listings, typos, place, other)
-            made.append(other)
-    return made
+            goal = _goal(deal(len(family_goals)), number, split, members, listings, typos, index, goal)
+            family_goals.append(goal)
+    return family_goals
 
 
 def _goal(
@@ -108,8 +108,8 @@ def _goal(
     members: list[Member],
     listings: list[Listing],
     typos: float,
-    place: int,
-    other: CatalogueGoal | None,
+    index: int,
+    first_goal: CatalogueGoal | None,
 ) -> CatalogueGoal:
     """Return a goal of a product.
 
@@ -120,13 +120,13 @@ def _goal(
         members: Products of the family.
         listings: Texts of the products.
         typos: Probability of a typing error in the instruction.
-        place: Index of the product among the members.
-        other: The product's first goal, which must have other requirements, or None.
+        index: Index of the product among the members.
+        first_goal: The product's first goal, which must have other requirements, or None.
     """
-    member, shown = members[place], listings[place]
-    asin, order = str(shown.raw["asin"]), 0 if other is None else 1
-    wish = _wish(draws, member, members, other)
-    wanted = [member.attributes[attribute] for attribute in wish.attributes]
+    member, listing = members[index], listings[index]
+    asin, order = str(listing.raw["asin"]), 0 if first_goal is None else 1
+    wish = _wish(draws, member, members, first_goal)
+    attributes = [member.attributes[attribute] for attribute in wish.attributes]
     options = tuple((axis, value) for axis, value, _ in wish.options)
     manner = HELD_OUT if split == "ood_phrase" else USUAL
     return CatalogueGoal(
@@ -135,29 +135,29 @@ def _goal(
         family=number,
         split=split,
         query=member.kind.name,
-        instruction=instruction(draws, member.kind, wanted, options, manner, typos),
-        attributes=tuple(attribute.name for attribute in wanted),
+        instruction=instruction(draws, member.kind, attributes, options, manner, typos),
+        attributes=tuple(attribute.name for attribute in attributes),
         options=options,
         price_upper=wish.limit,
-        places=tuple(shown.places[attribute.name] for attribute in wanted),
+        places=tuple(listing.places[attribute.name] for attribute in attributes),
         near_misses=wish.near_misses,
         alternatives=wish.alternatives,
     )
 
 
-def _wish(draws: Draws, member: Member, members: list[Member], other: CatalogueGoal | None) -> Wish:
-    """Return the first wish that is sharp enough, else the sharpest. It never equals the wish of `other`."""
-    place = draws.weighted(_PLACES)
-    limit = limit_above(member.high, place)
+def _wish(draws: Draws, member: Member, members: list[Member], first_goal: CatalogueGoal | None) -> Wish:
+    """Return the first wish that is sharp enough, else the sharpest. It never equals the wish of `first_goal`."""
+    rank = draws.choose_weighted(_PLACES)
+    limit = limit_above(member.high, rank)
     if draws.chance(_UNLIMITED) or limit > _HIGHEST:
         limit = UNLIMITED
     best: Wish | None = None
     for _ in range(_TRIES):
-        wish = _judged(member, members, _wanted(draws, member), _chosen(draws, member), limit)
-        wish = _sharpened(draws, member, members, wish)
-        if other is not None and _wants_the_same(member, wish, other):
-            more = draws.choice([place for place in range(len(member.attributes)) if place not in wish.attributes])
-            wish = _judged(member, members, (*wish.attributes, more), wish.options, limit)
+        wish = _evaluate_wish(member, members, _choose_attributes(draws, member), _choose_options(draws, member), limit)
+        wish = _sharpen(draws, member, members, wish)
+        if first_goal is not None and _wants_the_same(member, wish, first_goal):
+            unused = [index for index in range(len(member.attributes)) if index not in wish.attributes]
+            wish = _evaluate_wish(member, members, (*wish.attributes, draws.choice(unused)), wish.options, limit)
         # Near misses and alternatives have a constant sum, so comparing one of them is enough.
         if best is None or wish.near_misses > best.near_misses:
             best = wish
@@ -167,12 +167,13 @@ def _wish(draws: Draws, member: Member, members: list[Member], other: CatalogueG
     return best
 
 
-def _wants_the_same(member: Member, wish: Wish, other: CatalogueGoal) -> bool:
-    names = {member.attributes[place].name for place in wish.attributes}
-    return names == set(other.attributes) and tuple((axis, value) for axis, value, _ in wish.options) == other.options
+def _wants_the_same(member: Member, wish: Wish, first_goal: CatalogueGoal) -> bool:
+    names = {member.attributes[index].name for index in wish.attributes}
+    options = tuple((axis, value) for axis, value, _ in wish.options)
+    return names == set(first_goal.attributes) and options == first_goal.options
 
 
-def _judged(
+def _evaluate_wish(
     member: Member,
     members: list[Member],
     attributes: tuple[int, ...],
@@ -180,22 +181,26 @@ def _judged(
     limit: float,
 ) -> Wish:
     """Return a wish with the numbers of members that fail and that satisfy it."""
-    needed = {member.attributes[place].name for place in attributes} | {known for _, _, known in options}
-    having = sum(rival.low <= limit and needed <= rival.offers for rival in members)
+    needed = {member.attributes[index].name for index in attributes} | {option_class for _, _, option_class in options}
+    count = sum(rival.low <= limit and needed <= rival.offers for rival in members)
     return Wish(
-        attributes=attributes, options=options, limit=limit, near_misses=len(members) - having, alternatives=having - 1
+        attributes=attributes,
+        options=options,
+        limit=limit,
+        near_misses=len(members) - count,
+        alternatives=count - 1,
     )
 
 
-def _sharpened(draws: Draws, member: Member, members: list[Member], wish: Wish) -> Wish:
+def _sharpen(draws: Draws, member: Member, members: list[Member], wish: Wish) -> Wish:
     """Return the wish with more disputed attributes, until enough members fail it."""
     if _is_sharp(wish):
         return wish
-    disputed = [place for place, attribute in enumerate(member.attributes) if _disputed(member, attribute.name)]
-    for place in draws.shuffled(disputed):
-        if place not in wish.attributes and not _is_sharp(wish):
-            kept = tuple(other for other in wish.attributes if other in disputed)
-            wish = _judged(member, members, (*kept, place), wish.options, wish.limit)
+    disputed = [index for index, attribute in enumerate(member.attributes) if _is_disputed(member, attribute.name)]
+    for index in draws.permute(disputed):
+        if index not in wish.attributes and not _is_sharp(wish):
+            disputed_part = tuple(wish_index for wish_index in wish.attributes if wish_index in disputed)
+            wish = _evaluate_wish(member, members, (*disputed_part, index), wish.options, wish.limit)
     return wish
 
 
@@ -203,36 +208,36 @@ def _is_sharp(wish: Wish) -> bool:
     return wish.near_misses >= _NEAR_MISSES and wish.alternatives <= _ALTERNATIVES
 
 
-def _disputed(member: Member, attribute: str) -> bool:
+def _is_disputed(member: Member, attribute: str) -> bool:
     """Return True if members of the family differ in the attribute."""
     return attribute in member.exposed or attribute == member.change[1]
 
 
-def _wanted(draws: Draws, member: Member) -> tuple[int, ...]:
+def _choose_attributes(draws: Draws, member: Member) -> tuple[int, ...]:
     """Return the indices of wanted attributes. Disputed ones are more likely.
 
-    The place of an attribute in the texts does not matter, so that the rank of the product is no trace of the goal.
+    The position of an attribute in the texts does not matter, so that the rank of the product is no trace of the goal.
     """
-    count = draws.weighted(_ATTRIBUTES)
+    count = draws.choose_weighted(_ATTRIBUTES)
     ranked = sorted(
         [
-            (draws.uniform() ** _RARER if _disputed(member, attribute.name) else draws.uniform(), place)
-            for place, attribute in enumerate(member.attributes)
+            (draws.uniform() ** _RARER if _is_disputed(member, attribute.name) else draws.uniform(), index)
+            for index, attribute in enumerate(member.attributes)
         ]
     )
-    chosen = [place for _, place in ranked[-count:]]
+    indices = [index for _, index in ranked[-count:]]
     if member.change[0] == "attribute" and draws.chance(_OWN):
-        chosen[-1] = next(place for _, place in ranked if member.attributes[place].name == member.change[1])
-    return tuple(dict.fromkeys(chosen))
+        indices[-1] = next(index for _, index in ranked if member.attributes[index].name == member.change[1])
+    return tuple(dict.fromkeys(indices))
 
 
-def _chosen(draws: Draws, member: Member) -> tuple[tuple[str, str, str], ...]:
+def _choose_options(draws: Draws, member: Member) -> tuple[tuple[str, str, str], ...]:
     """Return wanted options, at most one per axis. If an axis has exposed values, half of the draws are among them."""
-    chosen = []
-    for axis, values in draws.sample(member.options, draws.weighted(_OPTIONS)):
+    options = []
+    for axis, values in draws.sample(member.options, draws.choose_weighted(_OPTIONS)):
         plain = [value for value in values if value.plain and value.text not in _UNSAID]
         disputed = [value for value in plain if value.classes[0] in member.exposed]
         if plain:
             value = draws.choice(disputed if disputed and draws.chance(0.5) else plain)
-            chosen.append((axis.name, value.text, value.classes[0]))
-    return tuple(chosen)
+            options.append((axis.name, value.text, value.classes[0]))
+    return tuple(options)

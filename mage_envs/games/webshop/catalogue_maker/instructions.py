@@ -19,7 +19,7 @@ class Manner(NamedTuple):
     clauses: Forms
     sentences: Forms
     choices: Forms
-    before: Mapping[str, float]
+    lead_probabilities: Mapping[str, float]
     """Probability, by form, that a short wording precedes the noun."""
 
 
@@ -33,7 +33,7 @@ def _manner(lists: dict[str, Any]) -> Manner:
         clauses=_forms(lists["clauses"]),
         sentences=_forms(lists["sentences"]),
         choices=_forms(lists["choices"]),
-        before=lists["before"],
+        lead_probabilities=lists["before"],
     )
 
 
@@ -49,7 +49,7 @@ _BUYERS = {"women's ": " for women", "men's ": " for men", "girls' ": " for girl
 def instruction(
     draws: Draws,
     kind: Type,
-    wanted: Sequence[Attribute],
+    attributes: Sequence[Attribute],
     options: Sequence[tuple[str, str]],
     manner: Manner,
     typos: float,
@@ -59,43 +59,43 @@ def instruction(
     Args:
         draws: Source of randomness.
         kind: Type of the wanted product.
-        wanted: Wanted attributes.
+        attributes: Wanted attributes.
         options: Wanted options as (axis, value) pairs.
         manner: Phrases of the instruction.
         typos: Probability of one typing error.
     """
     many = kind.number in {"plural", "pair"}
-    before: list[str] = []
+    lead_texts: list[str] = []
     clauses: list[tuple[int, str]] = []
-    last, named = "", False
-    for attribute in wanted:
+    last_sentence, has_name = "", False
+    for attribute in attributes:
         wording = draws.choice(attribute.wordings) if draws.chance(_SYNONYM) else attribute.wordings[0]
         # A second name before the noun would be read as a part of the first one.
-        leads = _leads(wording, attribute) and len(before) < 2 and (wording.form == "a" or not named)
-        if leads and draws.chance(manner.before[wording.form]):
-            before.insert(0 if wording.form == "a" else len(before), wording.text)
-            named |= wording.form != "a"
-        elif not last and len(wanted) > 1 and draws.chance(_SENTENCE):
-            last = ". " + _said(draws, manner.sentences, wording, many)
+        leads = _leads(wording, attribute) and len(lead_texts) < 2 and (wording.form == "a" or not has_name)
+        if leads and draws.chance(manner.lead_probabilities[wording.form]):
+            lead_texts.insert(0 if wording.form == "a" else len(lead_texts), wording.text)
+            has_name |= wording.form != "a"
+        elif not last_sentence and len(attributes) > 1 and draws.chance(_SENTENCE):
+            last_sentence = ". " + _format_wording(draws, manner.sentences, wording, many)
         else:
-            clauses.append((FORMS.index(wording.form), _said(draws, manner.clauses, wording, many)))
+            clauses.append((FORMS.index(wording.form), _format_wording(draws, manner.clauses, wording, many)))
     noun = _noun(draws, kind.name)
     pools = {axis.name: axis.pool for axis in kind.axes}
     for axis, value in options:
-        form = draws.weighted(manner.choices.get(pools[axis]) or manner.choices[axis])
-        held = draws.choice(_PHRASES["packs"][value]) if "{w}" in form else ""
+        form = draws.choose_weighted(manner.choices.get(pools[axis]) or manner.choices[axis])
+        pack_phrase = draws.choice(_PHRASES["packs"][value]) if "{w}" in form else ""
         if form.endswith("{n}"):
-            noun = form.format(v=value, w=held, n=noun)
+            noun = form.format(v=value, w=pack_phrase, n=noun)
         else:
-            clauses.append((_OPTION, form.format(v=value, w=held, **_verbs(many))))
-    phrase = _article(draws, kind.number, " ".join([*before, noun]))
-    product = " ".join([phrase, *_joined(draws, _in_order(draws, clauses))])
-    text = draws.weighted(manner.openers).format(n=product) + last
+            clauses.append((_OPTION, form.format(v=value, w=pack_phrase, **_verbs(many))))
+    phrase = _article(draws, kind.number, " ".join([*lead_texts, noun]))
+    product = " ".join([phrase, *_join_clauses(draws, _sort_clauses(draws, clauses))])
+    text = draws.choose_weighted(manner.openers).format(n=product) + last_sentence
     if draws.chance(_FRUGAL):
         text = f"{text} {_PHRASES['frugal']}"
     # Drawn in any case, so that the number of draws does not depend on `typos`.
-    slip, word, letter, how = (draws.uniform() for _ in range(4))
-    return _slipped(text, word, letter, how) if slip < typos else text
+    typo_chance, word, letter, how = (draws.uniform() for _ in range(4))
+    return _add_typo(text, word, letter, how) if typo_chance < typos else text
 
 
 _VERBS = ("have", "come", "offer", "taste", "smell")
@@ -108,14 +108,14 @@ def _verbs(many: bool) -> dict[str, str]:
     return {"it": "it", "is": "is", **{verb: f"{verb}s" for verb in _VERBS}, "have": "has"}
 
 
-def _said(draws: Draws, forms: Forms, wording: Wording, many: bool) -> str:
+def _format_wording(draws: Draws, forms: Forms, wording: Wording, many: bool) -> str:
     text = wording.plural if many else wording.text
-    return draws.weighted(forms[wording.form]).format(a=text, **_verbs(many))
+    return draws.choose_weighted(forms[wording.form]).format(a=text, **_verbs(many))
 
 
-def _in_order(draws: Draws, clauses: list[tuple[int, str]]) -> list[str]:
+def _sort_clauses(draws: Draws, clauses: list[tuple[int, str]]) -> list[str]:
     """Return the clauses in the order of their forms, so that none of them describes the noun of another one."""
-    return [clause for _, clause in sorted(draws.shuffled(clauses), key=lambda one: one[0])]
+    return [clause for _, clause in sorted(draws.permute(clauses), key=lambda pair: pair[0])]
 
 
 def _leads(wording: Wording, attribute: Attribute) -> bool:
@@ -126,9 +126,9 @@ def _leads(wording: Wording, attribute: Attribute) -> bool:
 
 def _noun(draws: Draws, name: str) -> str:
     """Return the product's name, with "women's blouse" sometimes as "blouse for women"."""
-    for owner, after in _BUYERS.items():
+    for owner, suffix in _BUYERS.items():
         if name.startswith(owner) and draws.chance(0.15):
-            return name[len(owner) :] + after
+            return name[len(owner) :] + suffix
     return name
 
 
@@ -145,7 +145,7 @@ def _article(draws: Draws, number: str, noun: str) -> str:
 _VOWELS = ("a", "e", "i", "o", "u", "8", "11 ", "18 ", "hdmi", "led ", "spf")
 
 
-def _joined(draws: Draws, clauses: list[str]) -> list[str]:
+def _join_clauses(draws: Draws, clauses: list[str]) -> list[str]:
     """Return the clauses, sometimes with an "and" before the last one."""
     plain = [clause for clause in clauses if not clause.startswith("and ")]
     ending = [clause for clause in clauses if clause.startswith("and ")]
@@ -154,19 +154,19 @@ def _joined(draws: Draws, clauses: list[str]) -> list[str]:
     return plain + ending
 
 
-def _slipped(text: str, word: float, letter: float, how: float) -> str:
+def _add_typo(text: str, word: float, letter: float, how: float) -> str:
     """Return the text with one typing error in a longer word: a letter lost, doubled or swapped with the next."""
     words = text.split(" ")
-    longer = [place for place, one in enumerate(words) if len(one) > 4 and one.isalpha()]
-    if not longer:
+    long_words = [index for index, token in enumerate(words) if len(token) > 4 and token.isalpha()]
+    if not long_words:
         return text
-    place = longer[int(word * len(longer))]
-    right = words[place]
+    index = long_words[int(word * len(long_words))]
+    right = words[index]
     at = 1 + int(letter * (len(right) - 2))
     wrong = (
         right[:at] + right[at + 1 :],
         right[:at] + right[at] + right[at:],
         right[:at] + right[at + 1] + right[at] + right[at + 2 :],
     )
-    words[place] = wrong[int(how * len(wrong))]
+    words[index] = wrong[int(how * len(wrong))]
     return " ".join(words)

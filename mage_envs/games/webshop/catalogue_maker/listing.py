@@ -38,27 +38,27 @@ def listing(draws: Draws, member: Member, asin: str) -> Listing:
     described = not draws.chance(0.2)
     spots: dict[str, list[Attribute]] = {TITLE: [], FIRST: [], LATER: [], DESCRIPTION: []}
     for attribute in member.attributes:
-        place = draws.weighted(_PLACES)
+        spot = draws.choose_weighted(_PLACES)
         # A later bullet replaces a place that does not exist, or a title that is full.
-        if (place == DESCRIPTION and not described) or (place == TITLE and len(spots[TITLE]) == 5):
-            place = LATER
-        spots[place].append(attribute)
+        if (spot == DESCRIPTION and not described) or (spot == TITLE and len(spots[TITLE]) == 5):
+            spot = LATER
+        spots[spot].append(attribute)
     words = _words(member)
     raw = {
         "asin": asin,
-        "name": _title(draws, member, draws.shuffled(spots[TITLE])),
+        "name": _title(draws, member, draws.permute(spots[TITLE])),
         "category": member.kind.department.name,
         "query": member.kind.name,
         "product_category": member.kind.path,
         "full_description": _description(draws, member, words, spots[DESCRIPTION]) if described else "",
-        "small_description": _bullets(draws, member, words, spots[FIRST], draws.shuffled(spots[LATER])),
+        "small_description": _bullets(draws, member, words, spots[FIRST], draws.permute(spots[LATER])),
         "pricing": _pricing(member),
         "customization_options": {
             axis.name: [{"value": value.text, "image": None} for value in values] for axis, values in member.options
         },
         "images": [""],
     }
-    return Listing(raw, {attribute.name: place for place, told in spots.items() for attribute in told})
+    return Listing(raw, {attribute.name: spot for spot, attributes in spots.items() for attribute in attributes})
 
 
 def _pricing(member: Member) -> str:
@@ -81,23 +81,23 @@ def _words(member: Member) -> dict[str, str]:
     }
 
 
-def _title(draws: Draws, member: Member, told: list[Attribute]) -> str:
-    before = [attribute.shown for attribute in told if attribute.wordings[0].form == "a"][:2]
-    after = [attribute.shown for attribute in told if attribute.shown not in before]
+def _title(draws: Draws, member: Member, attributes: list[Attribute]) -> str:
+    adjectives = [attribute.title_text for attribute in attributes if attribute.wordings[0].form == "a"][:2]
+    trailing_texts = [attribute.title_text for attribute in attributes if attribute.title_text not in adjectives]
     head = [member.brand]
     if draws.chance(0.25):
         head.append(draws.choice(_PHRASES["models"]))
-    title = " ".join([*head, *before, member.kind.title])
+    title = " ".join([*head, *adjectives, member.kind.title])
     if draws.chance(0.06):
         title = f"{draws.choice(_PHRASES['stuffing'])} {title}"
-    joint = draws.weighted(_JOINTS)
-    if after and draws.chance(0.3):
-        title = f"{title}{'' if after[0].startswith('for ') else ' with'} {after.pop(0)}"
-    title = joint.join([title, *after])
-    wanted = draws.between(_SHORTEST, 19)
+    joint = draws.choose_weighted(_JOINTS)
+    if trailing_texts and draws.chance(0.3):
+        title = f"{title}{'' if trailing_texts[0].startswith('for ') else ' with'} {trailing_texts.pop(0)}"
+    title = joint.join([title, *trailing_texts])
+    target_length = draws.between(_SHORTEST, 19)
     for filler in draws.sample(member.kind.department.fillers, 12):
         length = title.count(" ") + 1
-        if length >= wanted or length + filler.count(" ") + 2 > _LONGEST:
+        if length >= target_length or length + filler.count(" ") + 2 > _LONGEST:
             break
         title += (" " if filler.startswith("for ") else joint) + filler
     return title + draws.choice(_ODD) if draws.chance(0.06) else title
@@ -108,32 +108,36 @@ def _sentence(draws: Draws, forms: Mapping[str, Sequence[str]], attribute: Attri
     wording = attribute.wordings[0]
     # A clause with "that" or in the first person does not fit the sentences of a seller.
     if len(attribute.wordings) > 1 and draws.chance(0.2):
-        other = draws.choice(attribute.wordings[1:])
-        wording = other if other.form != "t" and " i " not in f" {other.text} " else wording
+        synonym = draws.choice(attribute.wordings[1:])
+        wording = synonym if synonym.form != "t" and " i " not in f" {synonym.text} " else wording
     capital = wording.text[:1].upper() + wording.text[1:]
     return draws.choice(forms[wording.form]).format(a=wording.text, A=capital, **words)
 
 
 def _bullets(
-    draws: Draws, member: Member, words: dict[str, str], first: list[Attribute], later: list[Attribute]
+    draws: Draws,
+    member: Member,
+    words: dict[str, str],
+    first_attributes: list[Attribute],
+    later_attributes: list[Attribute],
 ) -> list[str]:
     """Return two to six bullets. The search engine reads only the first one."""
-    count = max(2, min(6, draws.between(2, 5) + (len(later) > 1)))
+    count = max(2, min(6, draws.between(2, 5) + (len(later_attributes) > 1)))
     groups: list[list[Attribute]] = [[] for _ in range(count)]
-    groups[0] = first
-    for number, attribute in enumerate(later):
+    groups[0] = first_attributes
+    for number, attribute in enumerate(later_attributes):
         groups[1 + number % (count - 1)].append(attribute)
     benefits = draws.sample(member.kind.department.benefits, count + 1)
     bullets = []
     for number, group in enumerate(groups):
         benefit = benefits[number]
-        told = {**words, "b": benefit, "b2": benefits[-1], "B": benefit[:1].upper() + benefit[1:]}
+        bullet_words = {**words, "b": benefit, "b2": benefits[-1], "B": benefit[:1].upper() + benefit[1:]}
         if not group:
-            bullets.append(draws.choice(_PHRASES["plain_bullets"]).format(**told))
+            bullets.append(draws.choice(_PHRASES["plain_bullets"]).format(**bullet_words))
             continue
-        bullet = _sentence(draws, _PHRASES["bullets"], group[0], told)
-        rest = [attribute.name for attribute in group[1:]]
-        bullets.append(f"{bullet}; also {' and '.join(rest)}" if rest else bullet)
+        bullet = _sentence(draws, _PHRASES["bullets"], group[0], bullet_words)
+        further_names = [attribute.name for attribute in group[1:]]
+        bullets.append(f"{bullet}; also {' and '.join(further_names)}" if further_names else bullet)
     # Real listings have upper-case headings and repeated bullets, too.
     shout = draws.uniform()
     if shout < 0.12:
@@ -146,8 +150,8 @@ def _bullets(
     return bullets[:6]
 
 
-def _description(draws: Draws, member: Member, words: dict[str, str], told: list[Attribute]) -> str:
-    sentences = [_sentence(draws, _PHRASES["description_attributes"], attribute, words) for attribute in told]
+def _description(draws: Draws, member: Member, words: dict[str, str], attributes: list[Attribute]) -> str:
+    sentences = [_sentence(draws, _PHRASES["description_attributes"], attribute, words) for attribute in attributes]
     start = draws.choice(_PHRASES["description_starts"]).format(**words)
     length = sum(sentence.count(" ") + 1 for sentence in sentences) + start.count(" ") + 1
     for story in draws.sample(member.kind.department.stories, draws.between(1, 5)):
@@ -155,4 +159,4 @@ def _description(draws: Draws, member: Member, words: dict[str, str], told: list
         if length > _LONGEST_DESCRIPTION:
             break
         sentences.append(story)
-    return " ".join([start, *draws.shuffled(sentences)])
+    return " ".join([start, *draws.permute(sentences)])

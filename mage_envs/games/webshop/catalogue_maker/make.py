@@ -60,15 +60,15 @@ def stream(
         typos: Probability of a typing error in an instruction.
     """
     for number, count, draws in _families(size, seed, held_out):
-        role, kind, other = _role(seed, held_out, number)
-        members = family(draws, kind, other, count)
+        role, kind, sibling = _role(seed, held_out, number)
+        members = family(draws, kind, sibling, count)
         listings = [
-            listing(draws, member, _asin(seed, held_out, number, place)) for place, member in enumerate(members)
+            listing(draws, member, _asin(seed, held_out, number, index)) for index, member in enumerate(members)
         ]
         split = "ood_catalogue" if held_out else role
         deal = partial(_goal_draws, seed, held_out, number)
-        wanted = goals(deal, number, split, members, listings, typos)
-        yield FamilyRecord(number=number, split=split, members=members, listings=listings, goals=wanted)
+        family_goals = goals(deal, number, split, members, listings, typos)
+        yield FamilyRecord(number=number, split=split, members=members, listings=listings, goals=family_goals)
 
 
 def goal_ids(split: str, count: int | None = None, *, size: str | int = "small", seed: int = 0) -> tuple[str, ...]:
@@ -84,36 +84,38 @@ def goal_ids(split: str, count: int | None = None, *, size: str | int = "small",
         ValueError: If the split has fewer goals.
     """
     held_out = split == SPLITS[-1]
-    found = [
-        (number, place, order)
+    goal_keys = [
+        (number, member_index, order)
         for number, members, _ in _families(size, seed, held_out)
-        if held_out or _split(seed, number) == split
-        for place in range(members)
+        if held_out or _choose_split(seed, number) == split
+        for member_index in range(members)
         for order in range(PER_PRODUCT)
     ]
-    if not found or (count is not None and not 0 < count <= len(found)):
-        raise ValueError(f"split={split!r} of size {size!r} has {len(found)} goals, expected {count or 'at least 1'}.")
+    if not goal_keys or (count is not None and not 0 < count <= len(goal_keys)):
+        raise ValueError(
+            f"split={split!r} of size {size!r} has {len(goal_keys)} goals, expected {count or 'at least 1'}."
+        )
     if count is not None:
-        found = [found[place * len(found) // count] for place in range(count)]
-    return tuple(f"{_asin(seed, held_out, number, place)}-m{order}" for number, place, order in found)
+        goal_keys = [goal_keys[step * len(goal_keys) // count] for step in range(count)]
+    return tuple(f"{_asin(seed, held_out, number, member_index)}-m{order}" for number, member_index, order in goal_keys)
 
 
 def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int, int, Draws]]:
     """Yield (number, number of members, draws) of each family."""
-    left, number = _count(size), 0
-    while left:
+    remaining, number = _count(size), 0
+    while remaining:
         draws = Draws(seed, _FAMILIES, held_out, number)
-        count = _fitting(draws.between(SMALLEST, LARGEST), left)
+        count = _choose_count(draws.between(SMALLEST, LARGEST), remaining)
         yield number, count, draws
-        left -= count
+        remaining -= count
         number += 1
 
 
 @cache
-def certified(size: str, held_out: bool) -> tuple[str, ...]:
+def certificates(size: str, held_out: bool) -> tuple[str, ...]:
     """Return the certificates of a size's proven catalogues, which have the seeds 0, 1, 2 and so on."""
-    certificates = tomllib.loads(files(__package__).joinpath("certificates.toml").read_text("utf-8"))
-    return tuple(certificates[size]["held_out" if held_out else "main"])
+    table = tomllib.loads(files(__package__).joinpath("certificates.toml").read_text("utf-8"))
+    return tuple(table[size]["held_out" if held_out else "main"])
 
 
 def _goal_draws(seed: int, held_out: bool, family: int, goal: int) -> Draws:
@@ -137,11 +139,11 @@ def _count(size: str | int) -> int:
     return count
 
 
-def _fitting(count: int, left: int) -> int:
+def _choose_count(count: int, remaining: int) -> int:
     """Return the number of members. The remaining products are none, or enough for a family."""
-    if left <= LARGEST:
-        return left
-    return min(count, left - SMALLEST)
+    if remaining <= LARGEST:
+        return remaining
+    return min(count, remaining - SMALLEST)
 
 
 def _role(seed: int, held_out: bool, number: int) -> tuple[str, Type, Type | None]:
@@ -151,27 +153,27 @@ def _role(seed: int, held_out: bool, number: int) -> tuple[str, Type, Type | Non
     families of a shelf have one type, and the third has a sibling of it.
     """
     # A function of the family's number alone, so that `goal_ids` finds splits without generating products.
-    block, place = divmod(number, len(_ROLES))
+    block, position = divmod(number, len(_ROLES))
     roles = _order(seed, held_out, 0, block, len(_ROLES))
-    role = _ROLES[roles[place]]
+    role = _ROLES[roles[position]]
     apart = role == "ood_type"
     kinds = _kinds(apart)
     # `turn` counts the families with the same pool of types: held-out types are for the split `ood_type` alone.
-    usual = sum(_ROLES[other] != "ood_type" for other in roles[:place])
+    usual = sum(_ROLES[role_index] != "ood_type" for role_index in roles[:position])
     turn = block if apart else block * (len(_ROLES) - 1) + usual
-    shelf, place = divmod(turn, _SHELF)
+    shelf, shelf_position = divmod(turn, _SHELF)
     turn, rank = divmod(shelf, len(kinds))
     kind = kinds[_order(seed, held_out, 1 + apart, turn, len(kinds))[rank]]
     near = siblings()[kind.name]
     if not near:
         return role, kind, None
-    other = near[_order(seed, held_out, 3 + apart, shelf, len(near))[0]]
-    return (role, other, kind) if place == _SHELF - 1 else (role, kind, other)
+    sibling = near[_order(seed, held_out, 3 + apart, shelf, len(near))[0]]
+    return (role, sibling, kind) if shelf_position == _SHELF - 1 else (role, kind, sibling)
 
 
 @lru_cache(maxsize=64)
-def _order(seed: int, held_out: bool, what: int, turn: int, count: int) -> tuple[int, ...]:
-    return tuple(Draws(seed, _ORDER, held_out, what, turn).shuffled(range(count)))
+def _order(seed: int, held_out: bool, purpose: int, turn: int, count: int) -> tuple[int, ...]:
+    return tuple(Draws(seed, _ORDER, held_out, purpose, turn).permute(range(count)))
 
 
 @lru_cache(maxsize=2)
@@ -179,16 +181,16 @@ def _kinds(apart: bool) -> tuple[Type, ...]:
     return tuple(kind for kind in product_types() if kind.held_out == apart)
 
 
-def _split(seed: int, number: int) -> str:
+def _choose_split(seed: int, number: int) -> str:
     """Return the split of a family of the main catalogue."""
-    block, place = divmod(number, len(_ROLES))
-    return _ROLES[_order(seed, False, 0, block, len(_ROLES))[place]]
+    block, position = divmod(number, len(_ROLES))
+    return _ROLES[_order(seed, False, 0, block, len(_ROLES))[position]]
 
 
-def _asin(seed: int, held_out: bool, family: int, place: int) -> str:
+def _asin(seed: int, held_out: bool, family: int, member_index: int) -> str:
     """Return an id of ten characters that looks random and is unique within a catalogue."""
     # Every family reserves the same count of numbers, so that `family_of` can invert the id by division.
-    number = family * (LARGEST + 3) + place
+    number = family * (LARGEST + 3) + member_index
     code = ((number + 1) * _STRIDE + (2 * seed + held_out) * _APART) % _ASINS
     letters = []
     for _ in range(8):
@@ -224,7 +226,7 @@ def seed_of(asin: str, size: str, *, held_out: bool) -> int | None:
     if len(asin) != _LENGTH or not set(asin[2:]) <= set(_LETTERS):
         return None
     # A family has at least `SMALLEST` products, and an id of another seed has a number far above all families.
-    most = SIZES[size] // SMALLEST
+    highest_family = SIZES[size] // SMALLEST
     # A size without a certificate has one catalogue, too.
-    seeds = range(max(1, len(certified(size, held_out))))
-    return next((seed for seed in seeds if family_of(asin, held_out=held_out, seed=seed) <= most), None)
+    seeds = range(max(1, len(certificates(size, held_out))))
+    return next((seed for seed in seeds if family_of(asin, held_out=held_out, seed=seed) <= highest_family), None)

@@ -36,7 +36,7 @@ class Attribute(NamedTuple):
     """Canonical form, which the reward compares."""
     wordings: tuple[Wording, ...]
     """Wordings, the canonical one first."""
-    shown: str
+    title_text: str
     """Wording in titles."""
 
 
@@ -101,19 +101,19 @@ def siblings() -> dict[str, tuple[Type, ...]]:
 
     Held-out types have only held-out siblings, and the others have only siblings that are not held out.
     """
-    found = {}
+    similar_types = {}
     groups = {kind.name: {group.name for group in kind.groups} for kind in product_types()}
     for kind in product_types():
         near = [
-            other
-            for other in product_types()
-            if other.department is kind.department
-            and other.held_out == kind.held_out
-            and other is not kind
-            and len(groups[kind.name] & groups[other.name]) >= 3
+            candidate
+            for candidate in product_types()
+            if candidate.department is kind.department
+            and candidate.held_out == kind.held_out
+            and candidate is not kind
+            and len(groups[kind.name] & groups[candidate.name]) >= 3
         ]
-        found[kind.name] = tuple(near)
-    return found
+        similar_types[kind.name] = tuple(near)
+    return similar_types
 
 
 def headline(text: str) -> str:
@@ -121,10 +121,10 @@ def headline(text: str) -> str:
     return " ".join(_headline_word(word, index == 0) for index, word in enumerate(text.split(" ")))
 
 
-def _headline_word(word: str, first: bool) -> str:
+def _headline_word(word: str, is_first: bool) -> str:
     if word in _LETTERS:
         return word.upper()
-    return word if word in _SMALL and not first else word[:1].upper() + word[1:]
+    return word if word in _SMALL and not is_first else word[:1].upper() + word[1:]
 
 
 _LETTERS_TEXT = "2k 4k 8k ac dpi gmo hd hdmi ipx7 led pbt pu rgb sd sls spf tv usb usda uv xl"
@@ -148,25 +148,25 @@ _PLURALS = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go
 
 def _plural(clause: str) -> str:
     """Return the plural of a clause: "dries fast" becomes "dry fast"."""
-    first, space, rest = clause.partition(" ")
-    if first in {"never", "only", "barely", "just", "hardly"}:
-        return f"{first} {_plural(rest)}"
-    if first in _PLURALS:
-        first = _PLURALS[first]
-    elif first.endswith("ies"):
-        first = first[:-3] + "y"
-    elif first.endswith(("shes", "ches", "sses", "xes")):
-        first = first[:-2]
-    elif first.endswith("s") and not first.endswith("ss"):
-        first = first[:-1]
-    return first + space + rest
+    first_word, space, remainder = clause.partition(" ")
+    if first_word in {"never", "only", "barely", "just", "hardly"}:
+        return f"{first_word} {_plural(remainder)}"
+    if first_word in _PLURALS:
+        first_word = _PLURALS[first_word]
+    elif first_word.endswith("ies"):
+        first_word = first_word[:-3] + "y"
+    elif first_word.endswith(("shes", "ches", "sses", "xes")):
+        first_word = first_word[:-2]
+    elif first_word.endswith("s") and not first_word.endswith("ss"):
+        first_word = first_word[:-1]
+    return first_word + space + remainder
 
 
 def _attribute(text: str) -> Attribute:
     wordings = tuple(map(_wording, text.replace(" = ", "; ").split("; ")))
-    first = wordings[0]
-    shown = headline(first.text)
-    return Attribute(first.text, wordings, f"for {shown}" if first.form == "f" else shown)
+    canonical = wordings[0]
+    title_text = headline(canonical.text)
+    return Attribute(canonical.text, wordings, f"for {title_text}" if canonical.form == "f" else title_text)
 
 
 def _types(lists: dict[str, Any], axes: dict[str, Axis]) -> list[Type]:

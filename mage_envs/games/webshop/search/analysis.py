@@ -88,17 +88,17 @@ class _Kinds(dict[int, str]):
                 continue
             letter, *spans = line.split()
             for span in spans:
-                first, _, last = span.partition("-")
-                ranges.append((int(first, 16), int(last or first, 16), letter))
+                first_code, _, last_code = span.partition("-")
+                ranges.append((int(first_code, 16), int(last_code or first_code, 16), letter))
         ranges.sort()
-        self._firsts = [first for first, _, _ in ranges]
+        self._firsts = [first_code for first_code, _, _ in ranges]
         self._ranges = ranges
 
     def __missing__(self, code: int) -> str:
-        place = bisect_right(self._firsts, code) - 1
+        index = bisect_right(self._firsts, code) - 1
         letter = "o"
-        if place >= 0 and code <= self._ranges[place][1]:
-            letter = self._ranges[place][2]
+        if index >= 0 and code <= self._ranges[index][1]:
+            letter = self._ranges[index][2]
         self[code] = letter
         return letter
 
@@ -112,38 +112,38 @@ def words(text: str) -> list[str]:
     """Return the words of a text in order, unchanged."""
     # Most texts are ASCII, and one expression without translation is faster. Overlong words need the general way.
     if text.isascii():
-        found: list[str] = _ASCII_WORD.findall(text)
-        if max(map(len, found), default=0) <= MAX_WORD:
-            return found
+        ascii_words: list[str] = _ASCII_WORD.findall(text)
+        if max(map(len, ascii_words), default=0) <= MAX_WORD:
+            return ascii_words
     return list(_read(text, text.translate(_kinds())))
 
 
 def _read(text: str, kinds: str) -> Iterator[str]:
-    here = 0
-    while found := _TOKEN.search(kinds, here):
-        here, end = found.span()
+    start = 0
+    while match := _TOKEN.search(kinds, start):
+        start, end = match.span()
         # Half the limit is safe, because a character has at most two units.
-        if end - here <= MAX_WORD // 2 and kinds[here] != _LETTER_THAT_IS_PICTURE:
-            yield text[here:end]
-            here = end
+        if end - start <= MAX_WORD // 2 and kinds[start] != _LETTER_THAT_IS_PICTURE:
+            yield text[start:end]
+            start = end
             continue
         # Lucene sees 255 units at a time. If a letter is also an emoji, the longer of two matches is the word.
-        while here < end:
-            window = _window(text, here)
-            readings = (_TOKEN.match(kinds, here, window), _EMOJI.match(kinds, here, window))
-            stop = max((reading.end() for reading in readings if reading), default=here)
-            if stop > here:
-                yield text[here:stop]
-            here = max(stop, here + 1)
+        while start < end:
+            window = _window(text, start)
+            readings = (_TOKEN.match(kinds, start, window), _EMOJI.match(kinds, start, window))
+            stop = max((reading.end() for reading in readings if reading), default=start)
+            if stop > start:
+                yield text[start:stop]
+            start = max(stop, start + 1)
 
 
 def _window(text: str, start: int) -> int:
     """Return the end of the whole characters within 255 UTF-16 units of `start`."""
     units = 0
-    for place in range(start, min(start + MAX_WORD, len(text))):
-        units += 2 if text[place] > "\uffff" else 1
+    for index in range(start, min(start + MAX_WORD, len(text))):
+        units += 2 if text[index] > "\uffff" else 1
         if units > MAX_WORD:
-            return place
+            return index
     return min(start + MAX_WORD, len(text))
 
 

@@ -65,10 +65,10 @@ class PackedTexts:
 
     def fixed_width(self) -> NDArray[np.bytes_]:
         """Return the texts in UTF-8 as an array, shape (texts,)."""
-        found = np.zeros(len(self), f"S{self.lengths().max(initial=1)}")
+        texts = np.zeros(len(self), f"S{self.lengths().max(initial=1)}")
         for number, (start, end) in enumerate(pairwise(self._ends)):
-            found[number] = bytes(self._buffer[start:end])
-        return found
+            texts[number] = bytes(self._buffer[start:end])
+        return texts
 
 
 def write_parts(path: Path, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> None:
@@ -93,22 +93,22 @@ def mark_complete(folder: Path) -> None:
     write_atomically(folder / _ABOUT, json.dumps({"format": FORMAT}) + "\n")
 
 
-def open_arrays(folder: Path, checked: Callable[[Path], Path]) -> IndexArrays:
+def open_arrays(folder: Path, verify: Callable[[Path], Path]) -> IndexArrays:
     """Return the arrays in a folder, mapped read-only, so that processes share them.
 
-    `checked` verifies a file before its first use and returns it. Raises FileNotFoundError or ValueError if the folder
-    has no complete index of this format.
+    `verify` checks a file before its first use and returns its path. Raises FileNotFoundError or ValueError if the
+    folder has no complete index of this format.
     """
     about = folder / _ABOUT
     if not about.is_file():
         raise FileNotFoundError(f"{folder} has no complete search index ({_ABOUT} is missing): build it again.")
-    found = json.loads(checked(about).read_text("utf-8"))["format"]
-    if found != FORMAT:
-        raise ValueError(f"The search index in {folder} has format {found}, expected {FORMAT}: build it again.")
-    return IndexArrays(**{field.name: mapped(checked(folder / f"{field.name}.npy")) for field in fields(IndexArrays)})
+    version = json.loads(verify(about).read_text("utf-8"))["format"]
+    if version != FORMAT:
+        raise ValueError(f"The search index in {folder} has format {version}, expected {FORMAT}: build it again.")
+    return IndexArrays(**{field.name: map_array(verify(folder / f"{field.name}.npy")) for field in fields(IndexArrays)})
 
 
-def mapped(path: Path) -> NDArray[Any]:
+def map_array(path: Path) -> NDArray[Any]:
     """Return the array of a file, mapped read-only."""
     # A plain array is faster to slice than a memmap.
     return np.asarray(np.load(path, "r", allow_pickle=False))

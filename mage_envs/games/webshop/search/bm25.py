@@ -19,7 +19,7 @@ _EXACT = 24
 """Number of terms below which a document's length is stored exactly."""
 
 
-def _decoded(code: int) -> int:
+def _decode_length(code: int) -> int:
     """Return the length of a code by Lucene's SmallFloat.byte4ToInt: three bits of mantissa above `_EXACT`."""
     if code < _EXACT:
         return code
@@ -27,7 +27,7 @@ def _decoded(code: int) -> int:
     return _EXACT + (mantissa if exponent == 0 else (mantissa + 8) << (exponent - 1))
 
 
-LENGTHS: NDArray[np.int64] = np.array([_decoded(code) for code in range(256)], np.int64)
+LENGTHS: NDArray[np.int64] = np.array([_decode_length(code) for code in range(256)], np.int64)
 """Document length of each code, shape (256,)."""
 
 
@@ -48,10 +48,10 @@ def divisors(counts: NDArray[np.uint32], codes: NDArray[Any], mean: np.float32) 
         Divisors, shape (postings,).
     """
     # Every operand is float32, because a float64 would change the rounding, and with it the order of equal scores.
-    one = np.float32(1)
-    factors = one / (K1 * ((one - B) + B * LENGTHS.astype(np.float32) / mean))
-    found: NDArray[np.float32] = one + counts.astype(np.float32) * factors[codes]
-    return found
+    unit = np.float32(1)
+    factors = unit / (K1 * ((unit - B) + B * LENGTHS.astype(np.float32) / mean))
+    posting_divisors: NDArray[np.float32] = unit + counts.astype(np.float32) * factors[codes]
+    return posting_divisors
 
 
 def mean_length(terms: int, documents: int) -> np.float32:

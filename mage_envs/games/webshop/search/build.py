@@ -67,16 +67,16 @@ def write_index(
 # -- shards ----------------------------------------------------------------------------------------------------
 
 
-class _Stored:
+class _StoredArray:
     """An array in a file. Memory contains only the requested slice."""
 
     def __init__(self, path: Path, values: NDArray[Any]) -> None:
         self._path = path
         np.save(path, values)
 
-    def __getitem__(self, some: slice) -> NDArray[Any]:
+    def __getitem__(self, span: slice) -> NDArray[Any]:
         # A copy, because mapped pages would count as memory for as long as the map exists.
-        return np.array(np.load(self._path, "r")[some])
+        return np.array(np.load(self._path, "r")[span])
 
 
 @dataclass(frozen=True)
@@ -89,19 +89,19 @@ class _Shard:
     size: int
     """Number of terms."""
     distinct_keys: NDArray[np.int64]
-    documents: _Stored
-    keys: _Stored
-    starts: _Stored
+    documents: _StoredArray
+    keys: _StoredArray
+    starts: _StoredArray
     """Start of each term's postings, and the end of the last."""
-    vocabulary: _Stored
-    vocabulary_starts: _Stored
+    vocabulary: _StoredArray
+    vocabulary_starts: _StoredArray
 
     def terms(self) -> Iterator[bytes]:
-        for first in range(0, self.size, _TERMS_AT_ONCE):
-            starts = self.vocabulary_starts[first : first + _TERMS_AT_ONCE + 1].tolist()
+        for first_term in range(0, self.size, _TERMS_AT_ONCE):
+            starts = self.vocabulary_starts[first_term : first_term + _TERMS_AT_ONCE + 1].tolist()
             text = self.vocabulary[starts[0] : starts[-1]].tobytes()
-            for here, end in pairwise(starts):
-                yield text[here - starts[0] : end - starts[0]]
+            for start, end in pairwise(starts):
+                yield text[start - starts[0] : end - starts[0]]
 
 
 class _Words(dict[str, int]):
@@ -112,8 +112,8 @@ class _Words(dict[str, int]):
         self.terms: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:
-        found = term(word)
-        number = self[word] = -1 if found is None else self.terms.setdefault(found, len(self.terms))
+        word_term = term(word)
+        number = self[word] = -1 if word_term is None else self.terms.setdefault(word_term, len(self.terms))
         return number
 
 
@@ -142,36 +142,36 @@ class _Inverter:
         """Number of terms in the documents since the last shard."""
         return len(self._numbers)
 
-    def shard(self, place: Path) -> _Shard:
-        """Return the documents since the last shard as a shard in the new folder `place`."""
-        known = [found.encode("utf-8") for found in self._words.terms]
+    def shard(self, folder: Path) -> _Shard:
+        """Return the documents since the last shard as a shard in the new folder."""
+        encoded_terms = [word_term.encode("utf-8") for word_term in self._words.terms]
         numbers, lengths = np.frombuffer(self._numbers, np.int32), np.frombuffer(self._lengths, np.int64)
-        used = np.flatnonzero(np.bincount(numbers, minlength=len(known))).tolist()
-        order = sorted(used, key=known.__getitem__)
-        places = np.zeros(len(known), np.int64)
-        places[order] = np.arange(len(order), dtype=np.int64)
+        used = np.flatnonzero(np.bincount(numbers, minlength=len(encoded_terms))).tolist()
+        order = sorted(used, key=encoded_terms.__getitem__)
+        positions = np.zeros(len(encoded_terms), np.int64)
+        positions[order] = np.arange(len(order), dtype=np.int64)
         # One integer per occurrence, term << 32 | document, so that a single sort groups and counts the postings.
         occurrences = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-        occurrences |= places[numbers] << 32
+        occurrences |= positions[numbers] << 32
         postings, counts = np.unique(occurrences, return_counts=True)
-        inside = (postings & 0xFFFFFFFF).astype(np.uint32)
-        keys = counts.astype(np.int64) << 8 | length_codes(lengths)[inside]
+        shard_documents = (postings & 0xFFFFFFFF).astype(np.uint32)
+        keys = counts.astype(np.int64) << 8 | length_codes(lengths)[shard_documents]
         sizes = np.bincount(postings >> 32, minlength=len(order))
-        first = np.uint32(len(self._ids) - len(lengths))
+        first_document = np.uint32(len(self._ids) - len(lengths))
         self._numbers, self._lengths = array("i"), array("q")
         # The cache of words would grow with the catalogue, so a full one is dropped between shards.
         if len(self._words) > _KNOWN_WORDS:
             self._words = _Words()
-        vocabulary, vocabulary_starts = _packed(known[number] for number in order)
-        place.mkdir(parents=True)
+        vocabulary, vocabulary_starts = _pack_terms(encoded_terms[number] for number in order)
+        folder.mkdir(parents=True)
         return _Shard(
             size=len(order),
             distinct_keys=_distinct(keys),
-            documents=_Stored(place / "documents.npy", inside + first),
-            keys=_Stored(place / "keys.npy", keys),
-            starts=_Stored(place / "starts.npy", _starts(sizes)),
-            vocabulary=_Stored(place / "vocabulary.npy", vocabulary),
-            vocabulary_starts=_Stored(place / "vocabulary_starts.npy", vocabulary_starts),
+            documents=_StoredArray(folder / "documents.npy", shard_documents + first_document),
+            keys=_StoredArray(folder / "keys.npy", keys),
+            starts=_StoredArray(folder / "starts.npy", _starts(sizes)),
+            vocabulary=_StoredArray(folder / "vocabulary.npy", vocabulary),
+            vocabulary_starts=_StoredArray(folder / "vocabulary_starts.npy", vocabulary_starts),
         )
 
     def ranks(self) -> NDArray[np.uint32]:
@@ -195,10 +195,10 @@ def _starts(sizes: NDArray[Any]) -> NDArray[np.int64]:
     return starts
 
 
-def _packed(terms: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _pack_terms(terms: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     text, ends = bytearray(), array("q", [0])
-    for found in terms:
-        text += found
+    for encoded_term in terms:
+        text += encoded_term
         ends.append(len(text))
     return np.frombuffer(bytes(text), np.uint8), np.frombuffer(ends, np.int64)
 
@@ -209,24 +209,24 @@ def _packed(terms: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64
 def _write_merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.int64], target: Path) -> None:
     vocabulary, vocabulary_starts, numbers = _vocabulary(shards)
     sizes = np.zeros(len(vocabulary_starts) - 1, np.int64)
-    for shard, own in zip(shards, numbers):
-        sizes[own] += np.diff(shard.starts[:])
+    for shard, shard_numbers in zip(shards, numbers):
+        sizes[shard_numbers] += np.diff(shard.starts[:])
     starts = _starts(sizes)
     # Many postings share a pair, so a posting stores the row of its pair, which needs fewer bits.
     keys = _distinct(np.concatenate([shard.distinct_keys for shard in shards]))
     table = np.stack([keys >> 8, keys & 255], axis=1).astype(np.uint32)
-    divided = divisors(table[:, 0], table[:, 1], mean_length(int(totals[1]), int(totals[0])))
+    pair_divisors = divisors(table[:, 0], table[:, 1], mean_length(int(totals[1]), int(totals[0])))
     best = np.zeros(len(sizes), np.float32)
 
     def documents() -> Iterator[NDArray[Any]]:
-        for _, found in _by_term(shards, numbers, starts, "documents"):
-            yield found
+        for _, posting_values in _merge_by_term(shards, numbers, starts, "documents"):
+            yield posting_values
 
     def pairs() -> Iterator[NDArray[Any]]:
-        for some, found in _by_term(shards, numbers, starts, "keys"):
-            places = np.searchsorted(keys, found)
-            best[some] = np.maximum.reduceat(divided[places], starts[some] - starts[some.start])
-            yield places
+        for run, posting_values in _merge_by_term(shards, numbers, starts, "keys"):
+            rows = np.searchsorted(keys, posting_values)
+            best[run] = np.maximum.reduceat(pair_divisors[rows], starts[run] - starts[run.start])
+            yield rows
 
     size = (int(starts[-1]),)
     write_parts(target / "documents.npy", np.uint32, size, documents())
@@ -244,54 +244,58 @@ def _write_merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArr
         np.save(target / f"{name}.npy", values)
 
 
-def _by_term(
+def _merge_by_term(
     shards: list[_Shard], numbers: list[NDArray[np.uint32]], starts: NDArray[np.int64], name: str
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yield (run of terms, values of its postings in the array `name` of all shards)."""
     # Shards contain consecutive documents, so appending them in order keeps the postings sorted by document.
-    for some in _parts(starts):
-        begin = starts[some.start]
-        free = starts[some] - begin
-        found = np.zeros(int(starts[some.stop] - begin), np.int64)
-        for shard, own in zip(shards, numbers):
-            first, last = np.searchsorted(own, (some.start, some.stop)).tolist()
-            if first == last:
+    for run in _parts(starts):
+        begin = starts[run.start]
+        free = starts[run] - begin
+        posting_values = np.zeros(int(starts[run.stop] - begin), np.int64)
+        for shard, shard_numbers in zip(shards, numbers):
+            low, high = np.searchsorted(shard_numbers, (run.start, run.stop)).tolist()
+            if low == high:
                 continue
-            mine = own[first:last] - np.uint32(some.start)
-            here = shard.starts[first : last + 1]
-            size = np.diff(here)
-            postings = slice(int(here[0]), int(here[-1]))
-            places = np.repeat(free[mine] - here[:-1], size) + np.arange(here[0], here[-1], dtype=np.int64)
-            found[places] = shard.__dict__[name][postings]
-            free[mine] += size
-        yield some, found
+            run_terms = shard_numbers[low:high] - np.uint32(run.start)
+            posting_starts = shard.starts[low : high + 1]
+            size = np.diff(posting_starts)
+            postings = slice(int(posting_starts[0]), int(posting_starts[-1]))
+            positions = np.repeat(free[run_terms] - posting_starts[:-1], size) + np.arange(
+                posting_starts[0], posting_starts[-1], dtype=np.int64
+            )
+            posting_values[positions] = shard.__dict__[name][postings]
+            free[run_terms] += size
+        yield run, posting_values
 
 
 def _parts(starts: NDArray[np.int64]) -> Iterator[slice]:
     """Yield runs of terms with about `_MERGED_AT_ONCE` postings each."""
-    first, terms = 0, len(starts) - 1
-    while first < terms:
-        last = int(np.searchsorted(starts, starts[first] + _MERGED_AT_ONCE, "right")) - 1
-        last = min(max(last, first + 1), terms)
-        yield slice(first, last)
-        first = last
+    begin, terms = 0, len(starts) - 1
+    while begin < terms:
+        end = int(np.searchsorted(starts, starts[begin] + _MERGED_AT_ONCE, "right")) - 1
+        end = min(max(end, begin + 1), terms)
+        yield slice(begin, end)
+        begin = end
 
 
 def _vocabulary(shards: list[_Shard]) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[NDArray[np.uint32]]]:
     """Return the terms of all shards, packed, and for each shard the numbers of its terms among them."""
     numbers = [array("I") for _ in shards]
 
-    def labelled(shard: _Shard, place: int) -> Iterator[tuple[bytes, int]]:
-        for found in shard.terms():
-            yield found, place
+    def label_terms(shard: _Shard, shard_number: int) -> Iterator[tuple[bytes, int]]:
+        for encoded_term in shard.terms():
+            yield encoded_term, shard_number
 
-    def distinct() -> Iterator[bytes]:
-        last, count = None, 0
-        for found, place in heapq.merge(*(labelled(shard, place) for place, shard in enumerate(shards))):
-            if found != last:
-                yield found
-                last, count = found, count + 1
-            numbers[place].append(count - 1)
+    def merge_terms() -> Iterator[bytes]:
+        previous_term, count = None, 0
+        for encoded_term, shard_number in heapq.merge(
+            *(label_terms(shard, shard_number) for shard_number, shard in enumerate(shards))
+        ):
+            if encoded_term != previous_term:
+                yield encoded_term
+                previous_term, count = encoded_term, count + 1
+            numbers[shard_number].append(count - 1)
 
-    text, starts = _packed(distinct())
-    return text, starts, [np.frombuffer(own, np.uint32) for own in numbers]
+    text, starts = _pack_terms(merge_terms())
+    return text, starts, [np.frombuffer(shard_numbers, np.uint32) for shard_numbers in numbers]

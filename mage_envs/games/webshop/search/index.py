@@ -45,10 +45,10 @@ class Hit(NamedTuple):
 class _Term(NamedTuple):
     """A term of a query: the range of its postings, its weight, and its maximum contribution to a score."""
 
-    first: int
-    last: int
+    start: int
+    stop: int
     weight: np.float32
-    most: float
+    max_score: float
 
 
 class _Scratch(threading.local):
@@ -81,26 +81,26 @@ class Index:
         self._vocabulary_starts = arrays.vocabulary_starts.data
         self._scratch = _Scratch(min(_BLOCK, self._size))
         self._number = lru_cache(_KEPT_WORDS)(self._find)
-        self._term = lru_cache(_KEPT_WORDS)(self._weighted)
+        self._term = lru_cache(_KEPT_WORDS)(self._build_term)
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], checked: Callable[[Path], Path] = Path) -> Index:
-        """Return the index in a folder, mapped from its files. `checked` verifies a file before its first use."""
-        return cls(open_arrays(Path(folder), checked))
+    def open(cls, folder: str | os.PathLike[str], verify: Callable[[Path], Path] = Path) -> Index:
+        """Return the index in a folder, mapped from its files. `verify` checks a file before its first use."""
+        return cls(open_arrays(Path(folder), verify))
 
     def __len__(self) -> int:
         return self._size
 
     def search(self, query: str, k: int = 50) -> tuple[int, ...]:
         """Return the numbers of the `k` best documents, best first."""
-        return tuple(self._found(query, k)[0].tolist())
+        return tuple(self._rank(query, k)[0].tolist())
 
     def hits(self, query: str, k: int = 50) -> list[Hit]:
         """Return the `k` best documents with their scores, best first. Raises ValueError if `k` is less than 1."""
-        documents, scores = self._found(query, k)
+        documents, scores = self._rank(query, k)
         return list(map(Hit, documents.tolist(), scores))
 
-    def _found(self, query: str, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    def _rank(self, query: str, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}.")
         candidates, scores = self._candidates(self._terms(query), k)
@@ -111,23 +111,23 @@ class Index:
     def _terms(self, query: str) -> list[_Term]:
         """Return the query's terms in the index, by descending maximum contribution."""
         counts = Counter(map(self._number, words(query[:MAX_QUERY])))
-        found = [self._term(number, count) for number, count in counts.items() if number is not None]
-        return sorted(found, key=lambda wanted: (-wanted.most, wanted.first))
+        query_terms = [self._term(number, count) for number, count in counts.items() if number is not None]
+        return sorted(query_terms, key=lambda query_term: (-query_term.max_score, query_term.start))
 
-    def _weighted(self, number: int, count: int) -> _Term:
+    def _build_term(self, number: int, count: int) -> _Term:
         """Return the term of that number for a query that has it `count` times."""
-        first, last = self.arrays.starts[number : number + 2].tolist()
-        heavy = weight(count, last - first, self._with_terms)
-        return _Term(first, last, heavy, float(heavy - heavy / self.arrays.best[number]))
+        start, stop = self.arrays.starts[number : number + 2].tolist()
+        term_weight = weight(count, stop - start, self._with_terms)
+        return _Term(start, stop, term_weight, float(term_weight - term_weight / self.arrays.best[number]))
 
     def _find(self, word: str) -> int | None:
         """Return the number of a word's term, or None if it is a stop word or not in the index."""
-        found = term(word)
-        if found is None:
+        word_term = term(word)
+        if word_term is None:
             return None
-        name = found.encode("utf-8")
-        place = bisect_left(range(len(self._vocabulary_starts) - 1), name, key=self._name)
-        return place if place < len(self._vocabulary_starts) - 1 and self._name(place) == name else None
+        name = word_term.encode("utf-8")
+        number = bisect_left(range(len(self._vocabulary_starts) - 1), name, key=self._name)
+        return number if number < len(self._vocabulary_starts) - 1 and self._name(number) == name else None
 
     def _name(self, number: int) -> bytes:
         starts = self._vocabulary_starts
@@ -135,7 +135,7 @@ class Index:
 
     # -- scores ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, wanted: list[_Term], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def _candidates(self, query_terms: list[_Term], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return candidates that include the `k` best documents, and their scores, in 64 bits as in Lucene."""
         # Documents are processed in blocks, so that the scores of a block fit in the processor's cache (one megabyte).
         bounds = [*range(0, self._size, _BLOCK), self._size]
@@ -144,31 +144,45 @@ class Index:
         if len(bounds) > 2:
             limits = np.array(bounds, np.uint32)
             cuts = [
-                (first + np.searchsorted(self._documents[first:last], limits)).tolist() for first, last, _, _ in wanted
+                (begin + np.searchsorted(self._documents[begin:stop], limits)).tolist()
+                for begin, stop, _, _ in query_terms
             ]
-        # left[i] bounds the total contribution of the terms from i on.
-        left = list(accumulate((term.most for term in reversed(wanted)), initial=0.0))[::-1]
+        # remaining_bounds[i] bounds the total contribution of the terms from i on.
+        remaining_bounds = list(
+            accumulate((query_term.max_score for query_term in reversed(query_terms)), initial=0.0)
+        )[::-1]
         room = self._scratch.room
         candidates, scores, floor = np.zeros(0, np.intp), _NO_SCORES, 0.0
         for block, (start, end) in enumerate(pairwise(bounds)):
-            here = wanted
+            block_terms = query_terms
             if cuts:
-                here = [
-                    _Term(cut[block], cut[block + 1], weight, most)
-                    for (_, _, weight, most), cut in zip(wanted, cuts, strict=True)
+                block_terms = [
+                    _Term(cut[block], cut[block + 1], term_weight, max_score)
+                    for (_, _, term_weight, max_score), cut in zip(query_terms, cuts, strict=True)
                 ]
-            more, found, floor = self._in_block(start, here, left, k, floor, room[: end - start])
-            if len(more):
-                candidates, scores = np.concatenate([candidates, more + start]), np.concatenate([scores, found])
+            block_candidates, block_scores, floor = self._score_block(
+                start, block_terms, remaining_bounds, k, floor, room[: end - start]
+            )
+            if len(block_candidates):
+                candidates, scores = (
+                    np.concatenate([candidates, block_candidates + start]),
+                    np.concatenate([scores, block_scores]),
+                )
             # After the last block, the caller drops all but the best.
-            if len(more) and end < self._size:
-                floor, _ = _raised(floor, scores, k)
-                kept = scores > floor / _MARGIN
-                candidates, scores = candidates[kept], scores[kept]
+            if len(block_candidates) and end < self._size:
+                floor, _ = _raise_floor(floor, scores, k)
+                mask = scores > floor / _MARGIN
+                candidates, scores = candidates[mask], scores[mask]
         return candidates, scores
 
-    def _in_block(
-        self, start: int, wanted: list[_Term], left: list[float], k: int, floor: float, room: NDArray[np.float64]
+    def _score_block(
+        self,
+        start: int,
+        query_terms: list[_Term],
+        remaining_bounds: list[float],
+        k: int,
+        floor: float,
+        room: NDArray[np.float64],
     ) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
         """Return the candidates of a block, their scores, and the new threshold `floor`.
 
@@ -178,63 +192,63 @@ class Index:
         # the remaining terms cannot reach together, a document without an earlier term cannot be among the best. Then
         # the remaining terms are looked up only in the candidates.
         room.fill(0.0)
-        taken = 0
-        while taken < len(wanted) and left[taken] * _MARGIN >= floor:
+        term_index = 0
+        while term_index < len(query_terms) and remaining_bounds[term_index] * _MARGIN >= floor:
             best = _NO_SCORES
-            for documents, added in self._parts(wanted[taken], start):
+            for documents, contributions in self._parts(query_terms[term_index], start):
                 sums = room[documents]
-                sums += added
+                sums += contributions
                 room[documents] = sums
-                floor, best = _raised(floor, sums, k, best)
-            taken += 1
-        candidates = np.flatnonzero(room > max(0.0, floor - left[taken]) / _MARGIN)
-        found = room[candidates]
-        for position in range(taken, len(wanted)):
+                floor, best = _raise_floor(floor, sums, k, best)
+            term_index += 1
+        candidates = np.flatnonzero(room > max(0.0, floor - remaining_bounds[term_index]) / _MARGIN)
+        scores = room[candidates]
+        for position in range(term_index, len(query_terms)):
             if not len(candidates):
                 break
-            found += self._looked_up(wanted[position], candidates, start, room)
-            floor, _ = _raised(floor, found, k)
-            kept = found > (floor - left[position + 1]) / _MARGIN
-            candidates, found = candidates[kept], found[kept]
-        return candidates, found, floor
+            scores += self._look_up(query_terms[position], candidates, start, room)
+            floor, _ = _raise_floor(floor, scores, k)
+            mask = scores > (floor - remaining_bounds[position + 1]) / _MARGIN
+            candidates, scores = candidates[mask], scores[mask]
+        return candidates, scores, floor
 
-    def _parts(self, wanted: _Term, start: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+    def _parts(self, query_term: _Term, start: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
         """Yield (documents, contributions) of a term in the block at `start`; documents are counted from there."""
         # In parts, so that the temporary arrays stay in the processor's cache. The C library would also keep the memory
         # of large arrays after their release, megabytes of it in each process.
-        for first in range(wanted.first, wanted.last, _PART):
-            some = slice(first, min(first + _PART, wanted.last))
-            documents = self._documents[some].astype(np.intp)
+        for begin in range(query_term.start, query_term.stop, _PART):
+            part = slice(begin, min(begin + _PART, query_term.stop))
+            documents = self._documents[part].astype(np.intp)
             documents -= start
-            yield documents, self._added(wanted.weight, self._pairs[some])
+            yield documents, self._contributions(query_term.weight, self._pairs[part])
 
-    def _added(self, heavy: np.float32, pairs: NDArray[Any]) -> NDArray[np.float32]:
+    def _contributions(self, term_weight: np.float32, pairs: NDArray[Any]) -> NDArray[np.float32]:
         """Return the contribution of a term of this weight to documents with these pairs."""
         # With more postings than distinct pairs it is faster to evaluate the formula once per pair.
         if len(pairs) > len(self._divisors):
-            every: NDArray[np.float32] = heavy - heavy / self._divisors
-            return every.take(pairs)
-        added: NDArray[np.float32] = heavy - heavy / self._divisors.take(pairs)
-        return added
+            pair_contributions: NDArray[np.float32] = term_weight - term_weight / self._divisors
+            return pair_contributions.take(pairs)
+        contributions: NDArray[np.float32] = term_weight - term_weight / self._divisors.take(pairs)
+        return contributions
 
-    def _looked_up(
-        self, wanted: _Term, candidates: NDArray[np.intp], start: int, room: NDArray[np.float64]
+    def _look_up(
+        self, query_term: _Term, candidates: NDArray[np.intp], start: int, room: NDArray[np.float64]
     ) -> NDArray[Any]:
         """Return the contribution of a term to each candidate of the block at `start`. Overwrites `room`."""
-        first, last, heavy, _ = wanted
-        if first == last:
+        begin, stop, term_weight, _ = query_term
+        if begin == stop:
             return np.zeros(len(candidates), np.float32)
-        if len(candidates) * _SPARSE > last - first:
+        if len(candidates) * _SPARSE > stop - begin:
             room.fill(0.0)
-            for documents, added in self._parts(wanted, start):
-                room[documents] = added
+            for documents, part_contributions in self._parts(query_term, start):
+                room[documents] = part_contributions
             return room[candidates]
-        having, numbers = self._documents[first:last], (candidates + start).astype(np.uint32)
-        # Without the last posting every place is valid: a number behind all others gets the place of the last one.
-        places = np.searchsorted(having[:-1], numbers)
-        found: NDArray[np.float32] = self._added(heavy, self._pairs[first:last].take(places))
-        found *= having.take(places) == numbers
-        return found
+        term_documents, numbers = self._documents[begin:stop], (candidates + start).astype(np.uint32)
+        # Without the last posting every position is valid: a number behind all others has that of the last one.
+        positions = np.searchsorted(term_documents[:-1], numbers)
+        contributions: NDArray[np.float32] = self._contributions(term_weight, self._pairs[begin:stop].take(positions))
+        contributions *= term_documents.take(positions) == numbers
+        return contributions
 
     def _best(
         self, candidates: NDArray[np.intp], scores: NDArray[np.float32], k: int
@@ -242,14 +256,14 @@ class Index:
         """Return the `k` best documents with their scores, best first."""
         # A partition drops most candidates in linear time. Ties with the k-th score stay, since ids decide them.
         if len(candidates) > k:
-            least = np.partition(scores, len(scores) - k)[-k]
-            kept = scores >= least
-            candidates, scores = candidates[kept], scores[kept]
+            cutoff = np.partition(scores, len(scores) - k)[-k]
+            mask = scores >= cutoff
+            candidates, scores = candidates[mask], scores[mask]
         order = np.lexsort((self._ranks[candidates], -scores))[:k]
         return candidates[order], scores[order]
 
 
-def _raised(
+def _raise_floor(
     floor: float, scores: NDArray[np.float64], k: int, others: NDArray[np.float64] = _NO_SCORES
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the new threshold and the best scores, at most `k` of them.

@@ -63,7 +63,7 @@ def spacy_nouns(model: str = "en_core_web_sm") -> Callable[[str], tuple[str, ...
             f"python -m spacy download {model}"
         ) from error
 
-    def tagged(title: str) -> tuple[str, ...]:
+    def tag_title(title: str) -> tuple[str, ...]:
         return tuple(token.text.lower() for token in tag(title) if token.pos_ in ("NOUN", "PROPN"))
 
-    return tagged
+    return tag_title

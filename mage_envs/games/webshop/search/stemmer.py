@@ -46,14 +46,14 @@ def stem(word: str) -> str:
     """Return the stem of a lower-case word. A word of one or two letters is its own stem."""
     if len(word) < 3:
         return word
-    word = _past(_plural(word))
+    word = _strip_past(_strip_plural(word))
     if word.endswith("y") and "v" in _form(word[:-1]):
         word = word[:-1] + "i"
     # Lucene skips the suffix rules if the earlier steps left one letter.
     if len(word) > 1:
-        word = _replaced(_replaced(word, _SECOND), _THIRD)
-        word = _without_ending(word)
-    return _without_final_e(word)
+        word = _replace_suffix(_replace_suffix(word, _SECOND), _THIRD)
+        word = _strip_suffix(word)
+    return _strip_final_e(word)
 
 
 def _form(word: str) -> str:
@@ -79,7 +79,7 @@ def _ends_short(word: str) -> bool:
     return _form(word).endswith("cvc") and word[-1] not in "wxy"
 
 
-def _plural(word: str) -> str:
+def _strip_plural(word: str) -> str:
     if word.endswith(("sses", "ies")):
         return word[:-2]
     if word.endswith("s") and not word.endswith("ss"):
@@ -87,17 +87,17 @@ def _plural(word: str) -> str:
     return word
 
 
-def _past(word: str) -> str:
+def _strip_past(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for ending in ("ed", "ing"):
         if word.endswith(ending):
-            rest = word[: -len(ending)]
-            return _mended(rest) if "v" in _form(rest) else word
+            base = word[: -len(ending)]
+            return _repair_ending(base) if "v" in _form(base) else word
     return word
 
 
-def _mended(word: str) -> str:
+def _repair_ending(word: str) -> str:
     """Return a word without -ed or -ing after its repair: the -e is restored, or the double letter made single."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
@@ -106,33 +106,33 @@ def _mended(word: str) -> str:
     return word + "e" if _measure(word) == 1 and _ends_short(word) else word
 
 
-def _replaced(word: str, rules: tuple[tuple[str, str], ...]) -> str:
+def _replace_suffix(word: str, rules: tuple[tuple[str, str], ...]) -> str:
     """Return the word after the first rule with its suffix, if the rest of the word has a measure above 0."""
     # Only the first matching suffix counts, even if its condition fails. Hence "ational" comes before "tional".
     for suffix, replacement in rules:
         if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            return rest + replacement if _measure(rest) > 0 else word
+            base = word[: -len(suffix)]
+            return base + replacement if _measure(base) > 0 else word
     return word
 
 
-def _without_ending(word: str) -> str:
+def _strip_suffix(word: str) -> str:
     for suffix in _FOURTH:
         if word.endswith(suffix):
-            rest = word[: -len(suffix)]
+            base = word[: -len(suffix)]
             # Porter's rule for -ion requires s or t before it.
-            if suffix == "ion" and not rest.endswith(("s", "t")):
+            if suffix == "ion" and not base.endswith(("s", "t")):
                 continue
-            return rest if _measure(rest) > 1 else word
+            return base if _measure(base) > 1 else word
     return word
 
 
-def _without_final_e(word: str) -> str:
+def _strip_final_e(word: str) -> str:
     # Lucene computes the measure for the final -ll before it removes the -e.
-    whole = _measure(word)
+    whole_measure = _measure(word)
     if word.endswith("e"):
-        rest = word[:-1]
-        measure = _measure(rest)
-        if measure > 1 or (measure == 1 and not _ends_short(rest)):
-            word = rest
-    return word[:-1] if word.endswith("l") and _ends_double(word) and whole > 1 else word
+        base = word[:-1]
+        measure = _measure(base)
+        if measure > 1 or (measure == 1 and not _ends_short(base)):
+            word = base
+    return word[:-1] if word.endswith("l") and _ends_double(word) and whole_measure > 1 else word

@@ -58,7 +58,7 @@ class ShownChoice(NamedTuple):
     """A value of an option."""
 
     value: str
-    chosen: bool
+    is_chosen: bool
     offered: bool
     """True if a click can choose the value. Its name may also be that of a button, or of a value of a later option."""
 
@@ -79,7 +79,7 @@ class Item(NamedTuple):
     price: str
     picture: ShownPicture
     axes: tuple[ShownAxis, ...]
-    chosen: tuple[tuple[str, str], ...]
+    choices: tuple[tuple[str, str], ...]
     tabs: tuple[str, ...]
 
 
@@ -94,7 +94,7 @@ class Shown(NamedTuple):
     number: int
     total: int
     products: tuple[Listed, ...]
-    more: bool
+    has_next: bool
     item: Item | None
     sub: str
     texts: tuple[str, ...]
@@ -112,11 +112,11 @@ def address(session: Session) -> str:
     assert session.product is not None
     # An asin of the original's data may contain characters that are not safe in a path.
     asin = session.product.asin
-    place = f"/item/{asin if _PLAIN.fullmatch(asin) else '-'}"
-    return place if session.page == ITEM else f"{place}/{session.sub}"
+    path = f"/item/{asin if _PLAIN.fullmatch(asin) else '-'}"
+    return path if session.page == ITEM else f"{path}/{session.sub}"
 
 
-def shown(session: Session, images: bool = False) -> Shown:
+def build_page(session: Session, images: bool = False) -> Shown:
     """Return the session's current page. If `images` is True, it has the addresses of the data's pictures."""
     product = session.product
     on_results = session.page == RESULTS
@@ -127,8 +127,8 @@ def shown(session: Session, images: bool = False) -> Shown:
         query=session.query,
         number=session.number,
         total=len(session.results),
-        products=_listed(session, images) if on_results else (),
-        more=on_results and session.number < LAST_PAGE,
+        products=_list_products(session, images) if on_results else (),
+        has_next=on_results and session.number < LAST_PAGE,
         item=None if product is None else _item(session, product, images),
         sub=session.sub,
         texts=tuple(sub_texts(session)) if session.page == SUB else (),
@@ -139,11 +139,11 @@ def shown(session: Session, images: bool = False) -> Shown:
 def picture(product: Product, images: bool) -> ShownPicture:
     """Return a product's picture. It has an address only if `images` is True and the address is safe."""
     # The checksum gives a product the same tint on every page.
-    wanted = product.image if images and _IMAGE.fullmatch(product.image) else ""
-    return ShownPicture(product.category, crc32(product.asin.encode("utf-8", "replace")) % TINTS, wanted)
+    image_address = product.image if images and _IMAGE.fullmatch(product.image) else ""
+    return ShownPicture(product.category, crc32(product.asin.encode("utf-8", "replace")) % TINTS, image_address)
 
 
-def _listed(session: Session, images: bool) -> tuple[Listed, ...]:
+def _list_products(session: Session, images: bool) -> tuple[Listed, ...]:
     hits = (session.shop.catalogue.product(position) for position in session.shown)
     return tuple(
         Listed(
@@ -173,18 +173,18 @@ def can_choose(session: Session, axis: str, value: str) -> bool:
 
 def _item(session: Session, product: Product, images: bool) -> Item:
     axes = []
-    for place, (name, values) in enumerate(product.options.items()):
-        choices = tuple(
+    for index, (name, values) in enumerate(product.options.items()):
+        option_choices = tuple(
             ShownChoice(value, session.options.get(name) == value, can_choose(session, name, value))
             for value in dict.fromkeys(values)
         )
-        axes.append(ShownAxis(f"option-{place}", name, choices))
+        axes.append(ShownAxis(f"option-{index}", name, option_choices))
     return Item(
         asin=product.asin,
         title=product.title,
         price=product.price_tag,
         picture=picture(product, images),
         axes=tuple(axes),
-        chosen=tuple(session.options.items()),
+        choices=tuple(session.options.items()),
         tabs=session.tabs,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.session import DONE, ITEM, NEXT, RESULTS, Session
 from mage_envs.games.webshop.shop import Shop
-from mage_envs.games.webshop.site.shown import LAST_PAGE, address, can_choose, shown
+from mage_envs.games.webshop.site.shown import LAST_PAGE, address, build_page, can_choose
 from mage_envs.games.webshop.site.watching import Watches
 from mage_envs.web.application import Asked, Facts, GoTo, Page, Reaction, Refusal, Route, check_form, form_page
 from mage_envs.web.security import Tokens
@@ -71,7 +71,7 @@ class Views:
 
     def routes(self) -> tuple[Route, ...]:
         """Return (address, method, view) of every page."""
-        pages = ("/search", "/results/<path:place>", "/item/<path:place>", "/done")
+        pages = ("/search", "/results/<path:path>", "/item/<path:path>", "/done")
         return (
             ("/", "GET", self.home),
             ("/healthz", "GET", self.health),
@@ -86,21 +86,21 @@ class Views:
 
     # -- before a visit --------------------------------------------------------------------------------------------
 
-    def home(self, asked: Asked) -> Reaction:
+    def home(self, request: Asked) -> Reaction:
         """Return the first page, which starts or continues a visit."""
-        visit = self._visits.find(asked.token)
+        visit = self._visits.find(request.token)
         going = None
         if visit is not None:
             with visit.lock:
-                going = shown(visit.session)
+                going = build_page(visit.session)
         values = {"splits": self._splits, "products": len(self._shop.catalogue), "going": going}
-        return form_page(self._tokens, asked, "home.html", values)
+        return form_page(self._tokens, request, "home.html", values)
 
-    def goals(self, asked: Asked, split: str, number: str) -> Reaction:
+    def goals(self, request: Asked, split: str, number: str) -> Reaction:
         """Return a page of a split's instructions to choose from.
 
         Args:
-            asked: The request.
+            request: The request.
             split: Name of the split.
             number: Number of the page, from 1.
 
@@ -112,98 +112,98 @@ class Views:
         pages = -(-count // GOALS_PER_PAGE)
         if page is None or not 1 <= page <= pages:
             raise Refusal(404, "There is no such page of goals.")
-        places = range((page - 1) * GOALS_PER_PAGE, min(page * GOALS_PER_PAGE, count))
-        listed = [(place, self._goal(split, place).instruction) for place in places]
-        values = {"split": split, "splits": self._splits, "goals": listed, "number": page, "pages": pages}
-        return form_page(self._tokens, asked, "goals.html", values)
+        indices = range((page - 1) * GOALS_PER_PAGE, min(page * GOALS_PER_PAGE, count))
+        instructions = [(index, self._goal(split, index).instruction) for index in indices]
+        values = {"split": split, "splits": self._splits, "goals": instructions, "number": page, "pages": pages}
+        return form_page(self._tokens, request, "goals.html", values)
 
-    def _goal(self, split: str, place: int) -> Goal:
-        return self._shop.goal_at(int(self._shop.numbers(split)[place]))
+    def _goal(self, split: str, index: int) -> Goal:
+        return self._shop.goal_at(int(self._shop.numbers(split)[index]))
 
-    def start(self, asked: Asked) -> Reaction:
+    def start(self, request: Asked) -> Reaction:
         """Start a visit under a new token, with the goal of the current visit, a chosen goal or a random one."""
-        check_form(self._tokens, asked)
-        old = self._visits.find(asked.token)
-        if "again" in asked.form:
+        check_form(self._tokens, request)
+        old = self._visits.find(request.token)
+        if "again" in request.form:
             if old is None:
                 return GoTo("/", "ended")
             goal = old.session.goal
         else:
-            goal = self._chosen_goal(asked.form)
+            goal = self._read_goal(request.form)
         # A new token, so that an old page or form of this visitor cannot act on the new visit.
         token = self._tokens.new()
-        self._visits.drop(asked.token)
+        self._visits.drop(request.token)
         self._visits.add(
-            token, Visit(Session(self._shop, goal, shows_attributes=self._shows_attributes)), asked.address
+            token, Visit(Session(self._shop, goal, shows_attributes=self._shows_attributes)), request.address
         )
         return GoTo("/search", token=token)
 
-    def _chosen_goal(self, form: Mapping[str, str]) -> Goal:
+    def _read_goal(self, form: Mapping[str, str]) -> Goal:
         split = form.get("split", "")
         if split not in self._splits:
             raise Refusal(400, "There are no goals of that name.")
         if "goal" not in form:
             with self._rng_lock:
                 return self._shop.draw(split, self._rng)
-        place = _whole(form["goal"])
-        if place is None or place >= self._splits[split]:
+        index = _whole(form["goal"])
+        if index is None or index >= self._splits[split]:
             raise Refusal(400, "There is no such goal.")
-        return self._goal(split, place)
+        return self._goal(split, index)
 
-    def health(self, asked: Asked) -> Reaction:
+    def health(self, request: Asked) -> Reaction:
         """Return the state of the site, for programs."""
         return Facts({"status": "ok", "products": len(self._shop.catalogue), "visits": len(self._visits)})
 
     # -- a visit ---------------------------------------------------------------------------------------------------
 
-    def page(self, asked: Asked, place: str = "") -> Reaction:
+    def page(self, request: Asked, path: str = "") -> Reaction:
         """Return the current page of the visit. A request for another address is redirected to it."""
-        visit = self._visits.find(asked.token)
-        if visit is None or asked.token is None:
+        visit = self._visits.find(request.token)
+        if visit is None or request.token is None:
             return GoTo("/", "ended")
         with visit.lock:
-            values = {"page": shown(visit.session, self._images), "step": visit.actions, "live": False}
-            here = address(visit.session)
-        if asked.path != here:
-            return GoTo(here, asked.notice)
-        values |= {"form_key": self._tokens.form_key(asked.token), "longest_query": LONGEST_QUERY}
+            values = {"page": build_page(visit.session, self._images), "step": visit.actions, "live": False}
+            page_address = address(visit.session)
+        if request.path != page_address:
+            return GoTo(page_address, request.notice)
+        values |= {"form_key": self._tokens.form_key(request.token), "longest_query": LONGEST_QUERY}
         return Page("shop.html", values)
 
-    def search(self, asked: Asked) -> Reaction:
+    def search(self, request: Asked) -> Reaction:
         """Search for the query of the form. This is possible on every page except the last."""
-        visit = self._visits.find(check_form(self._tokens, asked))
-        query = asked.form.get("search_query", "").strip()
+        visit = self._visits.find(check_form(self._tokens, request))
+        query = request.form.get("search_query", "").strip()
         if len(query) > LONGEST_QUERY:
             raise Refusal(400, f"A search has at most {LONGEST_QUERY} characters.")
         if visit is None:
             return GoTo("/", "ended")
         with visit.lock:
             notice = "" if query else "blank"
-            return _played(visit, [f"search[{query}]"] if query else [], notice)
+            return _play_actions(visit, [f"search[{query}]"] if query else [], notice)
 
-    def click(self, asked: Asked) -> Reaction:
+    def click(self, request: Asked) -> Reaction:
         """Choose the options of the form, then click its button."""
-        visit = self._visits.find(check_form(self._tokens, asked))
+        visit = self._visits.find(check_form(self._tokens, request))
         if visit is None:
             return GoTo("/", "ended")
         with visit.lock:
             session = visit.session
             # A form of an earlier page would click on something that the visitor does not see any more.
-            if asked.form.get("step") != str(visit.actions):
+            if request.form.get("step") != str(visit.actions):
                 return GoTo(address(session), "stale")
-            name = asked.form.get("click", "")
+            name = request.form.get("click", "")
             if session.page == RESULTS and name == NEXT and session.number >= LAST_PAGE:
                 return GoTo(address(session), "last")
-            clicks = [*_options(session, asked.form), *([name] if name else [])]
-            return _played(visit, [f"click[{click}]" for click in clicks])
+            clicks = [*_options(session, request.form), *([name] if name else [])]
+            return _play_actions(visit, [f"click[{click}]" for click in clicks])
 
     # -- watching --------------------------------------------------------------------------------------------------
 
-    def watch(self, asked: Asked, token: str, *, still: bool = False) -> Reaction:
+    def watch(self, request: Asked, token: str, *, still: bool = False) -> Reaction:
         """Return the page of an agent's session.
 
         Args:
-            asked: The request.
+            request: The request.
             token: Token of the watch.
             still: If True, the page does not reload every second.
 
@@ -228,16 +228,16 @@ def _options(session: Session, form: Mapping[str, str]) -> list[str]:
     """Return the option values of a form that are not chosen yet."""
     if session.page != ITEM or session.product is None:
         return []
-    found = []
-    for place, (axis, values) in enumerate(session.product.options.items()):
+    choices = []
+    for index, (axis, values) in enumerate(session.product.options.items()):
         # Browsers send line breaks in form values as CR LF.
-        value = form.get(f"option-{place}", "").replace("\r\n", "\n")
+        value = form.get(f"option-{index}", "").replace("\r\n", "\n")
         if value in values and session.options.get(axis) != value and can_choose(session, axis, value):
-            found.append(value)
-    return found
+            choices.append(value)
+    return choices
 
 
-def _played(visit: Visit[Session], actions: list[str], notice: str = "") -> GoTo:
+def _play_actions(visit: Visit[Session], actions: list[str], notice: str = "") -> GoTo:
     """Play actions in a visit and redirect to its page. The caller must hold the lock of the visit."""
     session = visit.session
     for action in actions:

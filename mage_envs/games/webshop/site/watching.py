@@ -11,7 +11,7 @@ import gymnasium as gym
 
 from mage_envs.games.webshop.game import WebShop, WebShopState
 from mage_envs.games.webshop.session import Session
-from mage_envs.games.webshop.site.shown import Shown, shown
+from mage_envs.games.webshop.site.shown import Shown, build_page
 from mage_envs.hand import Hand, TruncatedState
 
 MOST_WATCHES = 64
@@ -58,7 +58,7 @@ class AgentWatch:
         else:
             self._step += 1
             self._actions.appendleft((self._step, action[:LONGEST_ACTION]))
-        self.scene = WatchedScene(self._episode, self._step, tuple(self._actions), shown(session, self._images))
+        self.scene = WatchedScene(self._episode, self._step, tuple(self._actions), build_page(session, self._images))
 
 
 class Watches:

@@ -163,4 +163,4 @@ def test_threads_may_step_different_engines():
 
 
 def test_compiled_games_are_shared():
-    assert STORE.compiled(tiny()) is STORE.compiled(dict(tiny()))
+    assert STORE.load(tiny()) is STORE.load(dict(tiny()))

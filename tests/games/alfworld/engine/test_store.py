@@ -30,14 +30,14 @@ def find_stored_file(folder):
 
 
 def test_the_translation_is_kept(folder, monkeypatch):
-    first_game = GameStore(POOL).compiled(tiny())
+    first_game = GameStore(POOL).load(tiny())
     assert find_stored_file(folder).name == f"{first_game.key}.game"
 
     def translate(domain, problem):
         raise AssertionError("translated twice")
 
     monkeypatch.setattr(packages, "translate", translate)
-    second_game = GameStore(POOL).compiled(tiny())
+    second_game = GameStore(POOL).load(tiny())
     assert second_game is not first_game
     assert (second_game.key, second_game.sas, second_game.intro) == (first_game.key, first_game.sas, first_game.intro)
     engine = FastEngine()
@@ -69,21 +69,21 @@ def flip_byte(content, at):
 
 @pytest.mark.parametrize("damage", [pytest.param(change, id=name) for name, change in damages()])
 def test_a_damaged_file_is_made_again(folder, damage):
-    first_game = GameStore(POOL).compiled(tiny())
+    first_game = GameStore(POOL).load(tiny())
     path = find_stored_file(folder)
     content = path.read_bytes()
     path.write_bytes(damage(content))
-    second_game = GameStore(POOL).compiled(tiny())
+    second_game = GameStore(POOL).load(tiny())
     assert second_game.sas == first_game.sas
     assert find_stored_file(folder).read_bytes() == content
 
 
 def test_a_file_of_another_game_is_not_taken(folder):
-    GameStore(POOL).compiled(tiny())
+    GameStore(POOL).load(tiny())
     path = find_stored_file(folder)
     path.rename(path.with_name(f"{game_key(read_game(tiny(index=1)))}.game"))
     store = GameStore(POOL)
-    assert store.compiled(tiny(index=1)).intro != store.compiled(tiny()).intro
+    assert store.load(tiny(index=1)).intro != store.load(tiny()).intro
 
 
 def test_the_key_covers_all_texts_and_the_versions(monkeypatch):
@@ -101,16 +101,16 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "file"))
     with pytest.warns(RuntimeWarning, match="set MAGE_ENVS_CACHE to a folder that can be written"):
-        assert GameStore(POOL).compiled(tiny()).intro
+        assert GameStore(POOL).load(tiny()).intro
 
 
 def test_memory_holds_the_games_that_were_used_last(monkeypatch):
     monkeypatch.setattr(store_module, "_KEPT", 2)
     store = GameStore(POOL)
-    first_game, second_game, _ = (store.compiled(tiny(index=index)) for index in (0, 1, 0))
-    store.compiled(tiny(index=2))
-    assert store.compiled(tiny(index=0)) is first_game
-    reloaded = store.compiled(tiny(index=1))
+    first_game, second_game, _ = (store.load(tiny(index=index)) for index in (0, 1, 0))
+    store.load(tiny(index=2))
+    assert store.load(tiny(index=0)) is first_game
+    reloaded = store.load(tiny(index=1))
     assert reloaded is not second_game
     assert reloaded.intro == second_game.intro
 
@@ -127,7 +127,7 @@ def test_a_pool_prefers_the_library_that_holds_the_game():
 
 
 def test_a_kept_game_needs_neither_textworld_nor_the_translator(folder):
-    GameStore(POOL).compiled(tiny())
+    GameStore(POOL).load(tiny())
     code = """
 import sys
 from mage_envs.games.alfworld.engine import FastEngine

@@ -33,7 +33,7 @@ def catalogue() -> tuple[list[tuple[str, str]], list[str]]:
     for family in stream(PRODUCTS):
         for listing in family.listings:
             product = normalise(listing.raw, {"attributes": []})
-            documents.append((product.asin, product.indexed_text()))
+            documents.append((product.asin, product.search_text()))
         instructions += [(goal.instruction, goal.price_upper) for goal in family.goals]
     queries = []
     rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from selenium.webdriver import ActionChains
 
-from dev.speed.chromium import opened_chromium
+from dev.speed.chromium import open_chromium
 from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.site import Site
 from tests.browser import NO_NETWORK, Person, needs_browser, overflow
@@ -21,7 +21,7 @@ pytestmark = needs_browser
 
 @pytest.fixture(scope="module")
 def chromium():
-    with opened_chromium(NO_NETWORK) as driver:
+    with open_chromium(NO_NETWORK) as driver:
         yield driver
 
 

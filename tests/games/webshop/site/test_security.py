@@ -153,7 +153,7 @@ def test_cookies_are_strict_and_change_with_the_visit(visitor):
 
 
 def test_memory_stays_bounded_in_a_flood_of_visits(shop):
-    visits = Visits(most=20)
+    visits = Visits(limit=20)
     visit = Visitor(shop, visits=visits)
 
     def flood(count):

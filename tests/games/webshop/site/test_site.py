@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mage_envs.games.webshop.session import Session
-from mage_envs.games.webshop.site.shown import LAST_PAGE, shown
+from mage_envs.games.webshop.site.shown import LAST_PAGE, build_page
 from mage_envs.games.webshop.site.views import LONGEST_QUERY
 from mage_envs.web.visits import MOST_ACTIONS, Visits
 from tests.games.webshop.site.shops import Visitor
@@ -43,7 +43,7 @@ def test_a_visit_goes_where_the_engine_goes(visitor, shop):
             visit.click("", option_0=name)
         else:
             visit.click(name)
-        page = shown(twin)
+        page = build_page(twin)
         assert (visit.answer.status_code, visit.path) == (200, page.address), act
         for text in (
             page.instruction,

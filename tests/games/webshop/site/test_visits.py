@@ -4,7 +4,7 @@ from mage_envs.web.visits import Visit, Visits
 
 
 def test_the_longest_idle_visit_makes_room(visit):
-    visits = Visits(most=3, idle=1e9)
+    visits = Visits(limit=3, idle=1e9)
     visit_list = [Visit(visit()) for _ in range(4)]
     for number in range(3):
         visits.add(str(number), visit_list[number])
@@ -19,7 +19,7 @@ def test_the_longest_idle_visit_makes_room(visit):
 
 def test_idle_visits_end(visit):
     clock_time = 0.0
-    visits = Visits(most=9, idle=10, clock=lambda: clock_time)
+    visits = Visits(limit=9, idle=10, clock=lambda: clock_time)
     visits.add("old", Visit(visit()))
     clock_time = 6.0
     visits.add("new", Visit(visit()))

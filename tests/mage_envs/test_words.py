@@ -110,10 +110,53 @@ def test_the_vocabulary_is_closed(name: str) -> None:
 
 
 def test_a_game_of_free_text_is_refused_in_one_line() -> None:
-    with pytest.raises(ValueError, match="style='words' needs a fixed set of actions, which Sokoban has not"):
-        gym.make("mage/Sokoban-Meta-v0", style="words")
-    with pytest.raises(ValueError, match="Sokoban has no fixed set of actions"):
-        vocabulary(make_game("Sokoban"))
+    with pytest.raises(ValueError, match="style='words' needs a fixed set of actions, which WebShop has not"):
+        gym.make("mage/WebShop-Meta-v0", style="words")
+    with pytest.raises(ValueError, match="WebShop has no fixed set of actions"):
+        vocabulary(make_game("WebShop"))
+
+
+BOARD = "#@1.1 #@1.2 {} _@1.4 #@2.1 #@2.2 {} X@2.4 _@3.1 _@3.2 _@3.3 O@3.4 _@4.1 _@4.2 _@4.3 _@4.4"
+
+
+def test_a_board_is_one_word_per_cell_and_every_message_shows_it_whole() -> None:
+    options = {"boxes": 1, "min_moves": 1, "max_moves": 3, "max_turns": 3}
+    before, after = BOARD.format("P@1.3", "_@2.3"), BOARD.format("_@1.3", "P@2.3")
+    texts = play_texts("Sokoban", ["down", "jump", "up", "down"], seed=1, **options)
+    assert texts[:5] == [
+        f"episode 1 {before}",
+        after,
+        f"illegal {after}",
+        f"timeout episode 2 {before}",
+        after,
+    ]
+    rebuilt = play_texts("Sokoban", ["down"], seed=1, context="rebuilt", memory="none", **options)
+    assert rebuilt[1] == f"episode 1 {before} down {after}"
+
+
+def test_a_solved_level_is_a_success_and_no_return() -> None:
+    options = {"boxes": 1, "min_moves": 1, "max_moves": 3, "max_turns": 11}
+    texts = play_texts("Sokoban", ["right", "down"], seed=1, **options)
+    solved = BOARD.format("_@1.3", "_@2.3").replace("X@2.4", "P@2.4").replace("O@", "√@")
+    assert texts[2].startswith(f"{solved} success episode 2 ")
+
+
+def test_the_words_of_a_text_and_of_its_commands() -> None:
+    texts = play_texts("ALFWorld", ["go to cabinet 1"], seed=1, max_turns=2)
+    assert texts[0].startswith("episode 1 you are in the middle of a room looking quickly around you you see a cab")
+    assert set(" ".join(texts)) <= set("abcdefghijklmnopqrstuvwxyz0123456789 ?")
+
+
+def test_random_play_of_boards_and_texts_meets_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short sample has nearly all cells of a small board, each symbol of `#_O√XPS`, and the words of commands."""
+    from mage_envs.text.words import vocabulary as sampling
+
+    words = set(vocabulary(make_game("Sokoban", boxes=1)))
+    cells = {word.partition("@")[2] for word in words if "@" in word}
+    assert cells == {f"{row}.{column}" for row in range(1, 5) for column in range(1, 5)}
+    assert {word[0] for word in words if "@" in word} >= set("#_OXPS")
+    monkeypatch.setattr(sampling, "SAMPLED_TEXTS", 3)
+    assert set(vocabulary(make_game("ALFWorld"))) >= {"go", "to", "open", "fridge", "success", "1"}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from mage_envs.wrappers.rollout.policy_generator import PolicyGenerator
 
 RANDOM, POLICY = "scripted:random", "policy:"
 """Players: random legal play, whose whole chats are learned, and policies, of which only the replies are."""
-RANDOM_EPISODES, EPISODES = 512, 2048
+RANDOM_EPISODES, EPISODES = 512, 8192
 """Most meta-episodes of random play and of each policy. Further steps train on the same ones again."""
 AT_ONCE = 64
 """Meta-episodes that are played at once."""
@@ -100,7 +100,7 @@ def imitate(
             `policy:NAME` of any registered opponent, of which only the replies are learned; or `@FILE` with replies of
             runs, as `mage export --to sft` writes them.
         steps: Number of optimiser steps.
-        learning_rate: Learning rate, constant.
+        learning_rate: Learning rate of the first step. It falls to 0 as a cosine.
         batch_size: Rows per step: a chat that continues, or one prompt with its reply.
         autocast: True to multiply matrices in bfloat16, in half the time on a CPU with instructions for it.
 
@@ -113,6 +113,7 @@ def imitate(
         examples += _examples(player, config, tokens, steps * batch_size)
     rng = Stream(fold(config.seed, SEED)).generator()
     optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     progress, order = Progress(f"Imitating {', '.join(players)}", steps, "steps"), np.zeros(0, np.int64)
     model.train(True)
     for step in range(steps):
@@ -133,6 +134,7 @@ def imitate(
             loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
         loss.backward()
         optimiser.step()
+        schedule.step()
         optimiser.zero_grad()
         progress(step + 1)
     model.train(False)

@@ -234,12 +234,30 @@ def _limit(game_name: str, field: str) -> int:
     return limit
 
 
+def small_models() -> dict[str, Fields]:
+    """Return the presets of small models by name: those of the games' records, on top of the fields of `WORDS`."""
+    presets = {}
+    for record in RECORDS.values():
+        if fields := record.small_models:
+            options = json.loads(WORDS["env_kwargs"]) | fields.get("env_kwargs", {})
+            name = f"mini-{record.name.lower().removesuffix('poker')}"
+            presets[name] = {
+                **WORDS,
+                "env_id": f"mage/{record.name}-Meta-v0",
+                "model_name_or_path": "words",
+                "output_dir": f"runs/{name}",
+                **fields,
+                "env_kwargs": json.dumps(options),
+            }
+    return presets
+
+
 def preset(name: str) -> dict[str, Any]:
     """Return the fields of a preset. Raises ValueError with the nearest names if the name is unknown."""
     # The table again, for games that were registered after it was made.
-    fields = PRESETS.get(name) or _table().get(name)
+    fields = PRESETS.get(name) or small_models().get(name) or _table().get(name)
     if fields is None:
-        near = get_close_matches(name, PRESETS, n=3)
+        near = get_close_matches(name, [*PRESETS, *small_models()], n=3)
         hint = f"Did you mean {' or '.join(near)}?" if near else "mage train --help lists all presets."
         raise ValueError(f"unknown preset {name!r}. {hint}")
     return dict(fields)
@@ -255,4 +273,4 @@ def listing() -> str:
     for ablation in ABLATIONS.values():
         parts = [f"({'|'.join(part)})" for part in (ablation.environments, *ablation.axes)]
         lines.append("-".join(["ablation", *parts]) + ablation.suffix)
-    return "; ".join(lines)
+    return "; ".join([*sorted(small_models()), *lines])

@@ -1,5 +1,6 @@
 """`--model words`: a model over a game's own words, and the settings that it comes with."""
 
+import json
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -11,6 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from mage_envs.cli.program import main as run_mage
 from mage_envs.text.generation import Message, Prompt
 from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
 from mage_envs.trainer.backends.play_settings import PlaySettings
@@ -21,9 +23,10 @@ from mage_envs.trainer.cli.imitation import RANDOM, imitating_copy
 from mage_envs.trainer.cli.words_model import words_model
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.presets import WORDS as DEFAULTS
+from mage_envs.trainer.config.presets import small_models
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.trl import setup
-from mage_envs.trainer.trl.setup import exact_critic_settings
+from mage_envs.trainer.trl.setup import exact_critic_settings, words_limit
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.programs import train as main
 from tests.trainer.tiny_runs import flags
@@ -141,11 +144,50 @@ def test_a_resumed_run_keeps_its_warm_start(tmp_path: Path) -> None:
     assert weights(resumes=False) != first_weights
 
 
+def test_the_name_sets_the_size_of_the_model(tmp_path: Path) -> None:
+    small = config("mage/KuhnPoker-Meta-v0", tmp_path)
+    shapes = []
+    for name in ("words", "words:hidden=24,layers=3,heads=2"):
+        folder = Path(words_model(tmp_path / str(len(shapes)), small, name=name))
+        stored = json.loads((folder / "config.json").read_text())
+        shapes.append(tuple(stored[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads")))
+    assert shapes == [(64, 2, 4), (24, 3, 2)]
+
+
+def test_replies_of_several_words_have_a_longer_limit(tmp_path: Path) -> None:
+    assert words_limit(config("mage/KuhnPoker-Meta-v0", tmp_path)) == {}
+    assert words_limit(config("mage/ALFWorld-Meta-v0", tmp_path)) == {"max_completion_length": 16}
+
+
+@pytest.mark.parametrize("name", sorted(small_models()))
+def test_a_preset_of_a_small_model_needs_no_other_option(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--preset", name, "--dry-run", "--output_dir", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert f"env_id: {small_models()[name]['env_id']}" in printed
+    assert "prompt_style: words" in printed
+
+
+def test_a_small_model_trains_on_boards_and_is_evaluated_from_its_folder(tmp_path: Path) -> None:
+    """Two steps of imitation and one rollout, through the same commands as the preset's."""
+    out = tmp_path / "run"
+    short = ["--imitate-steps", "2", "--max_rollouts", "1", "--groups_per_rollout", "2", "--num_generations", "2"]
+    assert main(["--preset", "mini-sokoban", *short, "--output_dir", str(out)]) == 0
+    assert run_mage(["eval", str(out), "--rows", "2", "--out", str(tmp_path / "eval")]) == 0
+    lines = [json.loads(line) for line in (out / "transcripts.jsonl").read_text().splitlines()]
+    actions = {step["action"] for line in lines for step in line.get("steps", []) if step.get("phase") == "play"}
+    assert actions <= {"up", "down", "left", "right"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--model", "words", "--prompt_style", "prose"), "reads prompts of prompt_style=words, not 'prose'"),
-        (("--model", "words", "--env_id", "mage/Sokoban-Meta-v0"), "style='words' needs a fixed set of actions"),
+        (("--model", "words", "--env_id", "mage/WebShop-Meta-v0"), "style='words' needs a fixed set of actions"),
+        (("--model", "words:hidden=30"), "hidden=30 must be a multiple of heads=4"),
+        (("--model", "words:layers=0"), "layers"),
+        (("--model", "words:wide=8"), "wide"),
         (("--model", "words", "--imitate", RANDOM, "--imitate_steps", "0"), "imitate_steps=0 must be at least 1"),
     ],
 )

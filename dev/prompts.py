@@ -26,8 +26,8 @@ seed {SEED}) and writes the prompts that a model receives. A test compares the p
 where it equals that of the first prompt, and the middle of a long prompt.
 
 The styles are `plain` (default), `paper` (the same without the list of legal actions in those games whose prompts in
-the paper have none, so that the effect of that list can be measured), `prose` (the first default, for older runs and
-models) and `words` (a few dozen words for very small models).
+the paper have none, so that the effect of that list can be measured) and `words` (few words, for very small
+models).
 """
 
 

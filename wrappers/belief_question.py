@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
-from mage_envs.text.prompts import AsksBelief, BeliefView, EpisodeRecord, PromptStyle
+from mage_envs.text.prompts import BeliefView, EpisodeRecord, PromptStyle
 from mage_envs.wrappers.memory import BELIEF, GUESS, MemoryView, Request
 
 SUM_TOLERANCE = 0.05
@@ -45,7 +45,7 @@ class BeliefQuestion:
         self._names = tuple(names)
         if len(self._names) < 2 or len(set(self._names)) < len(self._names):
             raise ValueError(f"elicit must name two or more different opponents, got {list(self._names)}.")
-        if not isinstance(style, AsksBelief):
+        if style.belief_tag is None:
             raise ValueError(f"{type(style).__name__} has no words for the question of elicit. Use style='plain'.")
         self._style, self._shown, self._kind = style, tuple(descriptions) or self._names, _KINDS[form]
 

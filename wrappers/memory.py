@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from mage_envs.core import Turn
+from mage_envs.loading.defaults import fill_in
 from mage_envs.text.parser import REMARK_LIMIT
-from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, ReflectView, StatesSetting, TurnRecord
+from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, ReflectView, TurnRecord
 
 REMARK = "remark"
 """Placeholder for the style's own `remark_tag`."""
@@ -86,21 +87,16 @@ class MemoryView(NamedTuple):
 
     @property
     def states_setting(self) -> bool:
-        """Return True if the style has words of its own for the setting, so that every request states it."""
-        return isinstance(self.style, StatesSetting)
+        """Return True if the style states more than the rules, so that every request needs it."""
+        return self.style.states_setting
 
     def setting(self) -> str:
         """Return the rules, and if the style states them also what repeats, what is new, and the limits."""
-        return self.style.setting(self.frame) if isinstance(self.style, StatesSetting) else self.rules
+        return self.style.setting(self.frame)
 
     def ended(self, record: EpisodeRecord) -> str:
         """Return the last state of an episode and how it ended, in the same words for every memory."""
-        if isinstance(self.style, StatesSetting):
-            return self.style.ended(record)
-        # Imported here, because only older runs and styles without words for requests use it.
-        from mage_envs.text.prose import format_end
-
-        return format_end(record)
+        return self.style.ended(record)
 
     def shown(self, record: EpisodeRecord) -> Sequence[TurnRecord]:
         """Return the newest turns of `record`, at most `window`."""
@@ -206,13 +202,8 @@ def is_memory(value: object) -> bool:
 
 
 def complete(memory: Any) -> Memory:
-    """Return a memory whose class has every hook. What a class without the base lacks is added to it once."""
-    kind = type(memory)
-    if not isinstance(memory, Memory):
-        for name, default in vars(Memory).items():
-            if not name.startswith("_") and not hasattr(kind, name):
-                setattr(kind, name, default)
-    return cast(Memory, memory)
+    """Return a memory whose class has every hook."""
+    return fill_in(memory, Memory)
 
 
 def overrides(memory: Memory, *hooks: str) -> bool:

@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
-from mage_envs.text.prompts import EpisodeRecord, PromptStyle, Renames, Renaming, TurnRecord
+from mage_envs.text.prompts import EpisodeRecord, PromptStyle, TurnRecord
 from mage_envs.wrappers.memory import BELIEF, GUESS, REMARK, Answer, HookResult, Memory, MemoryView, Request, overrides
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Chat:
     def __init__(self, converses: bool, style: PromptStyle) -> None:
         self.converses = converses
         """True if messages are appended. Otherwise every message starts a new chat."""
-        self.renaming = style.renaming if isinstance(style, Renames) else Renaming()
+        self.renaming = style.renaming
         self.text = ""
         """Newest message to the model."""
         self.fresh = True

@@ -53,7 +53,7 @@ class Load:
     groups: int = 2
     members: int = 8
     reply_tokens: int = 128
-    style: str = "prose"
+    style: str = "plain"
     """Style of the prompts."""
 
 
@@ -193,7 +193,7 @@ def train_updates(
 
 
 def run_settings(device: torch.device, budget: int, load: Load, folder: Path) -> MAGEConfig:
-    """Return the settings: prose prompts, reflections, fresh prompts, TRL's own generation, one update per rollout.
+    """Return the settings: plain prompts, reflections, fresh prompts, TRL's own generation, one update per rollout.
 
     Number formats and gradient checkpointing are those of a GPU, also if the device is a CPU.
 

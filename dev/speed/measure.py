@@ -273,10 +273,10 @@ def collect_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: 
 
 def collect_figures(effort: Effort) -> list[Figure]:
     """Return figures of scripted meta-episodes through `collect`, beside steps of the base id alone."""
-    prose: dict[str, Any] = {"style": "prose"}
+    plain: dict[str, Any] = {"style": "plain"}
     subjects = (
-        ("TicTacToe, prose, rebuilt", "TicTacToe", prose, "tictactoe/pattern-1"),
-        ("KuhnPoker, prose, rebuilt", "KuhnPoker", prose, "kuhn/soft-station"),
+        ("TicTacToe, plain, rebuilt", "TicTacToe", plain, "tictactoe/pattern-1"),
+        ("KuhnPoker, plain, rebuilt", "KuhnPoker", plain, "kuhn/soft-station"),
         ("KuhnPoker, the demo's settings", "KuhnPoker", dict(DemoSettings().play.env_kwargs), "kuhn/soft-station"),
     )
     figures = []

@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
-from mage_envs.core import DRAW, GameSpec, HandResult, Turn
+from mage_envs.core import DRAW, FAILURE, SUCCESS, GameSpec, HandResult, Turn
 
 BLOCK = "\n\n"
 """Separator of two items in a memory's text. Styles without paragraphs show the items in a row."""
@@ -184,63 +184,6 @@ class BeliefView(NamedTuple):
     """True to ask for one opponent, False for the probability of each."""
 
 
-class PromptStyle(Protocol):
-    """The wording of prompts and of answers.
-
-    The `play` and `reflect` texts are complete prompts. The `continue_` texts hold only the news in a conversation that
-    already shows the rest.
-    """
-
-    action_tag: str | None
-    """Tag around an action in a reply. If None, the bare reply is the action."""
-    remark_tag: str | None
-    """Tag around a remark in a reply. If None, the bare reply is the remark."""
-
-    def play(self, view: PlayView) -> str:
-        """Return the prompt for an action."""
-        ...
-
-    def continue_play(self, view: ContinueView) -> str:
-        """Return the next message of a conversation, for an action."""
-        ...
-
-    def reflect(self, view: ReflectView) -> str:
-        """Return the prompt for a reflection."""
-        ...
-
-    def continue_reflect(self, view: ReflectView) -> str:
-        """Return the next message of a conversation, for a reflection."""
-        ...
-
-    def remember_reflection(self, episode: int, text: str) -> str:
-        """Return a reflection on `episode` as an item of the memory."""
-        ...
-
-    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
-        """Return a whole episode as an item of the memory."""
-        ...
-
-
-@runtime_checkable
-class StatesSetting(Protocol):
-    """A style with its own words for the setting and for the end of an episode, which the requests of memories use.
-
-    Under other styles the requests of memories have the words of the style `prose`.
-    """
-
-    def setting(self, frame: Frame) -> str:
-        """Return the rules, what repeats, what is new, and the limits."""
-        ...
-
-    def verdict(self, record: EpisodeRecord) -> str:
-        """Return how an episode ended, without a full stop: `a failure; in total -1 chips`."""
-        ...
-
-    def ended(self, record: EpisodeRecord) -> str:
-        """Return the last state of an episode and its verdict."""
-        ...
-
-
 class Renaming:
     """Other words for a game in prompts and answers; here none."""
 
@@ -253,23 +196,68 @@ class Renaming:
         return answer
 
 
-@runtime_checkable
-class Renames(Protocol):
-    """A style with other words for the game."""
-
-    renaming: Renaming
+_VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "neither a success nor a failure"}
 
 
-@runtime_checkable
-class AsksBelief(Protocol):
-    """A style with words for the question which of the named opponents the learner faces."""
+class PromptStyle:
+    """Base class of the wording of prompts and of answers.
 
-    belief_tag: str
-    """Tag around the probabilities, or the number or the name of an opponent, in a reply."""
+    The `play` and `reflect` texts are complete prompts. The `continue_` texts hold only the news in a conversation that
+    already shows the rest. A class without this base is a style, too, if it has these: `as_style` adds the others.
+    """
+
+    action_tag: str | None = None
+    """Tag around an action in a reply. If None, the bare reply is the action."""
+    remark_tag: str | None = None
+    """Tag around a remark in a reply. If None, the bare reply is the remark."""
+    belief_tag: str | None = None
+    """Tag around the probabilities, or the number or the name of an opponent. If None, beliefs cannot be asked for."""
+    renaming = Renaming()
+    """Other words for the game."""
+    states_setting: bool = False
+    """True if `setting` states more than the rules, so that every request of a memory needs it."""
+
+    def play(self, view: PlayView) -> str:
+        """Return the prompt for an action."""
+        raise NotImplementedError
+
+    def continue_play(self, view: ContinueView) -> str:
+        """Return the next message of a conversation, for an action."""
+        raise NotImplementedError
+
+    def reflect(self, view: ReflectView) -> str:
+        """Return the prompt for a reflection."""
+        raise NotImplementedError
+
+    def continue_reflect(self, view: ReflectView) -> str:
+        """Return the next message of a conversation, for a reflection."""
+        raise NotImplementedError
+
+    def remember_reflection(self, episode: int, text: str) -> str:
+        """Return a reflection on `episode` as an item of the memory."""
+        raise NotImplementedError
+
+    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
+        """Return a whole episode as an item of the memory."""
+        raise NotImplementedError
+
+    def setting(self, frame: Frame) -> str:
+        """Return the rules, and if `states_setting` also what repeats, what is new, and the limits."""
+        return frame.spec.rules
+
+    def verdict(self, record: EpisodeRecord) -> str:
+        """Return how an episode ended, without a full stop: `a failure; in total -1 chips`."""
+        return f"{record.value:+g} {record.unit}" if record.shows_score else record.ended_as
+
+    def ended(self, record: EpisodeRecord) -> str:
+        """Return the last state of an episode and how it ended."""
+        verdict = "out of turns, a failure" if record.timeout else _VERDICTS[record.ended_as]
+        total = f"; in total {record.value:+g} ({record.unit})" if record.shows_score else ""
+        return f"{record.outcome}\nResult: {verdict}{total}."
 
     def ask_belief(self, view: BeliefView) -> str:
-        """Return the complete prompt for the question, or the next message of a conversation."""
-        ...
+        """Return the prompt for the question which of the named opponents the learner faces, or the next message."""
+        raise NotImplementedError
 
 
 def answer_text(record: TurnRecord) -> str:
@@ -280,7 +268,7 @@ def answer_text(record: TurnRecord) -> str:
     return action_text if record.legal else f"{action_text} (not a legal action, nothing happened)"
 
 
-# -- the words that the styles `plain`, `paper` and `prose` share ------------------------------------------------
+# -- the words that the styles `plain`, `paper` and `neutral` share ------------------------------------------------
 
 _KNOWN = "What you know from earlier episodes"
 
@@ -292,12 +280,13 @@ def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
     return "\n".join(lines)
 
 
-class Sentences(ABC):
+class Sentences(PromptStyle, ABC):
     """Base class of the styles with full sentences and answers in `<action>` and `<remark>` tags."""
 
-    action_tag: str | None = "action"
-    remark_tag: str | None = "remark"
+    action_tag = "action"
+    remark_tag = "remark"
     belief_tag = "type"
+    states_setting = True
 
     # -- the words in which the styles differ ---------------------------------------------------------------
 

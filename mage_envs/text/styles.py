@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mage_envs.core import GameSpec
+from mage_envs.loading.defaults import fill_in
 from mage_envs.loading.imports import load_class
 from mage_envs.text.plain import Paper, Plain
 from mage_envs.text.prompts import PromptStyle
 
 DEFAULT_STYLE = "plain"
 """Style of prompts unless another one is chosen."""
-FIRST_DEFAULT = "prose"
-"""Default style before records and saved models named one."""
-
-
-def _prose(spec: GameSpec) -> PromptStyle:
-    # Imported here, because only older runs use it.
-    from mage_envs.text.prose import Prose
-
-    return Prose()
 
 
 def _neutral(spec: GameSpec) -> PromptStyle:
@@ -39,7 +31,6 @@ def _words(spec: GameSpec) -> PromptStyle:
 STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {
     "plain": lambda spec: Plain(),
     "paper": lambda spec: Paper(),
-    "prose": _prose,
     "neutral": _neutral,
     "words": _words,
 }
@@ -55,7 +46,7 @@ def load_style(spec: str) -> PromptStyle:
 def as_style(style: str | PromptStyle, spec: GameSpec) -> PromptStyle:
     """Return the style of this name for a game, the class behind `"module:Class"`, or a given style unchanged."""
     if not isinstance(style, str):
-        return style
+        return fill_in(style, PromptStyle)
     if ":" in style:
         return load_style(style)
     if style not in STYLES:

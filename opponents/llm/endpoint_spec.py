@@ -26,7 +26,7 @@ from mage_envs.opponents.llm.names import (
 from mage_envs.opponents.llm.opponent import NOT_RECORDED, LanguageModelPolicy, replays_records, settings_for
 from mage_envs.opponents.registry import UnknownServer
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.text.styles import DEFAULT_STYLE, FIRST_DEFAULT, as_style
+from mage_envs.text.styles import DEFAULT_STYLE, as_style
 
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options that are arguments of EndpointGenerator."""
@@ -96,14 +96,11 @@ def language_model(game: Game, endpoint: Rest) -> LanguageModelPolicy:
         UnknownServer: If the URL is missing, and no server is known.
         ValueError: If the specification is invalid, or names several URLs.
     """
-    replayed, name, default = replays_records(), portable_name(endpoint), DEFAULT_STYLE
-    if "@http" not in endpoint and not replayed:
+    name = portable_name(endpoint)
+    if "@http" not in endpoint and not replays_records():
         if endpoint not in (servers := read_servers()):
             raise UnknownServer(f"{form_error(endpoint)} Its server is not known here.")
         endpoint = servers[endpoint]
-    elif "@http" in endpoint and replayed:
-        # Older versions recorded the server as part of the name, and played the first default style.
-        name, default = endpoint.partition(",")[0], FIRST_DEFAULT
     model, urls, options = read_endpoint(endpoint) if "@http" in endpoint else parts(endpoint)
     if len(urls) > 1:
         raise ValueError(f"Opponent 'llm:{model}' must name one URL, got {len(urls)}.")
@@ -111,7 +108,7 @@ def language_model(game: Game, endpoint: Rest) -> LanguageModelPolicy:
         # Records hold all answers, so that their opponents need no server.
         _endpoint(model, urls[0], replace(options, style=None)) if urls else _NoServer(),
         game.spec,
-        as_style(options.style or default, game.spec),
+        as_style(options.style or DEFAULT_STYLE, game.spec),
         settings=settings_for(game.spec),
         name=name,
     )

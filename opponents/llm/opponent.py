@@ -17,7 +17,7 @@ from mage_envs.registry import DEFAULTS, list_games, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import LENGTH, parse_tag
-from mage_envs.text.prompts import Frame, PlayView, PromptStyle, Renames, Renaming, TurnRecord
+from mage_envs.text.prompts import Frame, PlayView, PromptStyle, TurnRecord
 
 TRIES = 3
 """Answers per turn before a random legal action replaces them."""
@@ -80,7 +80,7 @@ class LanguageModelPolicy:
         """
         self.generator = generator
         self.style = style
-        self._renaming = style.renaming if isinstance(style, Renames) else Renaming()
+        self._renaming = style.renaming
         self.num_episodes = num_episodes
         self.turns = 0
         """Number of turns since the policy was made."""

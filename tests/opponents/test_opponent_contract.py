@@ -14,7 +14,7 @@ from mage_envs.core import ExactPolicy, State, StatePolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
 from mage_envs.text.generation import Prompt
-from mage_envs.text.prose import Prose
+from mage_envs.text.plain import Plain
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.contract import enumerable_games, games_with_opponents, opponents_of, short_game
 from tests.opponents.dealing import check_copies, decisions, play
@@ -105,7 +105,7 @@ def last_or_nonsense(prompt: Prompt) -> str:
 
 def test_copies_of_a_language_model_share_the_model() -> None:
     model = ScriptedGenerator(last_or_nonsense)
-    policy = LanguageModelPolicy(model, KuhnPoker.spec, Prose())
+    policy = LanguageModelPolicy(model, KuhnPoker.spec, Plain())
     check_copies(KuhnPoker(), policy)
     assert copy.deepcopy(policy).generator is model
 

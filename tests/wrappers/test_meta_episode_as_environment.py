@@ -22,7 +22,7 @@ from tests.wrappers.playing import answer, make, play
         ({"protocol": "papr"}, "protocol='papr' is unknown; choose one of: adaptive, paper"),
         ({"memory": "all"}, "memory='all' is unknown; choose one of: reflection, history, both, none"),
         ({"context": "chat"}, "context='chat' is unknown; choose one of: 'rebuilt', 'conversation'"),
-        ({"style": "verse"}, "style='verse' is unknown; choose one of: plain, paper, prose, neutral, words"),
+        ({"style": "verse"}, "style='verse' is unknown; choose one of: plain, paper, neutral, words"),
         ({"reward": "chips"}, "reward='chips' is unknown in KuhnPoker; choose one of: task, released, sign"),
         ({"num_episodes": 0}, "num_episodes=0 must be a whole number of at least 1"),
         ({"deal": "old"}, "deal='old' is unknown"),

@@ -25,7 +25,7 @@ OLD_WORDS = re.compile(
     r"You ran out of|Status: |neither a success|whoever (plays against|you face)|"
     r"\+[\d.]+ \(?[a-z]|\d \((?!left|right)[a-z]|[Pp]layer [01]\b"
 )
-"""Words of the style `prose` that no prompt has now: a notice instead of the last state, units in parentheses."""
+"""Words that no prompt has: a notice instead of the last state, units in parentheses."""
 
 
 def spec_of(memory, folder):

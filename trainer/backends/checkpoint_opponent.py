@@ -12,7 +12,7 @@ from mage_envs.core import Game
 from mage_envs.loading.arguments import Rest
 from mage_envs.loading.imports import check_path
 from mage_envs.opponents.llm.opponent import LanguageModelPolicy, settings_for
-from mage_envs.text.styles import FIRST_DEFAULT, as_style
+from mage_envs.text.styles import DEFAULT_STYLE, as_style
 from mage_envs.trainer.backends.play_settings import PlaySettings, load_generator
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def checkpoint(game: Game, folder: Rest) -> LanguageModelPolicy:
         raise ValueError(
             f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.spec.name}."
         )
-    style = as_style(play_settings.env_kwargs.get("style", FIRST_DEFAULT), game.spec)
+    style = as_style(play_settings.env_kwargs.get("style", DEFAULT_STYLE), game.spec)
     episodes = play_settings.env_kwargs.get("num_episodes", 3)
     return LanguageModelPolicy(
         generator=generator, facts=game.spec, style=style, num_episodes=episodes, settings=settings_for(game.spec)

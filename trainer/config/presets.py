@@ -236,7 +236,7 @@ def _limit(game_name: str, field: str) -> int:
 
 def small_models() -> dict[str, Fields]:
     """Return the presets of small models by name: those of the games' records, on top of the fields of `WORDS`."""
-    presets = {}
+    presets: dict[str, Fields] = {}
     for record in RECORDS.values():
         if fields := record.small_models:
             options = json.loads(WORDS["env_kwargs"]) | fields.get("env_kwargs", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.text.prompts import EpisodeRecord, StatesSetting, TurnRecord, answer_text
+from mage_envs.text.prompts import TurnRecord, answer_text
 from mage_envs.wrappers.memory import MemoryView
 
 TASK_LINE = 200
@@ -43,13 +43,6 @@ def episode_text(view: MemoryView, max_characters: int) -> str:
         f"Task: {task_line(view)}\nIt began with: {record.first_observation}\n{trace(record.turns, max_characters)}\n"
         f"It ended with: {view.ended(record)}"
     )
-
-
-def verdict(view: MemoryView, record: EpisodeRecord) -> str:
-    """Return how an episode ended, in the words of the style."""
-    if isinstance(view.style, StatesSetting):
-        return view.style.verdict(record)
-    return f"{record.value:+g} {record.unit}" if record.shows_score else record.ended_as
 
 
 def tag_instruction(name: str | None, about: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
 from mage_envs.wrappers.baselines.baseline import Baseline
-from mage_envs.wrappers.baselines.episode_text import state, tag_instruction, verdict
+from mage_envs.wrappers.baselines.episode_text import state, tag_instruction
 from mage_envs.wrappers.baselines.memory_bank import Bank, bank_text
 from mage_envs.wrappers.memory import Answer, MemoryView, Request
 from mage_envs.wrappers.retrieval import Encoder, make_encoder, nearest
@@ -115,7 +115,7 @@ class Memento(Baseline):
                 state=state(view, record.first_observation),
                 plan=self._plan if self.plans else actions,
                 success=record.success,
-                score=verdict(view, record),
+                score=view.style.verdict(record),
                 episode=record.index,
             )
         )

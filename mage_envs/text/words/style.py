@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, episode_outcome
-from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
+from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, PromptStyle, ReflectView, TurnRecord
 from mage_envs.text.words.spelling import WordsOfState, as_word, text_words
 
 EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
@@ -55,11 +55,8 @@ def return_word(value: float) -> str:
     return f"{value:+.4g}"
 
 
-class Words:
+class Words(PromptStyle):
     """The compact prompt style; see the module's docstring. `GameSpec.words` maps the game's states to words."""
-
-    action_tag: str | None = None
-    remark_tag: str | None = None
 
     def __init__(self, spec: GameSpec) -> None:
         """Create the style for a game. Raises ValueError if its action set is not fixed."""

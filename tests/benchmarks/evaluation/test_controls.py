@@ -96,7 +96,7 @@ def test_every_strategy_runs_under_every_control(memory, tmp_path):
     assert len(texts) == 8
 
 
-@pytest.mark.parametrize(("style", "between"), [("prose", "\n\n"), ("words", "episode ")])
+@pytest.mark.parametrize(("style", "between"), [("plain", "\n\n"), ("words", "episode ")])
 def test_the_items_are_the_same_and_their_order_is_not(style, between):
     plain, mixed = (play(setting_of_memory(memory, style=style)) for memory in ("history", "shuffled/history"))
     moved = 0

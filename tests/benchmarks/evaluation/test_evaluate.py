@@ -201,7 +201,7 @@ def test_policies_play_the_same_for_any_prompt_style(spec):
     options = {"hands_per_episode": 2}
     expected = [t.episodes for t in evaluate(make_agent(spec), tasks, options)]
     for context, memory, style in (
-        ("conversation", "history", "prose"),
+        ("conversation", "history", "plain"),
         ("conversation", "both", "words"),
         ("rebuilt", "none", "words"),
     ):

@@ -19,12 +19,12 @@ from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of, seed_of
 from mage_envs.games.webshop.catalogue_maker.make import _role
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.splits import list_splits
-from mage_envs.text.styles import FIRST_DEFAULT
+from mage_envs.text.styles import DEFAULT_STYLE
 from tests.packages import mark_params, needs_alfworld
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
-"""Panel with its size to protocol and K to fingerprint, in the style of the first panels; a change of any needs a new
+"""Panel with its size to protocol and K to fingerprint, in the default style; a change of any needs a new
 name."""
 PANELS = base_panels()
 DRAWN = [name for name, suite_panel in PANELS.items() if "official" not in name and not suite_panel.variable]
@@ -35,7 +35,7 @@ def settings_of_panel(base):
     return {
         f"{base}-{size}": {
             f"{protocol} {episodes}": setting_for(
-                f"{base}-{size}", protocol=protocol, num_episodes=episodes, style=FIRST_DEFAULT
+                f"{base}-{size}", protocol=protocol, num_episodes=episodes, style=DEFAULT_STYLE
             ).fingerprint
             for protocol in PROTOCOLS
             for episodes in EPISODES

@@ -127,7 +127,7 @@ def test_every_fact_of_a_panel_is_refused(field):
     assert any("are not those of adapt-mini-noisy" in text for text in differences), differences
 
 
-@pytest.mark.parametrize("options", [{}, {"style": "prose"}, {"context": "conversation"}])
+@pytest.mark.parametrize("options", [{}, {"style": "paper"}, {"context": "conversation"}])
 def test_an_agent_chooses_how_it_reads(options):
     setting = Setting(named_panel(PANEL), PANEL, {"memory": "reflection", **options})
     assert list(differing_options(setting, PANEL, CELL, "hidden")) == []

@@ -369,19 +369,6 @@ def test_everything_is_executed_again_to_the_byte(tmp_path, panel, options):
     assert replay(lines[::-1], setting, batch=1) == []
 
 
-def test_a_run_without_a_style_replays_in_the_default_style_of_its_time(tmp_path):
-    setting = setting_for(PANEL).changed(style="prose", memory="reflexion")
-    records = record_run(tmp_path / "run", setting=setting, indices=range(6))
-    # As written when `prose` was the default: the user named no style, and the resolved options state it.
-    about = {**records.about, "env_kwargs": {"memory": "reflexion"}}
-    assert about["setting"]["options"]["style"] == "prose"
-    assert setting_of(about).fingerprint == setting.fingerprint
-    assert replay(list(records.lines.values()), setting_of(about)) == []
-    differences = replay(list(records.lines.values()), setting.changed(style="plain"))
-    assert len(differences) == 6
-    assert "You may give at most" in differences[0].recorded
-
-
 def test_the_first_difference_is_shown(unbroken, tmp_path, capsys):
     setting = setting_for(PANEL)
     lines = json.loads(json.dumps([unbroken.lines[index] for index in range(12)]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -172,26 +171,6 @@ def test_a_run_against_a_model_resumes_at_another_server_and_shows_no_host(
     monkeypatch.delenv(SERVERS)
     Playing("scripted:first", read_about(out), batch=1, env_timeout=0, servers=servers)()
     assert read_servers() == servers
-
-
-def test_a_record_with_an_address_in_the_name_of_an_opponent(tmp_path: Path, capfd: Any) -> None:
-    """Its prompts have the style `prose`. It was written by the version before the names had no address."""
-    out = tmp_path / "run"
-    shutil.copytree(Path(__file__).parents[2] / "data" / "llm_opponent", out)
-    assert "@http://" in str(read_about(out)["setting"]["weights"])
-    assert main(["verify", str(out)]) == 0
-    assert main(["verify", "--replay", str(out)]) == 0
-    assert "3 calls executed again, all as recorded" in capfd.readouterr().out
-    against = ["--opponents", "llm:tiny@http://127.0.0.1:9/v1,max_tokens=8,cache=off;", "--rows", "1"]
-    assert (
-        exit_status(["eval", "scripted:first", *KUHN[:2], *against, "--episodes", "1", "--out", str(out), "--resume"])
-        == 2
-    )
-    stderr = capfd.readouterr().err.strip()
-    assert (
-        "holds a run of an older version, whose opponents have an address in their names. It can be replayed" in stderr
-    )
-    assert "\n" not in stderr
 
 
 def test_the_name_of_an_agent_is_the_users(tmp_path: Path, capfd: Any) -> None:

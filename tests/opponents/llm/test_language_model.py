@@ -26,7 +26,6 @@ from mage_envs.opponents import LanguageModelPolicy, make_opponent
 from mage_envs.opponents.llm.opponent import TRIES, settings_for
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.plain import Plain
-from mage_envs.text.prose import Prose
 from mage_envs.text.styles import as_style
 from mage_envs.text.words.style import Words
 from mage_envs.text.words.vocabulary import vocabulary
@@ -56,17 +55,17 @@ def last(prompt: Prompt) -> str:
 
 def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     model = Recorder(last)
-    policy = LanguageModelPolicy(model, KUHN.spec, Prose(), 3)
+    policy = LanguageModelPolicy(model, KUHN.spec, Plain(), 3)
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 20)
     assert set(np.abs(result.returns[:, 0])) == {2.0}  # both always bet or call
     assert policy.turns == len(model.prompts) == 20
     assert policy.invalid == policy.given_up == 0
-    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac", style="prose")
+    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac", style="plain")
     observations = {env.reset(seed=seed)[0] for seed in range(40)}
     assert {prompt.messages[0].content for prompt in model.prompts} == observations
 
 
-@pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (Words(KUHN.spec), "check")])
+@pytest.mark.parametrize(("style", "check"), [(Plain(), "<action>check</action>"), (Words(KUHN.spec), "check")])
 def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: object, check: str) -> None:
     model = Recorder(lambda prompt: check if "check" in prompt.legal_actions else check.replace("check", "call"))
     policy = LanguageModelPolicy(model, KUHN.spec, style)  # type: ignore[arg-type]
@@ -85,7 +84,7 @@ def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: o
 def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
     def keys(seed: int) -> list[tuple[int, ...]]:
         model = Recorder(last)
-        policy = LanguageModelPolicy(model, KUHN.spec, Prose())
+        policy = LanguageModelPolicy(model, KUHN.spec, Plain())
         play_match(KuhnPoker(), [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(seed), 6)
         return [prompt.seed for prompt in model.prompts]
 
@@ -98,7 +97,7 @@ def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
 )
 def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion | str) -> None:
     model = Recorder(lambda prompt: bad)
-    policy = LanguageModelPolicy(model, KUHN.spec, Prose())
+    policy = LanguageModelPolicy(model, KUHN.spec, Plain())
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 200)
     assert policy.turns == policy.given_up == 200
     assert policy.invalid == len(model.prompts) == 200 * TRIES
@@ -174,7 +173,7 @@ def test_a_model_that_was_trained_as_a_learner_has_a_learners_prompt() -> None:
 
 def test_a_second_try_counts() -> None:
     model = Recorder(lambda prompt: "?" if prompt.seed[-1] == 0 else "<action>bet</action>")
-    policy = LanguageModelPolicy(model, KUHN.spec, Prose())
+    policy = LanguageModelPolicy(model, KUHN.spec, Plain())
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 10)
     assert (policy.invalid, policy.given_up) == (10, 0)
     assert result.mean[0] == 1
@@ -187,7 +186,7 @@ def test_long_prompts_are_cut_and_then_refused() -> None:
             Completion("", overflow=True) if len(prompt.messages[0].content) > limit else "<action>x</action>"
         )
     )
-    policy = LanguageModelPolicy(model, KUHN.spec, Prose())
+    policy = LanguageModelPolicy(model, KUHN.spec, Plain())
     policy.reset(np.random.default_rng(0))
     turn = dealt(KUHN).turn(0)
     policy.act(turn)
@@ -202,7 +201,7 @@ def test_long_prompts_are_cut_and_then_refused() -> None:
 
 
 def test_a_failed_call_is_an_error() -> None:
-    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN.spec, Prose())
+    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN.spec, Plain())
     policy.reset(np.random.default_rng(0))
     turn = dealt(KUHN).turn(0)
     with pytest.raises(RuntimeError, match="timeout: 60 s"):

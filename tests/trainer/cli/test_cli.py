@@ -272,7 +272,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*DRY, "--protocol", "papr"), "choose one of: adaptive, paper"),
     ((*DRY, "--report_to", "wandbb"), "report_to='wandbb' is unknown. Did you mean 'wandb'?"),
     ((*DRY, "--memory", "x"), "choose one of: reflection, history, both, none"),
-    ((*DRY, "--prompt_style", "x"), "choose one of: plain, paper, prose, neutral, words"),
+    ((*DRY, "--prompt_style", "x"), "choose one of: plain, paper, neutral, words"),
     ((*DRY, "--opponents", "kuhn/agressive"), "Did you mean 'kuhn/aggressive'?"),
     ((*DRY, "--opponents", '{"minimax": 1}'), "plays TicTacToe, not KuhnPoker"),
     ((*DRY, "--env_id", "mage/KuhnPokr-Meta-v0"), "KuhnPoker-Meta"),

@@ -94,7 +94,7 @@ def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:
     assert weights[1].equal(weights[2])
 
 
-@pytest.mark.parametrize("style", ["prose", "words"])
+@pytest.mark.parametrize("style", ["plain", "words"])
 def test_a_saved_model_learns_the_form_of_legal_answers(style: str, tmp_path: Path) -> None:
     """Other legal play of the run's own prompts becomes more likely, and the run trains the warm model."""
     out = tmp_path / "run"
@@ -106,7 +106,7 @@ def test_a_saved_model_learns_the_form_of_legal_answers(style: str, tmp_path: Pa
     env = gym.make("mage/KuhnPoker-Meta-v0", style=style, num_episodes=1, seat="first")
     _, info = env.reset(seed=12345)
     prompt = Prompt(tuple(Message(**message) for message in info["messages"]))
-    answers = ["<action>bet</action>", "<action>check</action>"] if style == "prose" else ["bet", "check"]
+    answers = ["<action>bet</action>", "<action>check</action>"] if style == "plain" else ["bet", "check"]
     cold, warm = (generator.score([prompt], [answers])[0] for generator in generators)
     assert all(warm_share > cold_share for cold_share, warm_share in zip(cold, warm, strict=True)), (cold, warm)
 
@@ -183,7 +183,7 @@ def test_a_small_model_trains_on_boards_and_is_evaluated_from_its_folder(tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--model", "words", "--prompt_style", "prose"), "reads prompts of prompt_style=words, not 'prose'"),
+        (("--model", "words", "--prompt_style", "plain"), "reads prompts of prompt_style=words, not 'plain'"),
         (("--model", "words", "--env_id", "mage/WebShop-Meta-v0"), "style='words' needs a fixed set of actions"),
         (("--model", "words:hidden=30"), "hidden=30 must be a multiple of heads=4"),
         (("--model", "words:layers=0"), "layers"),

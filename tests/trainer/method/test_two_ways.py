@@ -128,7 +128,7 @@ def make_scripted_reply(prompt: Prompt) -> Completion:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("style", ["prose", "words"])
+@pytest.mark.parametrize("style", ["plain", "words"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("context", CONTEXTS)
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -150,7 +150,7 @@ def test_every_setting(memory: str, context: str, protocol: str, style: str, kin
 @pytest.mark.parametrize("game", mark_params(list_games()))
 def test_every_id(game: str, agent: str) -> None:
     """All memories and contexts; kinds, protocols and, where the game has them, styles in turn."""
-    styles = ("prose",) if make_game(game, **OPTIONS.get(game, {})).spec.actions is None else ("prose", "words")
+    styles = ("plain",) if make_game(game, **OPTIONS.get(game, {})).spec.actions is None else ("plain", "words")
     base = {**OPTIONS.get(game, {}), "max_turns": 3}
     for number, (memory, context) in enumerate(product(MEMORIES, CONTEXTS)):
         options = {
@@ -179,14 +179,14 @@ def check(make: Callable[[], gym.Env[Any, Any]], spec: RolloutSpec, model: Calla
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Tiny models by style: one that reads any text, and one over Kuhn's words."""
     folder = tmp_path_factory.mktemp("models")
-    folders_by_style = {"prose": general_tiny(folder / "prose"), "words": save_model(folder / "words")}
+    folders_by_style = {"plain": general_tiny(folder / "plain"), "words": save_model(folder / "words")}
     for style, path in folders_by_style.items():
         kwargs = {"context": "conversation", "style": style}
         PlaySettings("mage/KuhnPoker-Meta-v0", kwargs, 3, constrained=style == "words").save(Path(path))
     return folders_by_style
 
 
-@pytest.mark.parametrize("style", ["prose", "words"])
+@pytest.mark.parametrize("style", ["plain", "words"])
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_a_tiny_model_in_every_setting_of_a_game(folders: dict[str, str], context: str, style: str) -> None:
     for number, memory in enumerate(MEMORIES):
@@ -206,5 +206,5 @@ def test_a_tiny_model_in_every_id(folders: dict[str, str], game: str) -> None:
     check(
         partial(make_test_env, game, "wrapped", base, **options),
         RolloutSpec(Task("", seed=5)),
-        lambda: make_agent(f"model:{folders['prose']}").generator(KuhnPoker()),
+        lambda: make_agent(f"model:{folders['plain']}").generator(KuhnPoker()),
     )

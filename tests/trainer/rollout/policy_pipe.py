@@ -16,7 +16,7 @@ from mage_envs.wrappers.rollout.exploitability import decisions_of
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 
 KUHN = make_game("KuhnPoker")
-STYLE = as_style("prose", KUHN.spec)
+STYLE = as_style("plain", KUHN.spec)
 
 
 def pipe(name: str, game: Game, rubbish: float = 0.0) -> ScriptedGenerator:

@@ -124,7 +124,9 @@ def _evaluate(
             from mage_envs.benchmarks.report.runs import read_runs
             from mage_envs.benchmarks.scale.judged_play import judged_together
 
-            written = summary_table.save(own.out, measured.summary, judged=None if judged is None else judged.curves())
+            written = summary_table.save(
+                own.out, measured.summary, judged_curves=None if judged is None else judged.curves()
+            )
             if can_write_reports():
                 written.append(own.out / REPORT)
                 head = UNJUDGED if judged is None else Heading(*judged_together([judged]))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
-from mage_envs.benchmarks.evaluation.tables.summary_table import delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import format_delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
 from mage_envs.benchmarks.records.hub_folder import write_folder
 from mage_envs.benchmarks.records.lines import chats
@@ -64,7 +64,7 @@ def rows(records: Records) -> list[dict[str, Any]]:
 def _csv(records: Records, path: Path) -> None:
     told = (row | {"seed": str(row["seed"])} for row in rows(records))
     lines = ([_writable(row[name]) for name in COLUMNS] for row in told)
-    write_atomically(path, delimited([COLUMNS, *lines]))
+    write_atomically(path, format_delimited([COLUMNS, *lines]))
 
 
 def _writable(value: Any) -> Any:

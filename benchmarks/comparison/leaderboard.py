@@ -14,7 +14,7 @@ from mage_envs.benchmarks.comparison.paired_runs import rank_runs
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, format_delimited
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay
@@ -293,7 +293,7 @@ def _markdown_page(entries: Sequence[dict[str, Any]]) -> str:
 
 _TABLES: Mapping[str, Callable[[Sequence[dict[str, Any]]], str]] = {
     ".md": _markdown_page,
-    ".csv": lambda entries: delimited(table(entries)),
+    ".csv": lambda entries: format_delimited(table(entries)),
     ".json": lambda entries: json.dumps(entries, indent=2) + "\n",
 }
 """Ending of a file's name to the function that writes the table."""

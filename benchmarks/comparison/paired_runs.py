@@ -14,13 +14,13 @@ from mage_envs.benchmarks.evaluation.scoring.paired import (
     POWER,
     PairedDifference,
     Pairs,
-    adjusted_together,
+    adjust_jointly,
     rank_intervals,
 )
 from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, shown_episodes
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, format_delimited, select_episodes
 from mage_envs.benchmarks.records.about import COMPARED, identity_fields, setting_of
 from mage_envs.benchmarks.records.identity import differences
 from mage_envs.benchmarks.records.record_store import Records, reading
@@ -83,7 +83,7 @@ def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
         for other in others:
             _check(first, other)
         found = [_compare(first, other, wide) for other in others]
-    tables = iter(adjusted_together([rows for one in found for rows in (one.rows, one.with_losses)]))
+    tables = iter(adjust_jointly([rows for one in found for rows in (one.rows, one.with_losses)]))
     return [replace(one, rows=tuple(next(tables)), with_losses=tuple(next(tables))) for one in found]
 
 
@@ -179,7 +179,7 @@ def _rows(played: _Played, both: Sequence[Sequence[Trajectory]], wide: bool) -> 
     pairs = Pairs([cluster_of(t, played.game) for t in both[0]], strata, weights)
     wins = headline(played.game) == "success"
     planned = both[0][0].num_episodes
-    shown = range(planned) if wide else [k - 1 for k in shown_episodes(planned)]
+    shown = range(planned) if wide else [k - 1 for k in select_episodes(planned)]
 
     def add(name: str, of: Callable[[Trajectory], float], proportion: bool = False) -> None:
         pairs.add(name, [of(t) for t in both[0]], [of(t) for t in both[1]], proportion)
@@ -265,4 +265,4 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
                 cells = (row.mean, row.low, row.high, row.p, row.adjusted, row.detectable, row.n)
                 counts = (*(row.only or (None, None)), row.mcnemar, row.mcnemar_adjusted)
                 lines.append([one.first, one.second, failures, row.measure, *cells, *counts])
-    return delimited(lines, "\t")
+    return format_delimited(lines, "\t")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import Summary
-from mage_envs.benchmarks.evaluation.suites.paper import released_panel, reported
+from mage_envs.benchmarks.evaluation.suites.paper import find_released_panel, load_reported_scores
 from mage_envs.benchmarks.evaluation.tables import summary_table
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.paper.stages import Stage, stages_of, suite_of
@@ -109,7 +109,7 @@ def reference(panel: str, measure: Measure, kind: Literal["ceiling", "baseline"]
 
 def paper_value(panel: str, method: str, measure: Measure) -> float | None:
     """Return the paper's figure, or None if it has none."""
-    for table in reported()["tables"]:
+    for table in load_reported_scores()["tables"]:
         if table["measure"] == measure and panel in table["panels"] and method in table["rows"]:
             value: float = table["rows"][method][table["panels"].index(panel)]
             return value
@@ -152,7 +152,9 @@ def _cell(stage: Stage, measure: Measure, folder: Path | None) -> PaperCell:
     if folder is not None:
         about = read_about(folder)
         options = about["setting"]["options"]
-        named = released_panel(about["setting"]["name"], about["fingerprint"], options["memory"], options["context"])
+        named = find_released_panel(
+            about["setting"]["name"], about["fingerprint"], options["memory"], options["context"]
+        )
         # Next to any other run, such as a trial or one on generated games, the paper's figure has no place.
         trial = named != stage.panel
         ours = value_of(summary_table.load(folder), measure)

@@ -145,7 +145,7 @@ def _served(agent: Agent, game_name: str) -> dict[str, Any]:
     """Return the requested model of an endpoint, and the id of the served one; empty for other agents."""
     if not isinstance(agent, EndpointAgent):
         return {}
-    return {"model": agent.model, "served": agent.served(game_name)}
+    return {"model": agent.model, "served": agent.model_ids(game_name)}
 
 
 @cache

@@ -57,7 +57,7 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
     if (episodes := setting.resolved["num_episodes"]) < 2:
         raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
     if control == "none" and not by_policy:
-        return setting.changed(memory="none")
+        return setting.with_options(memory="none")
     memory = setting.resolved["memory"]
     if type(split_control(memory)[0]) is not Control:
         raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
@@ -72,7 +72,7 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
             keys = ("task", "episodes", "turns")
             entries = [{name: entry[name] for name in keys if name in entry} for entry in entries]
         control = f"{control}@{keep_source(entries)}"
-    return setting.changed(memory=f"{control}/{memory}")
+    return setting.with_options(memory=f"{control}/{memory}")
 
 
 def memories_of(folder: Path, setting: Setting, by_policy: bool = False) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow
-from mage_envs.benchmarks.evaluation.suites.paper import reported, reported_panel
+from mage_envs.benchmarks.evaluation.suites.paper import find_reported_panel, load_reported_scores
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.report.charts import Chart, Series, ViewFigures, figures, interval, paired, views
 from mage_envs.benchmarks.report.runs import Played, ReportedRun
@@ -134,14 +134,14 @@ def _paper_column(run: ReportedRun) -> str:
     """Return the panel's name without its size; empty if the paper's scores are of other tasks or options."""
     setting = run.about["setting"]
     options = setting["options"]
-    named = reported_panel(setting["name"], run.about["fingerprint"], options["memory"], options["context"])
+    named = find_reported_panel(setting["name"], run.about["fingerprint"], options["memory"], options["context"])
     return named or ""
 
 
 def _paper_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     told: dict[str, dict[str, ResultCell]] = {}
-    count = reported()["meta_episodes"]
-    for table in reported()["tables"]:
+    count = load_reported_scores()["meta_episodes"]
+    for table in load_reported_scores()["tables"]:
         measure = "" if table["measure"] == "success rate" else f" {table['measure']}"
         for method, values in table["rows"].items():
             for column, p in zip(table["panels"], values, strict=True):

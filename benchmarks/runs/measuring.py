@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, SavedModelAgent
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
 from mage_envs.benchmarks.evaluation.run.budget import Limits
-from mage_envs.benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
+from mage_envs.benchmarks.evaluation.run.evaluate import (
+    account,
+    evaluate,
+    failure_log_in,
+    is_out_of_budget,
+    progress_of,
+)
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions, PlayOptions
 from mage_envs.benchmarks.evaluation.run.preflight import CutReplies, Preflight
@@ -163,7 +169,7 @@ def _play(
 
     def keep(place: int, trajectory: Trajectory) -> None:
         nonlocal finished
-        if lacked_budget(trajectory):
+        if is_out_of_budget(trajectory):
             return
         finished += 1
         if add is not None:
@@ -189,7 +195,7 @@ def _play(
             failure_log=failure_log,
             resumed=before > 0,
         )
-    return [trajectory for trajectory in played if not lacked_budget(trajectory)]
+    return [trajectory for trajectory in played if not is_out_of_budget(trajectory)]
 
 
 def _executor(options: PlayOptions) -> Executor:

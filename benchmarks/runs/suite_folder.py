@@ -19,7 +19,7 @@ from mage_envs.benchmarks.evaluation.run.dry_run import dry_run as expect
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.run.preflight import Price
 from mage_envs.benchmarks.evaluation.scoring.scores import score_of
-from mage_envs.benchmarks.evaluation.suites.paper import reported_panel
+from mage_envs.benchmarks.evaluation.suites.paper import find_reported_panel
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.suites.suite_table import SuiteCell
@@ -98,7 +98,7 @@ def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> t
 def reported_for(setting: Setting) -> str | None:
     """Return the panel whose reported scores may be shown next to a run of the setting, or None."""
     options = setting.resolved
-    return reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
+    return find_reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
 
 
 def plan_of(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[PlannedRun]) -> dict[str, Any]:

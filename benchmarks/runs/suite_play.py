@@ -17,8 +17,8 @@ from mage_envs.benchmarks.evaluation.suites.suite_table import (
     SuitePart,
     latex_table,
     markdown_table,
-    of_models,
-    parts,
+    merge_models,
+    suite_tables,
     text_blocks,
     tsv,
 )
@@ -108,8 +108,8 @@ def play_suite(plan: SuitePlan, out: Path, options: PlayOptions) -> PlayedSuite:
         done, statuses = play_runs(plan.runs, out, options)
         finish(out, stored, plan.runs)
         names = list(dict.fromkeys(row.model or row.name for row in plan.rows))
-        models = of_models(done, {row.name: row.model for row in plan.rows if row.model})
-        tables = list(parts(plan.suite, models, names, list(shorts.items())))
+        models = merge_models(done, {row.name: row.model for row in plan.rows if row.model})
+        tables = list(suite_tables(plan.suite, models, names, list(shorts.items())))
         # The files with all numbers have the row of each run, then those of the models.
         cells = done + [cell for cell in models if cell not in done]
         write_atomically(out / "table.txt", as_text(text_blocks(tables)))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mage_envs.benchmarks.evaluation.scoring.estimates import quantile, stratified_error
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile, strata_error
 from mage_envs.opponents.exact import Headroom
 
 ROUNDING = 1e-9
@@ -190,7 +190,7 @@ def score_strata(
 ) -> ScaleScore:
     """Return the score of strata.
 
-    The interval is that of `stratified_error`. A stratum without variance may have losses that are too rare to be seen:
+    The interval is that of `strata_error`. A stratum without variance may have losses that are too rare to be seen:
     by the rule of three, the lower end allows for the strata's largest slip with a probability of 3 / n, where n counts
     the meta-episodes of all strata without variance.
 
@@ -226,7 +226,7 @@ def score_strata(
     if failed or any(len(stratum.values) < 2 for stratum in strata):
         return score
     if half is None:
-        error, freedom = stratified_error([(stratum.weight, stratum.values) for stratum in strata])
+        error, freedom = strata_error([(stratum.weight, stratum.values) for stratum in strata])
         half = quantile(freedom) * error
     wide = float(np.hypot(half, unseen_loss(strata)))
     return ScaleScore(**{**vars(score), "low": mean - wide, "high": min(mean + (wide if paired else half), most)})

@@ -147,7 +147,7 @@ def _planned(
     if isinstance(agent, SavedModelAgent):
         if agent.settings.env_id != named.env_id:
             return
-        own = named.kept_of(agent.settings.env_kwargs)
+        own = named.filter_options(agent.settings.env_kwargs)
         if cell_of(panel) is not None:
             # The lines of a cell are those of its own game and rules, whatever the model was trained on.
             own = {key: value for key, value in own.items() if key in DISPLAY}

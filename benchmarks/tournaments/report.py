@@ -12,7 +12,7 @@ import numpy as np
 
 from mage_envs.benchmarks import figures
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, format_delimited, number
 from mage_envs.benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
@@ -114,7 +114,9 @@ def payoffs_csv(results: Results) -> str:
     """Return CSV with one line per row, column and seat of the row."""
     header = ["row", "column", "seat", "mean", "low", "high", "deals", "exact"]
     played = [(c, c.played) for c in results.cells.values()]
-    return delimited([header, *([c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in played)])
+    return format_delimited(
+        [header, *([c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in played)]
+    )
 
 
 def ranking_csv(results: Results) -> str:
@@ -124,7 +126,7 @@ def ranking_csv(results: Results) -> str:
     for place, s in enumerate(results.standings, start=1):
         payoff = (s.payoff.mean, s.payoff.low, s.payoff.high, s.exact)
         rows.append((place, s.policy, *payoff, s.wins, s.draws, s.losses, s.rating, s.alpha_rank))
-    return delimited(rows)
+    return format_delimited(rows)
 
 
 # -- the heat map ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
 from mage_envs.benchmarks.evaluation.suites.paper import SUITES, setting_for
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow, read_rows
-from mage_envs.benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
+from mage_envs.benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, suite_tables, text_blocks
 from mage_envs.benchmarks.evaluation.tables.markup import latex
 from mage_envs.benchmarks.evaluation.tables.summary_table import load
 from mage_envs.benchmarks.records import record_store
@@ -94,7 +94,7 @@ def test_the_papers_figures_stand_beside_its_own_setting_alone(played, panel, ch
     assert named == ("paper-kuhn" if same else None)
     cell = SuiteCell(panel="kuhn", protocol="paper", episodes=10, row="nash", summary=summary, reported=named)
     panels = [("paper-kuhn", "kuhn"), ("paper-tictactoe-mcts100", "tictactoe")]
-    text = as_text(text_blocks(parts("paper-table1", [cell], ["nash"], panels)))
+    text = as_text(text_blocks(suite_tables("paper-table1", [cell], ["nash"], panels)))
     ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
     assert bool(title) == same
     assert "MAGE" not in ours

@@ -12,7 +12,13 @@ import pytest
 from mage_envs.benchmarks import SUITES, Panel, Setting, named_panel, panel
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
-from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
+from mage_envs.benchmarks.evaluation.suites.paper import (
+    EPISODES,
+    PROTOCOLS,
+    load_reported_scores,
+    named_suite,
+    setting_for,
+)
 from mage_envs.cli.program import main
 from mage_envs.games.alfworld.scenes import is_installed
 from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of, seed_of
@@ -115,14 +121,14 @@ def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
 def test_data_that_lie_elsewhere_have_a_hash_and_no_path(tmp_path):
     (tmp_path / "levels.txt").write_text("; 0\n######\n#@$. #\n######\n")
     kept = Setting(Panel(env_id="mage/Sokoban-Meta-v0", about="", seed=1, size=4), "own")
-    one = kept.changed(generator=str(tmp_path / "levels.txt"))
+    one = kept.with_options(generator=str(tmp_path / "levels.txt"))
     assert str(tmp_path) not in json.dumps(one.to_json())
     assert one.resolved["game"]["generator"] == "local files"
     (tmp_path / "moved.txt").write_text((tmp_path / "levels.txt").read_text())
-    moved = kept.changed(generator=str(tmp_path / "moved.txt"))
+    moved = kept.with_options(generator=str(tmp_path / "moved.txt"))
     assert moved.fingerprint == one.fingerprint
     (tmp_path / "other.txt").write_text("; 0\n#######\n#@$.  #\n#######\n")
-    assert kept.changed(generator=str(tmp_path / "other.txt")).fingerprint != one.fingerprint
+    assert kept.with_options(generator=str(tmp_path / "other.txt")).fingerprint != one.fingerprint
 
 
 @needs_alfworld
@@ -213,7 +219,7 @@ def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
     for name, suite in SUITES.items():
         assert all(named_panel(f"{panel}-128").size == 128 for panel in suite.panels)
         assert named_suite(name) is suite
-    told = reported()
+    told = load_reported_scores()
     assert told["meta_episodes"] == 128
     for table in told["tables"]:
         assert set(table["panels"]) <= set(SUITES[table["suite"]].panels)

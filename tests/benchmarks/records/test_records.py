@@ -368,14 +368,14 @@ def test_everything_is_executed_again_to_the_byte(tmp_path, panel, options):
 
 
 def test_a_run_without_a_style_replays_in_the_default_style_of_its_time(tmp_path):
-    setting = setting_for(PANEL).changed(style="prose", memory="reflexion")
+    setting = setting_for(PANEL).with_options(style="prose", memory="reflexion")
     records = recorded(tmp_path / "run", setting=setting, indices=range(6))
     # As written when `prose` was the default: the user named no style, and the resolved options state it.
     told = {**records.about, "env_kwargs": {"memory": "reflexion"}}
     assert told["setting"]["options"]["style"] == "prose"
     assert setting_of(told).fingerprint == setting.fingerprint
     assert replay(list(records.lines.values()), setting_of(told)) == []
-    other = replay(list(records.lines.values()), setting.changed(style="plain"))
+    other = replay(list(records.lines.values()), setting.with_options(style="plain"))
     assert len(other) == 6
     assert "You may give at most" in other[0].recorded
 

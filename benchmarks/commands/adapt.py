@@ -254,7 +254,7 @@ class SuitePlay:
                 if out is not None and can_write_reports():
                     known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
                     write_report(
-                        folder / REPORT, read_runs(list(known), known=known), head=Heading(f"{result.sentence()}.")
+                        folder / REPORT, read_runs(list(known), summaries=known), head=Heading(f"{result.sentence()}.")
                     )
         if out is not None:
             sys.stderr.write(f"wrote {out / VALUES}\n")

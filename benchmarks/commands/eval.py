@@ -130,7 +130,7 @@ def _evaluate(
             if can_write_reports():
                 written.append(own.out / REPORT)
                 head = UNJUDGED if judged is None else Heading(*judged_together([judged]))
-                write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}), head=head)
+                write_report(written[-1], read_runs([own.out], summaries={own.out: measured.summary}), head=head)
         # Write the files first: if the reader of stdout is gone, the next line raises.
         if as_json:
             told = measured.summary.to_json() | ({} if judged is None else {"scale": judged.to_json()})

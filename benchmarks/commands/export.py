@@ -18,7 +18,7 @@ from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
-from mage_envs.benchmarks.report.trained import trained_folders
+from mage_envs.benchmarks.report.trained import training_folders
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.wrappers.rollout.trajectory_json import Line
 
@@ -214,7 +214,7 @@ def transcripts_text(folder: Path, index: int | None, episode: int | None, promp
     """
     if episode is not None and index is None:
         raise ValueError("--episode selects an episode of one meta-episode. Name that with --index.")
-    found = of_training(folder) if folder in trained_folders(folder) else of_records(_whole(folder))
+    found = of_training(folder) if folder in training_folders(folder) else of_records(_whole(folder))
     if index is not None and index not in found:
         raise ValueError(f"{folder} has no transcript {index}; it has {len(found)}, up to {max(found, default=0)}.")
     chosen = found.values() if index is None else [found[index]]

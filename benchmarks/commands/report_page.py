@@ -11,7 +11,7 @@ import typer
 from mage_envs.benchmarks.report.bubbles import draw
 from mage_envs.benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
 from mage_envs.benchmarks.report.runs import has_runs, read_runs
-from mage_envs.benchmarks.report.trained import read_trained, trained_folders
+from mage_envs.benchmarks.report.trained import read_trained, training_folders
 from mage_envs.benchmarks.scale.judged_play import JudgedAgent, judged_folder, judged_together
 from mage_envs.files.atomic import output_path
 from mage_envs.text.visible import one_line
@@ -60,7 +60,7 @@ def command(
     templates()
     paths = [Path(name) for name in runs]
     # A path with trainings only is not passed to read_runs, which raises if it finds no run.
-    read = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], sample)
+    read = read_runs([path for path in paths if not training_folders(path) or has_runs(path)], sample)
     trained = read_trained(paths, len(read))
     path = out or output_path(REPORT)
     judged: list[JudgedAgent] = []

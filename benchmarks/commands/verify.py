@@ -107,9 +107,9 @@ def _challenges(
     runs: Sequence[str], agent: str | None, out: Path | None, sample: int | None, rows: int | None
 ) -> Iterator[Result]:
     # Imported here, because the other checks play nothing.
-    from mage_envs.benchmarks.comparison.attest import ROWS, attest, attested_folders
+    from mage_envs.benchmarks.comparison.attest import ROWS, attest, runs_to_attest
 
-    for folder in (folder for name in runs for folder in attested_folders(Path(name))):
+    for folder in (folder for name in runs for folder in runs_to_attest(Path(name))):
         result = attest(folder, agent, out=out, sample=sample, rows=rows or ROWS)
         if out is not None:
             write_json(out / f"{result.root}.json", asdict(result), sort_keys=True)

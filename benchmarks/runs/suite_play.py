@@ -116,5 +116,5 @@ def play_suite(plan: SuitePlan, out: Path, options: PlayOptions) -> PlayedSuite:
         write_atomically(out / "table.tsv", tsv(cells))
         known = {out / run.folder: cell.summary for run, cell in zip(plan.runs, done, strict=True)}
         if can_write_reports():
-            write_report(out / REPORT, read_runs(list(known), known=known))
+            write_report(out / REPORT, read_runs(list(known), summaries=known))
     return PlayedSuite(cells=cells, tables=tables, status=min((status for status in statuses if status), default=0))

@@ -21,7 +21,7 @@ from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.record_store import Records
-from mage_envs.benchmarks.report.transcripts import packed
+from mage_envs.benchmarks.report.transcripts import pack_transcript
 from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_table import AdaptResult, reference_rows
@@ -156,7 +156,7 @@ def test_the_report_has_the_exact_values_of_each_decision(tmp_path):
         worth = {offer: (10 - offer) / 10 * np.mean([one <= offer for one in prices]) for offer in range(1, 11)}
         assert worth[int(third.best.removeprefix("offer "))] == pytest.approx(max(worth.values()))
         assert third.cost == pytest.approx(max(worth.values()) - worth[3])
-        packed_line = json.loads(packed(line, decisions[index]))
+        packed_line = json.loads(pack_transcript(line, decisions[index]))
         assert [call["exact"].partition("; ")[2] for call in packed_line["calls"]] == [
             f"best {one.best}; cost {one.cost:.3f}" for one in decisions[index]
         ]

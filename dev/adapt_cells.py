@@ -35,7 +35,7 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, numb
 from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure
-from mage_envs.benchmarks.scale.adaptation import exact_values, recorded_run, scale_of_cell
+from mage_envs.benchmarks.scale.adaptation import exact_values, load_cell_run, scale_of_cell
 from mage_envs.benchmarks.scale.scale import Scale, family_weights
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.cli.program import main as mage
@@ -131,7 +131,7 @@ def _played_error(name: str, cell: AdaptCell, scale: Scale, player: str) -> floa
     with TemporaryDirectory() as folder:
         options = replace(PlayOptions(), out=Path(folder) / "run", baselines=False)
         measure(options, make_agent(spec), setting, spec)
-        run = recorded_run(Records(Path(folder) / "run"), cell, scale)
+        run = load_cell_run(Records(Path(folder) / "run"), cell, scale)
     level = run.level()
     if level is None or level.high is None:
         raise ValueError(f"{name} has no interval.")

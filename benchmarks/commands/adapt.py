@@ -34,8 +34,8 @@ from mage_envs.benchmarks.report.runs import read_runs
 from mage_envs.benchmarks.runs.suite_folder import begin, expected_size, finish, plan_of, play_runs
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_parts import add_questions, read_parts
-from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, ranked
-from mage_envs.benchmarks.scale.adaptation import ScaledRun, recorded_run
+from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, rank_results
+from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
 from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
@@ -180,7 +180,7 @@ def command(
     elif results:
         print_report(results[0].blocks())
     if plot is not None and results:
-        figures.save(adapt_figure(ranked(results)), plot)
+        figures.save(adapt_figure(rank_results(results)), plot)
         sys.stderr.write(f"wrote {plot}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
@@ -387,6 +387,6 @@ def recorded_runs(cells: Sequence[PlannedRun], folder: Path) -> dict[str, dict[s
     """Return all runs below a folder, by condition and cell."""
     found: dict[str, dict[str, ScaledRun]] = {}
     for run in cells:
-        played = recorded_run(Records(folder / run.folder), CELLS[run.panel], cell_scale(run.panel))
+        played = load_cell_run(Records(folder / run.folder), CELLS[run.panel], cell_scale(run.panel))
         found.setdefault(run.row.name, {})[run.panel] = played
     return found

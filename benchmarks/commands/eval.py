@@ -122,14 +122,14 @@ def _evaluate(
             # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
             from mage_envs.benchmarks.report.document import REPORT, UNJUDGED, Heading, can_write_reports, write_report
             from mage_envs.benchmarks.report.runs import read_runs
-            from mage_envs.benchmarks.scale.judged_play import judged_together
+            from mage_envs.benchmarks.scale.judged_play import describe_agents
 
             written = summary_table.save(
                 own.out, measured.summary, judged_curves=None if judged is None else judged.curves()
             )
             if can_write_reports():
                 written.append(own.out / REPORT)
-                head = UNJUDGED if judged is None else Heading(*judged_together([judged]))
+                head = UNJUDGED if judged is None else Heading(*describe_agents([judged]))
                 write_report(written[-1], read_runs([own.out], summaries={own.out: measured.summary}), head=head)
         # Write the files first: if the reader of stdout is gone, the next line raises.
         if as_json:

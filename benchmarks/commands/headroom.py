@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.benchmarks.exact import headroom_table, transfer_table
 from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
 from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
-from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
+from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solve_rows
 from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.cli.commands import GameOptions, JsonOption, print_json
@@ -165,12 +165,12 @@ def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool)
     """Solve every shipped game and pool, and print their table."""
     line = ProgressLine()
     rows: list[headroom_table.SolvedRow] = []
-    for row in solved_rows(partial(_tell, line), executor=executor):
+    for row in solve_rows(partial(_tell, line), executor=executor):
         rows.append(row)
         # The whole table takes minutes, so each row is written as soon as it is known.
         line.write(headroom_table.row_line(row))
     if plot is not None:
-        draw_table(plot, [(row.setup.name, row.found) for row in rows if row.found])
+        draw_table(plot, [(row.setup.name, row.values) for row in rows if row.values])
     line.erase()
     if as_json:
         print_json([row.to_json() for row in rows])

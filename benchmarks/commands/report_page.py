@@ -12,7 +12,7 @@ from mage_envs.benchmarks.report.bubbles import draw
 from mage_envs.benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
 from mage_envs.benchmarks.report.runs import has_runs, read_runs
 from mage_envs.benchmarks.report.trained import read_trained, training_folders
-from mage_envs.benchmarks.scale.judged_play import JudgedAgent, judged_folder, judged_together
+from mage_envs.benchmarks.scale.judged_play import JudgedAgent, describe_agents, judge_folder
 from mage_envs.files.atomic import output_path
 from mage_envs.text.visible import one_line
 
@@ -66,11 +66,11 @@ def command(
     judged: list[JudgedAgent] = []
     for run in read:
         try:
-            judged += filter(None, [judged_folder(run.folder)])
+            judged += filter(None, [judge_folder(run.folder)])
         except ValueError as error:
             # A run of another version cannot be executed again, but its transcripts can be read.
             sys.stderr.write(f"mage: no level: {one_line(str(error))}\n")
-    blocks = write_report(path, read, max_mb, trained, Heading(*judged_together(judged)))
+    blocks = write_report(path, read, max_mb, trained, Heading(*describe_agents(judged)))
     kept = sum(map(len, blocks.places))
     count = len(read) + len(trained)
     sys.stderr.write(

@@ -28,7 +28,7 @@ from mage_envs.benchmarks.records.lines import encoded
 from mage_envs.benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
 from mage_envs.benchmarks.records.schema import AttestationRecord
 from mage_envs.benchmarks.records.validate import problems
-from mage_envs.benchmarks.scale.judged_play import folder_or_temporary, judged_run, scale_of_setting
+from mage_envs.benchmarks.scale.judged_play import folder_or_temporary, judge_run, scale_of_setting
 from mage_envs.benchmarks.scale.scale import ROUNDING, ScaleScore
 from mage_envs.benchmarks.scale.stored_suites import restore_sources
 from mage_envs.core import Task
@@ -268,7 +268,7 @@ def _compare_with_challenge(
         measured = [ComparedMean(estimate.mean, estimate.half or 0.0) for estimate in estimates]
     else:
         levels = [
-            judged_run(run, run_setting, scale).level() for run_setting, run in ((setting, records), (new, challenge))
+            judge_run(run, run_setting, scale).level() for run_setting, run in ((setting, records), (new, challenge))
         ]
         measured = [mean for level in levels if (mean := level_mean(level)) is not None]
     if len(measured) < 2:

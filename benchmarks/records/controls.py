@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, reading
-from mage_envs.benchmarks.records.replay import executed
+from mage_envs.benchmarks.records.replay import execute
 from mage_envs.info import private_info
 from mage_envs.loading.arguments import parse
 from mage_envs.text.generation import Completion, Generator, Prompt
@@ -110,7 +110,7 @@ def _memories(records: Records, setting: Setting, by_policy: bool) -> list[dict[
     # A run may have any --name, so that the name shows a policy, but not that there is none.
     by_policy = by_policy or parse(records.about["agent"]["name"]).name in NO_MODEL
     turns: list[list[list[dict[str, Any]]]] = [[] for _ in lines]
-    _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken, turns), envs=envs)
+    _, found = execute(lines, there, watch=lambda generator: _Listener(generator, envs, taken, turns), envs=envs)
     if found:
         raise ValueError(f"--from {folder} has another outcome when it is executed again: {found[0].lines()[0]}")
     return [

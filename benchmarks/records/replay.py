@@ -126,10 +126,10 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
         setting: Setting of the run.
         batch: Maximum number of meta-episodes that are played at the same time.
     """
-    return executed(lines, setting, batch)[1]
+    return execute(lines, setting, batch)[1]
 
 
-def executed(
+def execute(
     lines: Sequence[Line],
     setting: Setting,
     batch: int = 256,

@@ -89,19 +89,19 @@ class ResultRow(NamedTuple):
     """Class in page.css: `exact`, `paper`, or none for an agent."""
 
 
-def result_rows(settings: Sequence[SettingRuns]) -> list[ResultRow]:
+def result_rows(setting_runs: Sequence[SettingRuns]) -> list[ResultRow]:
     """Return the rows of methods by settings: last episode and Pass@K with intervals, and the paper in grey."""
     rows: list[ResultRow] = []
-    for method in dict.fromkeys(run.method for setting in settings for run in setting.runs):
+    for method in dict.fromkeys(run.method for setting in setting_runs for run in setting.runs):
         # A method that was run twice at a setting has one row, with its last run.
-        latest_runs = [[run for run in setting.runs if run.method == method][-1:] for setting in settings]
+        latest_runs = [[run for run in setting.runs if run.method == method][-1:] for setting in setting_runs]
         scores = [[_cells(run, run.summary.overall) for run in mine] for mine in latest_runs]
         rows.append(ResultRow(method, _join_cells(scores, ResultCell(NOT_KNOWN))))
         # Failures are counted as losses too if they exceed 1% in any setting.
         lost = [[_cells(run, row) for run in mine if (row := run.summary.with_losses)] for mine in latest_runs]
         if any(lost):
             rows.append(ResultRow(f"{method}, failures as losses", _join_cells(lost, ResultCell()), "exact"))
-    return [*rows, *_exact_rows(settings), *_paper_rows(settings)]
+    return [*rows, *_exact_rows(setting_runs), *_paper_rows(setting_runs)]
 
 
 def _join_cells(cells: Sequence[Sequence[list[ResultCell]]], missing: ResultCell) -> list[ResultCell]:
@@ -119,11 +119,11 @@ def _cells(run: ReportedRun, row: ScoreRow) -> list[ResultCell]:
     ]
 
 
-def _exact_rows(settings: Sequence[SettingRuns]) -> Iterator[ResultRow]:
+def _exact_rows(setting_runs: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     """Yield rows with the exact values of the last episode, if a setting has any."""
     for name, kind in (("knows the opponent", "ceiling"), ("best learner", "bayes"), ("blind", "blind")):
         values: list[float | None] = []
-        for setting in settings:
+        for setting in setting_runs:
             run = setting.runs[0]
             row = run.summary.overall
             measure = row.episodes[-1].measure(run.summary.objective) if row.episodes else None
@@ -146,7 +146,7 @@ def _paper_column(run: ReportedRun) -> str:
     return panel or ""
 
 
-def _paper_rows(settings: Sequence[SettingRuns]) -> Iterator[ResultRow]:
+def _paper_rows(setting_runs: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     cells_by_method: dict[str, dict[str, ResultCell]] = {}
     count = load_reported_scores()["meta_episodes"]
     for table in load_reported_scores()["tables"]:
@@ -155,7 +155,7 @@ def _paper_rows(settings: Sequence[SettingRuns]) -> Iterator[ResultRow]:
             for column, p in zip(table["panels"], values, strict=True):
                 cell = ResultCell(f"{p:.3f}", f"± {sqrt(p * (1 - p) / count):.3f}", measure)
                 cells_by_method.setdefault(method, {})[column] = cell
-    columns = [_paper_column(setting.runs[0]) for setting in settings]
+    columns = [_paper_column(setting.runs[0]) for setting in setting_runs]
     for method, cells in cells_by_method.items():
         if any(column in cells for column in columns):
             pairs = [(ResultCell(), cells.get(column, ResultCell(NOT_KNOWN))) for column in columns]

@@ -293,7 +293,7 @@ def measure_judged(
         control_folder,
         control_settings,
         folder_or_temporary,
-        judged_run,
+        judge_run,
         scale_of_setting,
     )
 
@@ -306,11 +306,11 @@ def measure_judged(
         # A link is refused before anything is played.
         places = {name: control_folder(folder, name) for name in CONTROLS}
         measured = measure(replace(options, out=folder), agent, setting, spec)
-        runs = {"": judged_run(Records(folder), setting, scale)}
+        runs = {"": judge_run(Records(folder), setting, scale)}
         free = isinstance(agent, PolicyAgent)
         # The memory of a custom object cannot be named in the setting of a control.
         if options.controls or (options.controls is None and free and can_be_controlled(setting)):
-            met = {setting.tasks[index].opponent for index in runs[""].played}
+            met = {setting.tasks[index].opponent for index in runs[""].values}
             for name, changed in control_settings(setting, folder, free, has_other=len(met) > 1):
                 # Kept beside the run, so that `mage report` has the same verdict.
                 place, own = places[name], replace(options, out=places[name], baselines=False)
@@ -322,5 +322,5 @@ def measure_judged(
                         raise
                     shutil.rmtree(place)
                     measure(own, agent, changed, spec)
-                runs[name] = judged_run(Records(place), changed, scale)
+                runs[name] = judge_run(Records(place), changed, scale)
         return measured, JudgedAgent(agent=measured.summary.agent, scale=scale, runs=runs)

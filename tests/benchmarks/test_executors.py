@@ -12,7 +12,7 @@ from mage_envs.benchmarks import make_agent
 from mage_envs.benchmarks.chaos.processes import CheckRow, Found
 from mage_envs.benchmarks.evaluation.run import evaluate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
-from mage_envs.benchmarks.exact.headroom_table import Setup, solved_rows
+from mage_envs.benchmarks.exact.headroom_table import Setup, solve_rows
 from mage_envs.benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
 from mage_envs.benchmarks.executors.remote import sent
 from mage_envs.benchmarks.records.about import about_run
@@ -167,9 +167,9 @@ def checks_in_words(request):
 
 def test_the_rows_of_headroom_are_the_same():
     rows = [Setup(game="KuhnPoker", pool="kuhn/paper"), Setup(game="Sokoban", pool="")]
-    alone, spread = (list(solved_rows(lambda *_: None, rows, executor)) for executor in (None, Backwards()))
-    assert [replace(row.found, seconds=0.0) for row in alone if row.found] == [
-        replace(row.found, seconds=0.0) for row in spread if row.found
+    alone, spread = (list(solve_rows(lambda *_: None, rows, executor)) for executor in (None, Backwards()))
+    assert [replace(row.values, seconds=0.0) for row in alone if row.values] == [
+        replace(row.values, seconds=0.0) for row in spread if row.values
     ]
     assert [row.reason for row in spread] == ["", "not enumerable"]
 

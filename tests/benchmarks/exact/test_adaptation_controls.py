@@ -73,12 +73,12 @@ def run_of(totals: dict[int, float], episodes: dict[int, tuple[float, ...]], tas
         knows_opponent=(1.0,) * 3,
         most_in_last=1.0,
         hands=1,
-        least=-1.0,
-        most=1.0,
+        min_return=-1.0,
+        max_return=1.0,
     )
     planned = [Task(env_id="mage/KuhnPoker-Meta-v0", seed=seed, opponent="kuhn/nash", seat=0) for seed in range(tasks)]
     played = {i: PlayedValue(total=totals[i], episodes=episodes[i], paid=episodes[i]) for i in totals}
-    return ScaledRun(unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, played=played)
+    return ScaledRun(unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, values=played)
 
 
 def test_the_difference_is_that_of_the_same_tasks():
@@ -111,7 +111,7 @@ def test_an_answer_without_a_legal_action_costs_the_same_in_every_game():
     values = dict.fromkeys(range(4), (0.0, 0.5, 0.5))
     sound, none = run_of(dict.fromkeys(values, 1.0), values), run_of(dict.fromkeys(values, 0.0), values)
     # Two such answers in every meta-episode, one of them in the first episode.
-    spoiled = replace(sound, played={i: one._replace(unusable=(1, 0, 1)) for i, one in sound.played.items()})
+    spoiled = replace(sound, values={i: one._replace(unusable=(1, 0, 1)) for i, one in sound.values.items()})
     level, less = spoiled.level(), spoiled.level_difference(sound)
     own = spoiled.difference(none)
     assert level is not None
@@ -122,7 +122,7 @@ def test_an_answer_without_a_legal_action_costs_the_same_in_every_game():
     assert less.mean == pytest.approx(-2 * 0.1)
     assert own.mean == pytest.approx(-0.1)
     # No level is below that of the least return in every hand: three episodes of -1 on a scale of length 2.
-    lost = replace(sound, played={i: one._replace(unusable=(99, 0, 0)) for i, one in sound.played.items()})
+    lost = replace(sound, values={i: one._replace(unusable=(99, 0, 0)) for i, one in sound.values.items()})
     level = lost.level()
     assert level is not None
     assert level.mean == pytest.approx(-1.5)

@@ -31,14 +31,14 @@ from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
 from mage_envs.benchmarks.report.runs import read_runs
-from mage_envs.benchmarks.runs.suite_folder import begin, expected_size, finish, plan_of, play_runs
+from mage_envs.benchmarks.runs.suite_folder import begin, estimate_size, finish, plan_of, play_runs
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_parts import add_questions, read_parts
 from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, rank_results
 from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
-from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
+from mage_envs.benchmarks.suites.planning import PlannedRun, plan_runs, short_names
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically
@@ -222,7 +222,7 @@ class SuitePlay:
         condition = self.pool or default_pool(agent, self.suite)
         rows = rows_of(name, agent, memory, self.sampling, condition, shorts)
         rows += controls_of(rows[0], self.controls, list(shorts.values()))
-        cells = planned(suite, rows, None, suite.protocols, suite.lengths)
+        cells = plan_runs(suite, rows, None, suite.protocols, suite.lengths)
         if not cells:
             raise ValueError(f"{spec} plays no cell of {self.suite}.")
         if self.elicit:
@@ -351,7 +351,7 @@ def expectation(
         write: Function that receives one line per run.
     """
     count = sum(len(cell.setting.tasks) for cell in cells)
-    found = expected_size(cells, price, write)
+    found = estimate_size(cells, price, write)
     if found is None:
         return f"{count:,} meta-episodes, no model"
     cost = ", no price (--price IN,OUT)" if found.price is None else f", price {found.price:,.2f}"
@@ -365,7 +365,7 @@ def timed(cells: Sequence[PlannedRun], agent: Agent) -> str:
     """Return the expected time of all runs, from one meta-episode of the run with the fewest calls."""
     shortest = min(cells, key=lambda cell: cell.setting.most_calls / len(cell.setting.tasks))
     [played] = evaluate(agent, shortest.setting.tasks[:1], shortest.setting.options, reduce=without_texts)
-    found = expected_size(cells, None, lambda line: None)
+    found = estimate_size(cells, None, lambda line: None)
     if played.failure is not None or found is None or not played.steps:
         return ", time not known"
     slots = agent.slots if isinstance(agent, EndpointAgent) else 1

@@ -166,9 +166,9 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         if own.source is not None:
             raise ValueError("--from requires --control other or same. Add it, or remove --from.")
         return agent, setting, own
-    from mage_envs.benchmarks.records.controls import controlled
+    from mage_envs.benchmarks.records.controls import apply_control
 
-    return agent, controlled(setting, own.control, own.source, isinstance(agent, PolicyAgent)), own
+    return agent, apply_control(setting, own.control, own.source, isinstance(agent, PolicyAgent)), own
 
 
 def _print_table(summary: Summary, judged: JudgedAgent | None, wide: bool, tsv: bool, first: bool) -> None:
@@ -231,7 +231,7 @@ def _evaluate_suite(
     from mage_envs.benchmarks.evaluation.suites.suite_table import table_rows, text_blocks
     from mage_envs.benchmarks.evaluation.suites.suite_table import tsv as suite_tsv
     from mage_envs.benchmarks.report.document import REPORT
-    from mage_envs.benchmarks.runs.suite_folder import expected_size
+    from mage_envs.benchmarks.runs.suite_folder import estimate_size
     from mage_envs.benchmarks.runs.suite_play import plan_suite, play_suite
 
     if len(options.agents) > 1:
@@ -255,7 +255,7 @@ def _evaluate_suite(
         plan = plan_suite(name, rows, size=size, protocol=protocol, episodes=options.episodes, quick=quick)
         if dry_run:
             sys.stdout.write(f"{NOTE}\n\n")
-            expected = expected_size(plan.runs, options.price, sys.stdout.write)
+            expected = estimate_size(plan.runs, options.price, sys.stdout.write)
             cost = "" if options.price is None else f", price {expected.price or 0 if expected else 0:,.2f}"
             calls = expected.calls if expected else 0
             sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")

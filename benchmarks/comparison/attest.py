@@ -24,7 +24,7 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import about_run, identity_of, setting_of
 from mage_envs.benchmarks.records.identity import differences
-from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
 from mage_envs.benchmarks.records.schema import AttestationRecord
 from mage_envs.benchmarks.records.validate import problems
@@ -176,7 +176,7 @@ def replay_agent(records: Records, setting: Setting, player: Agent, sample: int 
 
 def _same(line: Mapping[str, Any], trajectory: Trajectory) -> bool:
     """Return True if a played meta-episode equals its record."""
-    replayed = encoded(line["index"], trajectory)
+    replayed = encode_line(line["index"], trajectory)
     if replayed.digest == line["digest"]:
         return True
     # Older versions wrote fewer fields; what they wrote must be equal.

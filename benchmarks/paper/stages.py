@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.suites.released import SIZE
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.sampling import PAPER
 from mage_envs.benchmarks.paper.ablation import panels_of
-from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
+from mage_envs.benchmarks.suites.planning import PlannedRun, plan_runs, short_names
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import explain_unavailable
 from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS, environments
@@ -81,7 +81,7 @@ class Stage:
         # Scripted agents have no sampling, and a saved model has its own memory.
         sampling = None if own.startswith(("scripted:", "policy:")) else dict(PAPER)
         row = SuiteRow(self.method, {short_names(suite)[self.panel]: own}, PROMPTED.get(self.method), sampling=sampling)
-        found = planned(suite, [row], QUICK if quick else SIZE, quick=quick)
+        found = plan_runs(suite, [row], QUICK if quick else SIZE, quick=quick)
         return found[0] if found else None
 
 

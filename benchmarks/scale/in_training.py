@@ -11,7 +11,7 @@ from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, sc
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables import summary_table
-from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.scale.adaptation import CellValues, values_of_lines
 from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scale_run
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
@@ -73,7 +73,7 @@ class PanelEvaluation:
     def _level(self, scale: Scale, trajectories: Sequence[Trajectory]) -> ScaleScore | None:
         """Return the level of an evaluation."""
         # A judge reads the results of hands, which only the prompts have, so the replies are executed again.
-        lines = {index: encoded(index, trajectory).line() for index, trajectory in enumerate(trajectories)}
+        lines = {index: encode_line(index, trajectory).line() for index, trajectory in enumerate(trajectories)}
         values = values_of_lines(self._values, self._setting, lines, self.name)
         return scale_run(self._setting, scale, values).level()
 

@@ -15,7 +15,7 @@ from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_en
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import RUN, Records, reading
 from mage_envs.benchmarks.scale.adaptation import PlayedValue, ScaledRun, luck_adjusted_values
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore, verdict
@@ -226,7 +226,7 @@ def control_settings(setting: Setting, folder: Path, by_policy: bool, has_other:
     options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
     setting = replace(setting, env_kwargs=options)
     for name in CONTROLS if has_other else CONTROLS[:1]:
-        yield name, controlled(setting, name, str(folder) if name == "other" else None, by_policy)
+        yield name, apply_control(setting, name, str(folder) if name == "other" else None, by_policy)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import POOL
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records, read_about, read_suite, reading
 from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run, scale_of_cell
 from mage_envs.benchmarks.suites.planning import short_names
@@ -107,7 +107,10 @@ def restore_sources(folder: Path) -> None:
             about = read_about(main)
             setting, control = setting_of(about), memory.partition("@")[0]
             by_policy = parse(about["agent"]["name"]).name in NO_MODEL
-            if control not in SOURCED or controlled(setting, control, str(main), by_policy).options["memory"] != memory:
+            if (
+                control not in SOURCED
+                or apply_control(setting, control, str(main), by_policy).options["memory"] != memory
+            ):
                 raise ValueError(f"{path} was not played with the memories of {main}.")
 
 

@@ -16,7 +16,7 @@ from mage_envs.benchmarks.exact.headroom_table import Setup, solve_rows
 from mage_envs.benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
 from mage_envs.benchmarks.executors.remote import sent
 from mage_envs.benchmarks.records.about import about_run
-from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.runs import measuring
 from mage_envs.benchmarks.runs.distributed import Playing
@@ -233,7 +233,7 @@ def test_a_worker_makes_its_environments_once_and_anew_after_a_failure(monkeypat
     player = Playing(agent="scripted:first", about=about, batch=4, env_timeout=60.0)()
 
     def digests(places):
-        return [encoded(place, played).digest for place, played in zip(places, player(places), strict=True)]
+        return [encode_line(place, played).digest for place, played in zip(places, player(places), strict=True)]
 
     whole = digests([0, 1, 2])
     assert digests([0]) + digests([1, 2]) == whole

@@ -22,8 +22,8 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import load
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.report.runs import folders_of
-from mage_envs.benchmarks.runs.suite_folder import plan_of, reported_for
-from mage_envs.benchmarks.suites.planning import planned, short_names
+from mage_envs.benchmarks.runs.suite_folder import find_reported, plan_of
+from mage_envs.benchmarks.suites.planning import plan_runs, short_names
 from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from tests.interruptions import forked
@@ -85,7 +85,7 @@ RELEASED = {"protocol": "paper", "num_episodes": 10, "style": "paper"}
 )
 def test_the_papers_figures_stand_beside_its_own_setting_alone(played, panel, changed):
     summary = load(next((played / "s").rglob("nash/summary.json")).parent)
-    named = reported_for(setting_for(panel, **changed))
+    named = find_reported(setting_for(panel, **changed))
     same = (
         panel.startswith("paper-kuhn")
         and not panel.endswith(("16", "cfr"))
@@ -272,11 +272,11 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
 
 def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
     rows = [SuiteRow("random", "scripted:random", "none")]
-    assert [cell.folder for cell in planned(SUITES["demo"], rows, 128, ["paper"], [10])] == [
+    assert [cell.folder for cell in plan_runs(SUITES["demo"], rows, 128, ["paper"], [10])] == [
         "kuhn-train-k10-paper/random",
         "kuhn-heldout-k10-paper/random",
     ]
-    cells = planned(SUITES["heldout"], rows, size=128)
+    cells = plan_runs(SUITES["heldout"], rows, size=128)
     assert len(cells) == 4 * 2 * 2
     folders = [cell.folder for cell in cells]
     assert folders[0] == "kuhn/random"
@@ -292,7 +292,7 @@ def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
         "sokoban-1box",
     ]
     # The paper's suites are played as it evaluates.
-    folders = [cell.folder for cell in planned(SUITES["paper-table1"], rows)]
+    folders = [cell.folder for cell in plan_runs(SUITES["paper-table1"], rows)]
     assert folders[:2] == ["kuhn-k10-paper/random", "tictactoe-k10-paper/random"]
 
 

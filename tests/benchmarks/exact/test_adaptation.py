@@ -28,7 +28,7 @@ from mage_envs.benchmarks.scale.adapt_table import AdaptResult, reference_rows
 from mage_envs.benchmarks.scale.adaptation import exact_values
 from mage_envs.benchmarks.scale.decisions import decisions_of
 from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
-from mage_envs.benchmarks.suites.planning import planned
+from mage_envs.benchmarks.suites.planning import plan_runs
 from mage_envs.cli.program import main
 from mage_envs.trainer.backends.play_settings import PlaySettings
 
@@ -180,7 +180,7 @@ def test_a_saved_model_plays_the_game_of_the_cell(tmp_path):
     PlaySettings("mage/KuhnPoker-Meta-v0", trained).save(tmp_path)
     suite = named_suite("adapt-mini")
     rows = [SuiteRow("hidden", f"model:{tmp_path}", memory=None)]
-    [run] = planned(suite, rows, None, suite.protocols, suite.lengths)
+    [run] = plan_runs(suite, rows, None, suite.protocols, suite.lengths)
     # The ends of the scale are those of the cell's own game. The style of the prompts is the model's.
     assert run.setting.resolved["game"] == setting_for("adapt-mini-kuhn").resolved["game"] == {"reveal": "showdown"}
     assert run.setting.resolved["style"] == "plain"

@@ -20,7 +20,7 @@ from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_table import PAIRED
@@ -229,7 +229,7 @@ def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp
     register_pool("kuhn/two", {"kuhn/rock": 0.5, "kuhn/maniac": 0.5})
     own = play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
-    changed = controlled(setting, "other", str(tmp_path / "own"), by_policy=True)
+    changed = apply_control(setting, "other", str(tmp_path / "own"), by_policy=True)
     misled = evaluate(make_agent(spec), changed.tasks, changed.options)
     forgets = play(spec, "none/history")
     for mine, other, none in zip(own, misled, forgets, strict=True):
@@ -250,7 +250,7 @@ def test_equal_controls_have_equal_bytes(tmp_path):
     spec = "policy:counting"
     play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
-    changed = [controlled(setting, "other", str(tmp_path / "own"), by_policy=True) for _ in range(2)]
+    changed = [apply_control(setting, "other", str(tmp_path / "own"), by_policy=True) for _ in range(2)]
     assert changed[0].options["memory"] == changed[1].options["memory"]
     runs = [
         evaluate(make_agent(spec), one.tasks, one.options, batch=batch)

@@ -63,18 +63,18 @@ def command(
     read = read_runs([path for path in paths if not training_folders(path) or has_runs(path)], sample)
     trained = read_trained(paths, len(read))
     path = out or output_path(REPORT)
-    judged: list[JudgedAgent] = []
+    judged_agents: list[JudgedAgent] = []
     for run in read:
         try:
-            judged += filter(None, [judge_folder(run.folder)])
+            judged_agents += filter(None, [judge_folder(run.folder)])
         except ValueError as error:
             # A run of another version cannot be executed again, but its transcripts can be read.
             sys.stderr.write(f"mage: no level: {one_line(str(error))}\n")
-    blocks = write_report(path, read, max_mb, trained, Heading(*describe_agents(judged)))
-    kept = sum(map(len, blocks.places))
+    blocks = write_report(path, read, max_mb, trained, Heading(*describe_agents(judged_agents)))
+    embedded = sum(map(len, blocks.places))
     count = len(read) + len(trained)
     sys.stderr.write(
-        f"wrote {path}: {count} run{'s' * (count != 1)}, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
+        f"wrote {path}: {count} run{'s' * (count != 1)}, {embedded:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
     )
     if blocks.left_out:
         sys.stderr.write(f"{blocks.left_out:,} transcripts are left out for --max-mb {max_mb:g}\n")

@@ -85,9 +85,9 @@ def _validations(runs: Sequence[str]) -> Iterator[Result]:
             yield _lines(folder, wrong), value, False
             continue
         records = Records(folder)
-        root, played = records.root()["root"], len(records.lines)
-        text = f"{folder}: {played} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
-        yield text, value | {"meta_episodes": played, "planned": records.planned, "root": root}, True
+        root, count = records.root()["root"], len(records.lines)
+        text = f"{folder}: {count} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
+        yield text, value | {"meta_episodes": count, "planned": records.planned, "root": root}, True
     for folder in map(Path, runs):
         if wrong := [one_line(problem) for problem in suite_problems(folder)]:
             yield _lines(folder, wrong), {"folder": str(folder), "problems": wrong}, False

@@ -254,7 +254,7 @@ def _level_text(level: Mapping[str, Any]) -> str:
 def figure() -> None:
     """Draw what the score means in one cell: the exact learners over the episodes, and the way from 0 to 1."""
     found = exact_values(CELLS["dilemma"])
-    shown = blank(6.4, 3.2, what="The figure of the suite adapt")
+    shown = blank(6.4, 3.2, subject="The figure of the suite adapt")
     axis = shown.add_subplot()
     episodes = range(1, EPISODES + 1)
     forgets, best, myopic = found.no_memory_per_episode, found.per_episode["sum"], found.per_episode["myopic"]

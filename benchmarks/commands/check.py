@@ -12,8 +12,8 @@ import typer
 
 from mage_envs.benchmarks.chaos.checks import CHECKS
 from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
-from mage_envs.benchmarks.chaos.processes import CheckRow, Found, checked, compared
-from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
+from mage_envs.benchmarks.chaos.processes import CheckRow, Found, compare_processes, run_checks
+from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor, run_in_order
 from mage_envs.cli.commands import GameOptions, JsonOption, choice_of, print_json
 from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.tables import TextTable, print_report
@@ -121,16 +121,16 @@ def _rows(request: CheckRequest, executor: Executor) -> Iterator[CheckRow]:
     """Yield the row of each check; an executor other than `local` runs each check as a separate job."""
     if isinstance(executor, Local):
         # One child for all checks imports and makes the environment once; it is replaced only if it dies.
-        yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
+        yield from run_checks(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
         if TRANSCRIPTS in request.checks:
-            yield compared(request)
+            yield compare_processes(request)
         return
-    for rows in in_order(executor, _row, (request,), request.checks):
+    for rows in run_in_order(executor, _row, (request,), request.checks):
         yield from rows
 
 
 def _row(request: CheckRequest, name: str) -> list[CheckRow]:
-    return [compared(request)] if name == TRANSCRIPTS else list(checked(replace(request, checks=[name])))
+    return [compare_processes(request)] if name == TRANSCRIPTS else list(run_checks(replace(request, checks=[name])))
 
 
 def _again(

@@ -34,9 +34,9 @@ from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 class RunComparison:
     """Differences between the first run and another one."""
 
-    first_title: str
+    first: str
     """Agent and memory."""
-    second_title: str
+    second: str
     panel: str
     unit: str
     """Unit of the episode rows: the game's unit per hand, or `success rate`."""
@@ -165,8 +165,8 @@ def _compare(first_run: _StoredRun, second_run: _StoredRun, wide: bool) -> RunCo
     if failed > MAX_FAILED_SHARE * len(common):
         losses, _ = _rows(first_run, [as_losses(run, first_run.game) for run in trajectories], wide)
     return RunComparison(
-        first_title=first_run.title,
-        second_title=second_run.title,
+        first=first_run.title,
+        second=second_run.title,
         panel=first_run.setting.name,
         unit="success rate" if headline(first_run.game) == "success" else f"{first_run.game.spec.unit} per hand",
         pairs=len(finished),
@@ -225,7 +225,7 @@ def blocks(comparisons: Sequence[RunComparison]) -> list[Block]:
 
 def _table(comparison: RunComparison, tests: int) -> list[Block]:
     lines: list[Block] = [
-        f"{comparison.first_title}  less  {comparison.second_title}",
+        f"{comparison.first}  less  {comparison.second}",
         f"{comparison.panel}: {comparison.pairs} pairs of meta-episodes in {comparison.clusters} clusters",
     ]
     lines += ["", _block(comparison.rows, f"{comparison.unit}, 95%")]
@@ -272,5 +272,5 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
             for row in rows:
                 cells = (row.mean, row.low, row.high, row.p, row.adjusted, row.detectable, row.n)
                 counts = (*(row.only or (None, None)), row.mcnemar, row.mcnemar_adjusted)
-                lines.append([comparison.first_title, comparison.second_title, failures, row.measure, *cells, *counts])
+                lines.append([comparison.first, comparison.second, failures, row.measure, *cells, *counts])
     return format_delimited(lines, "\t")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
-from mage_envs.benchmarks.executors import Executor, in_order
+from mage_envs.benchmarks.executors import Executor, run_in_order
 from mage_envs.cli.game_options import game_with
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game
@@ -132,7 +132,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
     names = list_opponents(game.spec.name)
     progress = Progress(f"Ceilings of {game.title}", len(names), "opponents")
     rows, left_out = [], []
-    for finished, (row, reason) in enumerate(in_order(executor, opponent_row, sent, names), start=1):
+    for finished, (row, reason) in enumerate(run_in_order(executor, opponent_row, sent, names), start=1):
         progress(finished)
         rows += [row] if row else []
         left_out += [f"n/a: {reason}"] if reason else []
@@ -168,7 +168,7 @@ def pool_table(
     episodes, hands = lengths
     columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1))]
     columns += [f"best {episodes}", "states", SECONDS, "best response"]
-    pool_rows = list(in_order(executor, pool_row, (*sent, lengths), pools))
+    pool_rows = list(run_in_order(executor, pool_row, (*sent, lengths), pools))
     head = f"{game.title}: {game.spec.unit} per hand against an opponent drawn from a pool, mean over the seats; "
     head += f"blind and best response: in episode {episodes}; "
     head += f"Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "

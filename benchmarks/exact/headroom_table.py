@@ -13,7 +13,7 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, headline
 from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from mage_envs.benchmarks.executors import Executor, Local, in_order
+from mage_envs.benchmarks.executors import Executor, Local, run_in_order
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.opponents import as_pool, list_pools, make_opponent, opponent_info
@@ -158,7 +158,7 @@ def solve_rows(
         yield from (_solve(progress, setup) for setup in row_setups)
         return
     # The progress callback writes to this process's terminal and cannot be sent to a worker.
-    yield from in_order(executor, _solve, (None,), row_setups)
+    yield from run_in_order(executor, _solve, (None,), row_setups)
 
 
 def _solve(progress: TellsStates | None, setup: Setup) -> SolvedRow:

@@ -73,7 +73,7 @@ def _overlap(previous: Choices, current: Choices) -> float:
 def draw(path: Path, runs: Sequence[ReportedRun]) -> None:
     """Draw a PNG with a row per run and a panel per episode. Raise ImportError if matplotlib is not installed."""
     columns = max(len(run.choices) for run in runs)
-    figure = figures.blank(3.4 * columns, 2.6 * len(runs), 120, what="--bubbles")
+    figure = figures.blank(3.4 * columns, 2.6 * len(runs), 120, subject="--bubbles")
     grid = figure.subplots(len(runs), columns, squeeze=False)
     for axes, run in zip(grid, runs, strict=True):
         bubbles = measure_choices(run.choices)

@@ -29,7 +29,7 @@ def adapt_figure(results: Sequence[AdaptResult]) -> Figure:
 
     Raises ImportError if matplotlib is not installed.
     """
-    figure = figures.blank(7.6, 1.7 + 0.55 * len(results), what="The figure of mage adapt")
+    figure = figures.blank(7.6, 1.7 + 0.55 * len(results), subject="The figure of mage adapt")
     axis = figure.subplots()
     for number, (name, colour, marker) in enumerate(SERIES):
         for row, result in enumerate(results):

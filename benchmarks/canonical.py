@@ -15,7 +15,7 @@ def canonical(value: Any) -> bytes:
     return _STRICT.encode(value).encode()
 
 
-def written(value: Any) -> bytes:
+def encode(value: Any) -> bytes:
     """Return `canonical(plain(value))` for a mapping whose keys are strings."""
     # `plain` copies the whole value. Most values need it at most for a few parts, which `default` converts.
     try:

@@ -25,14 +25,16 @@ def figure_path(text: str) -> Path:
     return path
 
 
-def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figure", constrained: bool = True) -> Figure:
+def blank(
+    width: float, height: float, dpi: int = 150, *, subject: str = "The figure", constrained: bool = True
+) -> Figure:
     """Return an empty figure that renders without a display.
 
     Args:
         width: Width in inches.
         height: Height in inches.
         dpi: Resolution of the PNG in dots per inch.
-        what: Subject of the error message if matplotlib is missing.
+        subject: Subject of the error message if matplotlib is missing.
         constrained: True to use matplotlib's constrained layout.
 
     Raises:
@@ -42,7 +44,7 @@ def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figur
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError(f'{what} requires matplotlib. Install it with: pip install "mage-envs[report]"') from error
+        raise ImportError(f'{subject} requires matplotlib. Install it with: pip install "mage-envs[report]"') from error
     figure = Figure(figsize=(width, height), layout="constrained" if constrained else None, dpi=dpi)
     # Attach the canvas directly: pyplot would keep every figure in global state and may require a display.
     FigureCanvasAgg(figure)
@@ -51,6 +53,6 @@ def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figur
 
 def save(figure: Figure, path: Path) -> None:
     """Write the figure atomically, in the format of the path's suffix, and create the folders above it."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:].lower() or "png")
-    write_atomically(path, drawn.getvalue())
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:].lower() or "png")
+    write_atomically(path, buffer.getvalue())

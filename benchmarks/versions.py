@@ -16,21 +16,25 @@ _PACKAGES = ("gymnasium", "numpy", "open_spiel", "textworld", "alfworld", "torch
 @cache
 def package_versions() -> Mapping[str, str]:
     """Return the versions of this project and of the packages in `_PACKAGES`, if they are installed."""
-    found = {"mage-envs": __version__}
+    versions = {"mage-envs": __version__}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def refuse_other_versions(there: Mapping[str, str]) -> None:
+def refuse_other_versions(sender_versions: Mapping[str, str]) -> None:
     """Raise RuntimeError if the sender of the work has another version of a package that is installed here, too."""
-    here = package_versions()
+    local_versions = package_versions()
     # Optional packages may be missing on either side, so only packages that both sides have are compared.
-    shared = sorted(there.keys() & here.keys())
-    differing = [f"{name} {there[name]} there, {here[name]} here" for name in shared if there[name] != here[name]]
+    shared = sorted(sender_versions.keys() & local_versions.keys())
+    differing = [
+        f"{name} {sender_versions[name]} there, {local_versions[name]} here"
+        for name in shared
+        if sender_versions[name] != local_versions[name]
+    ]
     if differing:
         raise RuntimeError(
             f"A worker on {platform.node()} has other package versions than the command that sent it work "

@@ -35,7 +35,7 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, numb
 from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure
-from mage_envs.benchmarks.scale.adaptation import exact_values, recorded_run, scale_of_cell
+from mage_envs.benchmarks.scale.adaptation import exact_values, load_cell_run, scale_of_cell
 from mage_envs.benchmarks.scale.scale import Scale, family_weights
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.cli.program import main as mage
@@ -131,7 +131,7 @@ def _error_by_play(name: str, cell: AdaptCell, scale: Scale, player: str) -> flo
     with TemporaryDirectory() as folder:
         options = replace(PlayOptions(), out=Path(folder) / "run", baselines=False)
         measure(options, make_agent(spec), setting, spec)
-        run = recorded_run(Records(Path(folder) / "run"), cell, scale)
+        run = load_cell_run(Records(Path(folder) / "run"), cell, scale)
     level = run.level()
     if level is None or level.high is None:
         raise ValueError(f"{name} has no interval.")
@@ -254,7 +254,7 @@ def _level_text(level: Mapping[str, Any]) -> str:
 def figure() -> None:
     """Draw what the score means in one cell: the exact learners over the episodes, and the way from 0 to 1."""
     exact = exact_values(CELLS["dilemma"])
-    image = blank(6.4, 3.2, what="The figure of the suite adapt")
+    image = blank(6.4, 3.2, subject="The figure of the suite adapt")
     axis = image.add_subplot()
     episodes = range(1, EPISODES + 1)
     forgets, best, myopic = exact.no_memory_per_episode, exact.per_episode["sum"], exact.per_episode["myopic"]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dev.adapt_coverage import ADJUSTED, levels_on
-from mage_envs.benchmarks.comparison.attest import ROWS, ComparedMean, compare_means, compared_level
+from mage_envs.benchmarks.comparison.attest import ROWS, ComparedMean, compare_means, level_mean
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, META_EPISODES
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, cell_panel
 from mage_envs.cli.tables import TextTable, as_text
@@ -35,7 +35,7 @@ def levels_of(name: str, panel: Panel) -> Mapping[str, Sequence[ComparedMean]]:
         spec = CELLS[name].agent(player)
         if spec is None:
             raise ValueError(f"{player} does not play {name}.")
-        means = [compared_level(level) for level in levels_on(name, spec, panels)]
+        means = [level_mean(level) for level in levels_on(name, spec, panels)]
         levels[player] = [mean for mean in means if mean is not None]
     return levels
 

@@ -27,16 +27,16 @@ def batches(make: Make, seed: int) -> None:
     specs = [RolloutSpec(Task("", seed=seed + number)) for number in range(5)]
     # The reply depends only on the prompt's own key, so the batch's composition cannot change it.
     scripted = ScriptedGenerator(lambda prompt: sample_reply(dict(prompt.info), np.random.default_rng(prompt.seed)))
-    played = []
+    texts_by_size = []
     for size in (1, 2, 5):
         trajectories = collect([make() for _ in range(size)], scripted, specs)
         for trajectory in trajectories:
             if trajectory.failure is not None:
                 raise Finding(f"a rollout failed: {trajectory.failure}")
-        played.append([text_of((t.opponent, t.steps, t.episodes)) for t in trajectories])
-    for size, rows in zip((2, 5), played[1:], strict=True):
+        texts_by_size.append([text_of((t.opponent, t.steps, t.episodes)) for t in trajectories])
+    for size, rows in zip((2, 5), texts_by_size[1:], strict=True):
         require_equal(
-            rows, played[0], f"with {size} environments the rollout loop gave other trajectories than with one"
+            rows, texts_by_size[0], f"with {size} environments the rollout loop gave other trajectories than with one"
         )
 
 
@@ -44,7 +44,7 @@ def keeps_memory(make: Make, seed: int) -> None:
     """Raise Finding if Python's memory grows when the same episodes are repeated."""
     env = make()
 
-    def passed() -> int:
+    def run_pass() -> int:
         """Play the same episodes once more and return the bytes in use afterwards."""
         for number in range(PER_PASS):
             for _ in rows_of(env, seed + number):
@@ -56,18 +56,18 @@ def keeps_memory(make: Make, seed: int) -> None:
     tracemalloc.start()
     try:
         for _ in range(WARM_PASSES):
-            passed()
-        before = tracemalloc.take_snapshot()
-        held = [passed() for _ in range(PASSES)]
-        after = tracemalloc.take_snapshot()
+            run_pass()
+        first_snapshot = tracemalloc.take_snapshot()
+        sizes = [run_pass() for _ in range(PASSES)]
+        last_snapshot = tracemalloc.take_snapshot()
     finally:
         tracemalloc.stop()
     # The smallest growth: a cache that is enlarged once makes one pass large, a leak enlarges all of them.
-    grown = min(later - earlier for earlier, later in pairwise(held)) / PER_PASS
+    grown = min(next_size - size for size, next_size in pairwise(sizes)) / PER_PASS
     if grown > LEAK:
-        most = after.compare_to(before, "lineno")[0].traceback[0]
-        place = f"{Path(most.filename).name}:{most.lineno}"
-        raise Finding(f"memory grows by {grown:.0f} bytes per episode, mostly in {place}")
+        frame = last_snapshot.compare_to(first_snapshot, "lineno")[0].traceback[0]
+        location = f"{Path(frame.filename).name}:{frame.lineno}"
+        raise Finding(f"memory grows by {grown:.0f} bytes per episode, mostly in {location}")
 
 
 CHECKS: Mapping[str, Check] = {**testing.CHECKS, "batch": batches, "memory": keeps_memory}

@@ -86,10 +86,10 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickle of its own, because the outer one is written after this method returns.
         with watch(self._deadline):
-            return _unpickled, (pickle.dumps(self.env), self._deadline)
+            return _unpickle, (pickle.dumps(self.env), self._deadline)
 
 
-def _unpickled(env: bytes, deadline: float) -> Watched:
+def _unpickle(env: bytes, deadline: float) -> Watched:
     with watch(deadline):
         return Watched(pickle.loads(env), deadline)
 
@@ -122,12 +122,12 @@ def run(folder: Path) -> None:
             seed = request.seed + number
             say(began=name, seed=seed)
             # One finding per check is enough, because further seeds mostly show the same cause.
-            if not _holds(partial(_tried, name, make, seed, say), say):
+            if not _holds(partial(_try_check, name, make, seed, say), say):
                 break
         say(ended=name)
 
 
-def _tried(name: str, make: Make, seed: int, say: Say) -> None:
+def _try_check(name: str, make: Make, seed: int, say: Say) -> None:
     if name == TRANSCRIPTS:
         say(rows=transcript(make(), seed), seed=seed)
     else:
@@ -148,8 +148,8 @@ def _holds(check: Callable[[], None], say: Say) -> bool:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        told = " ".join(f"{type(cause).__name__}: {cause}".split())
-        say(found=f"{told} ({place_of(traceback.extract_tb(cause.__traceback__))})", trace=traceback.format_exc())
+        message = " ".join(f"{type(cause).__name__}: {cause}".split())
+        say(found=f"{message} ({place_of(traceback.extract_tb(cause.__traceback__))})", trace=traceback.format_exc())
     else:
         return True
     return False

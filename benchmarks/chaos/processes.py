@@ -91,12 +91,12 @@ class CheckingChild:
         Raises:
             ValueError: If the environment could not be made.
         """
-        last, text = time.monotonic(), ""
+        last_record_at, text = time.monotonic(), ""
         (self._path / "records.jsonl").touch()
         with (self._path / "records.jsonl").open() as file:
             while True:
                 # Polled before the read: a process that has ended writes no further lines after this read.
-                ended = self._process.poll() is not None
+                has_ended = self._process.poll() is not None
                 text += file.read()
                 *lines, text = text.split("\n")
                 for line in lines:
@@ -104,64 +104,64 @@ class CheckingChild:
                     if "unmade" in record:
                         raise ValueError(f"{self._request.env_id} could not be made: {record['unmade']}")
                     yield record
-                if ended:
+                if has_ended:
                     return
                 if lines:
-                    last = time.monotonic()
+                    last_record_at = time.monotonic()
                 # The child limits only the environment's calls and copies; its spaces may hang outside of them.
-                elif time.monotonic() - last > SILENCE * self._request.deadline:
+                elif time.monotonic() - last_record_at > SILENCE * self._request.deadline:
                     self._process.kill()
                 time.sleep(0.02)
 
     def death(self) -> tuple[str, str]:
         """Return the reason why the process ended before its checks did, and its output."""
         output = (self._path / "output.txt").read_text(errors="replace")
-        place, status = place_of_dump(output), self._process.returncode
+        location, status = place_of_dump(output), self._process.returncode
         if waited := _HANGS.findall(output):
             hours, minutes, seconds, part = waited[-1]
-            what = f"no answer within {int(hours) * 3600 + int(minutes) * 60 + int(seconds)}{part.rstrip('0')} s"
+            reason = f"no answer within {int(hours) * 3600 + int(minutes) * 60 + int(seconds)}{part.rstrip('0')} s"
         elif status < 0:
-            what = f"the process died of {signal.Signals(-status).name}"
+            reason = f"the process died of {signal.Signals(-status).name}"
         else:
-            what = f"the process ended early with status {status}"
-        return (what if place is None else f"{what} ({place})"), output
+            reason = f"the process ended early with status {status}"
+        return (reason if location is None else f"{reason} ({location})"), output
 
 
-def checked(request: CheckRequest) -> Iterator[CheckRow]:
+def run_checks(request: CheckRequest) -> Iterator[CheckRow]:
     """Run the checks of a request in one process; if a check ends it, run the remaining checks in a new one."""
-    left = request.checks
-    while left:
-        done = 0
-        for row in _until_death(replace(request, checks=left)):
+    remaining = request.checks
+    while remaining:
+        count = 0
+        for row in _until_death(replace(request, checks=remaining)):
             yield row
-            done += 1
-        left = left[done:]
+            count += 1
+        remaining = remaining[count:]
 
 
 def _until_death(request: CheckRequest) -> Iterator[CheckRow]:
-    name, seed, seeds, found, began = "", request.seed, 0, None, time.monotonic()
-    ended = 0
+    name, seed, seeds, finding, began = "", request.seed, 0, None, time.monotonic()
+    count = 0
     with CheckingChild(request) as child:
         for record in child.records():
             if "began" in record:
                 name, seed, seeds = record["began"], record["seed"], seeds + 1
             elif "found" in record:
-                found = Found(name, seed, record["found"], record["trace"])
+                finding = Found(name, seed, record["found"], record["trace"])
             elif "ended" in record:
-                yield CheckRow(record["ended"], seeds, time.monotonic() - began, found)
-                seeds, found, began, ended = 0, None, time.monotonic(), ended + 1
-        if ended < len(request.checks):
+                yield CheckRow(record["ended"], seeds, time.monotonic() - began, finding)
+                seeds, finding, began, count = 0, None, time.monotonic(), count + 1
+        if count < len(request.checks):
             # No check has begun, so the process died in an import or in gym.make; another process would, too.
             if not name:
                 raise RuntimeError(f"{request.env_id} could not be made: {child.death()[0]}.")
             yield CheckRow(name, seeds, time.monotonic() - began, Found(name, seed, *child.death()))
 
 
-def compared(request: CheckRequest) -> CheckRow:
+def compare_processes(request: CheckRequest) -> CheckRow:
     """Compare the transcripts of several processes, each with a different seed of Python's hashes."""
     began = time.monotonic()
-    played: list[dict[int, list[str]]] = []
-    found: Found | None = None
+    transcripts: list[dict[int, list[str]]] = []
+    found_failure: Found | None = None
     for hash_seed in HASH_SEEDS:
         rows, seed, over = {}, request.seed, False
         with CheckingChild(replace(request, checks=[TRANSCRIPTS]), hash_seed) as child:
@@ -170,15 +170,15 @@ def compared(request: CheckRequest) -> CheckRow:
                 if "rows" in record:
                     rows[seed] = record["rows"]
                 elif "found" in record:
-                    found = found or Found(TRANSCRIPTS, seed, record["found"], record["trace"])
+                    found_failure = found_failure or Found(TRANSCRIPTS, seed, record["found"], record["trace"])
             if not over:
-                found = found or Found(TRANSCRIPTS, seed, *child.death())
-        played.append(rows)
-    for rows in played[1:]:
+                found_failure = found_failure or Found(TRANSCRIPTS, seed, *child.death())
+        transcripts.append(rows)
+    for rows in transcripts[1:]:
         # Only seeds that both processes played; if one of them failed, that finding is already reported.
-        for seed in rows.keys() & played[0].keys() if found is None else ():
+        for seed in rows.keys() & transcripts[0].keys() if found_failure is None else ():
             try:
-                require_equal(rows[seed], played[0][seed], "another process gave a different episode")
+                require_equal(rows[seed], transcripts[0][seed], "another process gave a different episode")
             except Finding as finding:
-                found = found or Found(TRANSCRIPTS, seed, str(finding))
-    return CheckRow(TRANSCRIPTS, len(played[0]), time.monotonic() - began, found)
+                found_failure = found_failure or Found(TRANSCRIPTS, seed, str(finding))
+    return CheckRow(TRANSCRIPTS, len(transcripts[0]), time.monotonic() - began, found_failure)

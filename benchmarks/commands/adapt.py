@@ -31,14 +31,14 @@ from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.document import REPORT, Heading, can_write_reports, write_report
 from mage_envs.benchmarks.report.runs import read_runs
-from mage_envs.benchmarks.runs.suite_folder import begin, expected_size, finish, plan_of, play_runs
+from mage_envs.benchmarks.runs.suite_folder import begin, estimate_size, finish, plan_of, play_runs
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_parts import add_questions, read_parts
-from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, ranked
-from mage_envs.benchmarks.scale.adaptation import ScaledRun, recorded_run
+from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, rank_results
+from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
-from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
+from mage_envs.benchmarks.suites.planning import PlannedRun, plan_runs, short_names
 from mage_envs.cli.commands import JsonOption
 from mage_envs.cli.tables import as_text, print_report
 from mage_envs.files.atomic import output_path, write_atomically
@@ -166,8 +166,8 @@ def command(
                 sys.stdout.write(f"{result.sentence()}\n")
                 sys.stdout.flush()
     if as_json and results:
-        told = [result.to_json() for result in results]
-        sys.stdout.write(json.dumps(told if len(agents) > 1 else told[0]) + "\n")
+        values = [result.to_json() for result in results]
+        sys.stdout.write(json.dumps(values if len(agents) > 1 else values[0]) + "\n")
     elif len(results) > 1:
         table = agents_table(results)
         if table_format == "text":
@@ -180,7 +180,7 @@ def command(
     elif results:
         print_report(results[0].blocks())
     if plot is not None and results:
-        figures.save(adapt_figure(ranked(results)), plot)
+        figures.save(adapt_figure(rank_results(results)), plot)
         sys.stderr.write(f"wrote {plot}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
@@ -222,7 +222,7 @@ class SuitePlay:
         condition = self.pool or default_pool(agent, self.suite)
         rows = rows_of(name, agent, memory, self.sampling, condition, shorts)
         rows += controls_of(rows[0], self.controls, list(shorts.values()))
-        cells = planned(suite, rows, None, suite.protocols, suite.lengths)
+        cells = plan_runs(suite, rows, None, suite.protocols, suite.lengths)
         if not cells:
             raise ValueError(f"{spec} plays no cell of {self.suite}.")
         if self.elicit:
@@ -230,31 +230,36 @@ class SuitePlay:
         if self.dry_run:
             sys.stdout.write(f"{NOTE}\n\n{expectation(cells, options.price, sys.stdout.write)}\n")
             return None, 0
-        shown = name if agent is None else agent.name
+        label = name if agent is None else agent.name
         # A run that goes on has stated its size before, and its calls would be paid for twice.
         if agent is not None and is_model(agent) and not options.resume:
-            text = expectation(cells, options.price) + timed(cells, agent)
+            text = expectation(cells, options.price) + estimate_time(cells, agent)
             if set(VERDICT) <= {cell.row.name for cell in cells}:
                 text += "; the runs of the verdict are included (--no-controls leaves them out)"
                 if isinstance(agent, EndpointAgent):
                     # No memory exists yet, so the prompts and seeds are those of the main run.
                     text += ", and their first episodes come from the cache"
-            sys.stderr.write(f"{one_line(shown)}, {self.suite}: {text}\n")
+            sys.stderr.write(f"{one_line(label)}, {self.suite}: {text}\n")
         # No baseline of repeated tasks is a reference here.
         with folder_of(out) as folder:
             plan = plan_of(self.suite, False, rows, cells)
             with FolderLock(folder):
                 begin(folder, plan, options.resume)
-                done, statuses = play_runs(cells, folder, replace(options, baselines=False))
+                suite_cells, statuses = play_runs(cells, folder, replace(options, baselines=False))
                 finish(folder, plan, cells)
                 parts = read_parts(cells, folder, rows[0].name) if self.elicit else {}
-                result = AdaptResult(self.suite, shown, recorded_runs(cells, folder), parts)
+                result = AdaptResult(self.suite, label, load_runs(cells, folder), parts)
                 write_atomically(folder / TABLE, as_text(result.blocks()))
                 write_atomically(folder / VALUES, json.dumps(result.to_json(), indent=1) + "\n")
                 if out is not None and can_write_reports():
-                    known = {folder / cell.folder: one.summary for cell, one in zip(cells, done, strict=True)}
+                    summaries = {
+                        folder / cell.folder: suite_cell.summary
+                        for cell, suite_cell in zip(cells, suite_cells, strict=True)
+                    }
                     write_report(
-                        folder / REPORT, read_runs(list(known), known=known), head=Heading(f"{result.sentence()}.")
+                        folder / REPORT,
+                        read_runs(list(summaries), summaries=summaries),
+                        head=Heading(f"{result.sentence()}."),
                     )
         if out is not None:
             sys.stderr.write(f"wrote {out / VALUES}\n")
@@ -297,16 +302,16 @@ def rows_of(
         pool: Condition, or `both`.
         shorts: Full and short name of each panel.
     """
-    played: str | Mapping[str, str] = name
+    agents: str | Mapping[str, str] = name
     if agent is None:
         reference = name.removeprefix("policy:")
         specs = {short: CELLS[short].agent(reference) for short in shorts.values()}
-        played = {short: spec for short, spec in specs.items() if spec is not None}
+        agents = {short: spec for short, spec in specs.items() if spec is not None}
     # A saved model brings the memory of its training.
-    chosen = memory or (None if isinstance(agent, SavedModelAgent) else MEMORY)
+    chosen_memory = memory or (None if isinstance(agent, SavedModelAgent) else MEMORY)
     conditions = (POOL, HIDDEN) if pool == "both" else (pool,)
     return tuple(
-        SuiteRow(condition, played, memory=chosen, sampling=sampling, pool=POOL if condition == POOL else None)
+        SuiteRow(condition, agents, memory=chosen_memory, sampling=sampling, pool=POOL if condition == POOL else None)
         for condition in conditions
     )
 
@@ -319,17 +324,17 @@ def controls_of(main: SuiteRow, names: Sequence[str], cells: Sequence[str]) -> t
         names: Names of `PAIRED`.
         cells: Names of the suite's cells.
     """
-    made = []
+    rows = []
     for name in names:
         agents = {
             cell: spec for cell in cells if (spec := main.agent_at(cell)) is not None and has_control(CELLS[cell], name)
         }
         if name == "neutral":
-            made.append(replace(main, name=name, agent=agents, env_kwargs={**main.env_kwargs, "style": name}))
+            rows.append(replace(main, name=name, agent=agents, env_kwargs={**main.env_kwargs, "style": name}))
         else:
             source = main.name if name in SOURCED else None
-            made.append(replace(main, name=name, agent=agents, control=name, source=source))
-    return tuple(made)
+            rows.append(replace(main, name=name, agent=agents, control=name, source=source))
+    return tuple(rows)
 
 
 def has_control(cell: AdaptCell, name: str) -> bool:
@@ -351,26 +356,26 @@ def expectation(
         write: Function that receives one line per run.
     """
     count = sum(len(cell.setting.tasks) for cell in cells)
-    found = expected_size(cells, price, write)
-    if found is None:
+    size = estimate_size(cells, price, write)
+    if size is None:
         return f"{count:,} meta-episodes, no model"
-    cost = ", no price (--price IN,OUT)" if found.price is None else f", price {found.price:,.2f}"
+    cost = ", no price (--price IN,OUT)" if size.price is None else f", price {size.price:,.2f}"
     return (
-        f"{count:,} meta-episodes, about {found.calls:,.0f} calls, {found.prompt_tokens:,.0f} prompt tokens, at most "
-        f"{found.reply_tokens:,.0f} reply tokens{cost}"
+        f"{count:,} meta-episodes, about {size.calls:,.0f} calls, {size.prompt_tokens:,.0f} prompt tokens, at most "
+        f"{size.reply_tokens:,.0f} reply tokens{cost}"
     )
 
 
-def timed(cells: Sequence[PlannedRun], agent: Agent) -> str:
+def estimate_time(cells: Sequence[PlannedRun], agent: Agent) -> str:
     """Return the expected time of all runs, from one meta-episode of the run with the fewest calls."""
     shortest = min(cells, key=lambda cell: cell.setting.most_calls / len(cell.setting.tasks))
-    [played] = evaluate(agent, shortest.setting.tasks[:1], shortest.setting.options, reduce=without_texts)
-    found = expected_size(cells, None, lambda line: None)
-    if played.failure is not None or found is None or not played.steps:
+    [trajectory] = evaluate(agent, shortest.setting.tasks[:1], shortest.setting.options, reduce=without_texts)
+    size = estimate_size(cells, None, lambda line: None)
+    if trajectory.failure is not None or size is None or not trajectory.steps:
         return ", time not known"
     slots = agent.slots if isinstance(agent, EndpointAgent) else 1
-    hours = found.calls * sum(played.seconds) / len(played.steps) / slots / 3600
-    return f", {hours:.2g} hours by the time of the first {len(played.steps)} calls"
+    hours = size.calls * sum(trajectory.seconds) / len(trajectory.steps) / slots / 3600
+    return f", {hours:.2g} hours by the time of the first {len(trajectory.steps)} calls"
 
 
 @contextmanager
@@ -379,14 +384,14 @@ def folder_of(out: Path | None) -> Iterator[Path]:
     if out is not None:
         yield out
         return
-    with TemporaryDirectory(prefix="mage-adapt-") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="mage-adapt-") as temporary:
+        yield Path(temporary)
 
 
-def recorded_runs(cells: Sequence[PlannedRun], folder: Path) -> dict[str, dict[str, ScaledRun]]:
+def load_runs(cells: Sequence[PlannedRun], folder: Path) -> dict[str, dict[str, ScaledRun]]:
     """Return all runs below a folder, by condition and cell."""
-    found: dict[str, dict[str, ScaledRun]] = {}
-    for run in cells:
-        played = recorded_run(Records(folder / run.folder), CELLS[run.panel], cell_scale(run.panel))
-        found.setdefault(run.row.name, {})[run.panel] = played
-    return found
+    runs: dict[str, dict[str, ScaledRun]] = {}
+    for cell in cells:
+        scaled_run = load_cell_run(Records(folder / cell.folder), CELLS[cell.panel], cell_scale(cell.panel))
+        runs.setdefault(cell.row.name, {})[cell.panel] = scaled_run
+    return runs

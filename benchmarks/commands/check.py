@@ -12,8 +12,8 @@ import typer
 
 from mage_envs.benchmarks.chaos.checks import CHECKS
 from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
-from mage_envs.benchmarks.chaos.processes import CheckRow, Found, checked, compared
-from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, in_order, make_executor
+from mage_envs.benchmarks.chaos.processes import CheckRow, Found, compare_processes, run_checks
+from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor, run_in_order
 from mage_envs.cli.commands import GameOptions, JsonOption, choice_of, print_json
 from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.tables import TextTable, print_report
@@ -83,7 +83,7 @@ def command(
     finally:
         # Also after Ctrl-C, so that the finished checks are not lost.
         table, findings = _table(rows)
-        commands = {found.check: _again(env, opponents, game_options, found, timeout) for found in findings}
+        commands = {finding.check: _again(env, opponents, game_options, finding, timeout) for finding in findings}
         if as_json:
             print_json(
                 [
@@ -92,13 +92,13 @@ def command(
                 ]
             )
         else:
-            played = options.get("opponent")
-            print_report([f"{env} against {played}" if played else env, table])
-            for found in findings:
+            opponent = options.get("opponent")
+            print_report([f"{env} against {opponent}" if opponent else env, table])
+            for finding in findings:
                 # Not part of the report, which would wrap a long command.
-                sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {commands[found.check]}\n")
-                if check and found.trace:
-                    sys.stdout.write(found.trace.rstrip() + "\n")
+                sys.stdout.write(f"\n{finding.check}: {finding.what}\n  again with: {commands[finding.check]}\n")
+                if check and finding.trace:
+                    sys.stdout.write(finding.trace.rstrip() + "\n")
     if findings:
         raise SystemExit(1)
 
@@ -106,35 +106,35 @@ def command(
 def _table(rows: Sequence[CheckRow]) -> tuple[TextTable, list[Found]]:
     """Return the table of the finished checks, and the findings without repeated causes."""
     # By cause: one defect usually fails several checks, and its row then names the first of them.
-    told: dict[str, Found] = {}
+    first_findings: dict[str, Found] = {}
     cells = []
     for row in rows:
         result = "ok"
         if row.found is not None:
-            first = told.setdefault(row.found.cause, row.found)
-            result = "FAILED" if first is row.found else f"FAILED, as {first.check}"
+            finding = first_findings.setdefault(row.found.cause, row.found)
+            result = "FAILED" if finding is row.found else f"FAILED, as {finding.check}"
         cells.append([row.check, str(row.seeds), f"{row.seconds:.1f}", result])
-    return TextTable(["check", "seeds", "seconds", "result"], cells, text=(0, 3)), list(told.values())
+    return TextTable(["check", "seeds", "seconds", "result"], cells, text=(0, 3)), list(first_findings.values())
 
 
 def _rows(request: CheckRequest, executor: Executor) -> Iterator[CheckRow]:
     """Yield the row of each check; an executor other than `local` runs each check as a separate job."""
     if isinstance(executor, Local):
         # One child for all checks imports and makes the environment once; it is replaced only if it dies.
-        yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
+        yield from run_checks(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
         if TRANSCRIPTS in request.checks:
-            yield compared(request)
+            yield compare_processes(request)
         return
-    for rows in in_order(executor, _row, (request,), request.checks):
+    for rows in run_in_order(executor, _row, (request,), request.checks):
         yield from rows
 
 
 def _row(request: CheckRequest, name: str) -> list[CheckRow]:
-    return [compared(request)] if name == TRANSCRIPTS else list(checked(replace(request, checks=[name])))
+    return [compare_processes(request)] if name == TRANSCRIPTS else list(run_checks(replace(request, checks=[name])))
 
 
 def _again(
-    env_id: str, opponents: str | None, game_options: Mapping[str, Any] | None, found: Found, timeout: float
+    env_id: str, opponents: str | None, game_options: Mapping[str, Any] | None, finding: Found, timeout: float
 ) -> str:
     """Return the command line that reproduces a finding.
 
@@ -142,7 +142,7 @@ def _again(
         env_id: Argument of the command.
         opponents: Value of `--opponents`.
         game_options: Values of `--game-option`.
-        found: Finding to reproduce.
+        finding: Finding to reproduce.
         timeout: Value of `--timeout` in seconds.
     """
     words = ["mage", "check", env_id, *as_flags(game_options or {})]
@@ -150,5 +150,5 @@ def _again(
         words += ["--opponents", opponents]
     for module in imports.user_modules():
         words += [imports.OPTION, module]
-    words += ["--check", found.check, "--seed", str(found.seed)]
+    words += ["--check", finding.check, "--seed", str(finding.seed)]
     return shlex.join(words if timeout == TIMEOUT_S else [*words, "--timeout", f"{timeout:g}"])

@@ -68,17 +68,17 @@ def command(
     if any(map(is_adapt_suite, runs)):
         if not all(map(is_adapt_suite, runs)):
             raise ValueError("mage compare compares runs with runs, or suites of mage adapt with suites.")
-        suites = [compare_suites(runs[0], other) for other in runs[1:]]
+        suites = [compare_suites(runs[0], other_run) for other_run in runs[1:]]
         if as_json:
             print_json([suite.to_json() for suite in suites])
         else:
             for number, suite in enumerate(suites):
                 print_report([*([""] if number else []), *suite.blocks()])
         return
-    found = compare(runs, wide)
+    comparisons = compare(runs, wide)
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(comparison) for comparison in comparisons])
     elif table_format == "tsv":
-        sys.stdout.write(tsv(found))
+        sys.stdout.write(tsv(comparisons))
     else:
-        print_report(blocks(found))
+        print_report(blocks(comparisons))

@@ -112,29 +112,37 @@ def _evaluate(
     cells: Sequence[tuple[Agent, Setting, EvalOptions]], options: EvalOptions, wide: bool, tsv: bool, as_json: bool
 ) -> None:
     """Play the agents, and print and write what they scored."""
-    if options.out is not None and len({own.out for _, _, own in cells}) < len(cells):
+    if options.out is not None and len({agent_options.out for _, _, agent_options in cells}) < len(cells):
         raise ValueError("Two agents have the same folder below --out. Play them with one command each.")
     statuses = []
-    for number, (agent, setting, own) in enumerate(cells):
-        measured, judged = measure_judged(own, agent, setting)
+    for number, (agent, setting, agent_options) in enumerate(cells):
+        measured, judged_agent = measure_judged(agent_options, agent, setting)
         written: list[Path] = []
-        if own.out is not None:
+        if agent_options.out is not None:
             # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
             from mage_envs.benchmarks.report.document import REPORT, UNJUDGED, Heading, can_write_reports, write_report
             from mage_envs.benchmarks.report.runs import read_runs
-            from mage_envs.benchmarks.scale.judged_play import judged_together
+            from mage_envs.benchmarks.scale.judged_play import describe_agents
 
-            written = summary_table.save(own.out, measured.summary, judged=None if judged is None else judged.curves())
+            written = summary_table.save(
+                agent_options.out,
+                measured.summary,
+                judged_curves=None if judged_agent is None else judged_agent.curves(),
+            )
             if can_write_reports():
-                written.append(own.out / REPORT)
-                head = UNJUDGED if judged is None else Heading(*judged_together([judged]))
-                write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}), head=head)
+                written.append(agent_options.out / REPORT)
+                head = UNJUDGED if judged_agent is None else Heading(*describe_agents([judged_agent]))
+                write_report(
+                    written[-1],
+                    read_runs([agent_options.out], summaries={agent_options.out: measured.summary}),
+                    head=head,
+                )
         # Write the files first: if the reader of stdout is gone, the next line raises.
         if as_json:
-            told = measured.summary.to_json() | ({} if judged is None else {"scale": judged.to_json()})
-            sys.stdout.write(json.dumps(told) + "\n")
+            values = measured.summary.to_json() | ({} if judged_agent is None else {"scale": judged_agent.to_json()})
+            sys.stdout.write(json.dumps(values) + "\n")
         else:
-            _print_table(measured.summary, judged, wide, tsv, first=number == 0)
+            _print_table(measured.summary, judged_agent, wide, tsv, is_first=number == 0)
         sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
     if any(statuses):
@@ -154,37 +162,41 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
         if isinstance(agent, EndpointAgent):
             spec = "+".join([agent.name, *([memory] if memory else [])])
         out = out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
-    own = replace(options, agents=(name,), memory=memory or options.memory, out=out)
-    setting = setting_from(own, agent)
-    if own.elicit or own.elicit_name:
+    agent_options = replace(options, agents=(name,), memory=memory or options.memory, out=out)
+    setting = setting_from(agent_options, agent)
+    if agent_options.elicit or agent_options.elicit_name:
         from mage_envs.benchmarks.evaluation.run.elicitation import add_question
 
-        setting = add_question(setting, agent, "name" if own.elicit_name else "probabilities")
-    if own.control is None:
-        if own.source is not None:
+        setting = add_question(setting, agent, "name" if agent_options.elicit_name else "probabilities")
+    if agent_options.control is None:
+        if agent_options.source is not None:
             raise ValueError("--from requires --control other or same. Add it, or remove --from.")
-        return agent, setting, own
-    from mage_envs.benchmarks.records.controls import controlled
+        return agent, setting, agent_options
+    from mage_envs.benchmarks.records.controls import apply_control
 
-    return agent, controlled(setting, own.control, own.source, isinstance(agent, PolicyAgent)), own
+    return (
+        agent,
+        apply_control(setting, agent_options.control, agent_options.source, isinstance(agent, PolicyAgent)),
+        agent_options,
+    )
 
 
-def _print_table(summary: Summary, judged: JudgedAgent | None, wide: bool, tsv: bool, first: bool) -> None:
+def _print_table(summary: Summary, judged_agent: JudgedAgent | None, wide: bool, tsv: bool, is_first: bool) -> None:
     """Print the sentence, one table and the warnings; all tables if `wide`; with tabs between the fields if `tsv`."""
     if tsv:
-        sys.stdout.write(("" if first else "\n") + summary_table.csv_text(summary, "\t"))
+        sys.stdout.write(("" if is_first else "\n") + summary_table.csv_text(summary, "\t"))
         return
-    blocks: list[Block] = [] if first else [""]
-    if judged is not None:
-        blocks += [f"{judged.sentence()}.", ""]
+    blocks: list[Block] = [] if is_first else [""]
+    if judged_agent is not None:
+        blocks += [f"{judged_agent.sentence()}.", ""]
     blocks += layout.heading(summary)
-    if judged is not None:
-        blocks += ["", f"{summary.unit.capitalize()} per hand", *judged.blocks()]
+    if judged_agent is not None:
+        blocks += ["", f"{summary.unit.capitalize()} per hand", *judged_agent.blocks()]
     if wide:
         # Its last lines are the warnings.
         print_report([*blocks, "", *summary_table.blocks(summary), *layout.kinds(summary), *layout.failures(summary)])
         return
-    if judged is None:
+    if judged_agent is None:
         blocks += layout.means(summary)
     print_report([*blocks, *layout.failures(summary), *summary.overall.warnings()])
 
@@ -195,8 +207,8 @@ def _print_expectations(cells: Sequence[tuple[Agent, Setting, EvalOptions]]) -> 
     from mage_envs.benchmarks.evaluation.run.dry_run import dry_run as expected_of
 
     sys.stdout.write(f"{NOTE}\n\n")
-    for agent, setting, own in cells:
-        expected, count = expected_of(agent, setting, own.price), len(setting.tasks)
+    for agent, setting, agent_options in cells:
+        expected, count = expected_of(agent, setting, agent_options.price), len(setting.tasks)
         text = f"{count:,} meta-episodes, no model" if expected is None else expected.text(count, 1)
         sys.stdout.write(f"{agent.name}: {text}\n")
 
@@ -211,8 +223,8 @@ def _fill(bank: Path, options: EvalOptions) -> None:
     from mage_envs.benchmarks.runs.banks import fill_bank
 
     agent = make_agent(options.agents[0], options.sampling, options.name)
-    given = options.game_options or {}
-    sys.stdout.write(fill_bank(agent, options.panel, options.memory, bank, rows=options.rows, options=given))
+    game_options = options.game_options or {}
+    sys.stdout.write(fill_bank(agent, options.panel, options.memory, bank, rows=options.rows, options=game_options))
 
 
 def _evaluate_suite(
@@ -229,7 +241,7 @@ def _evaluate_suite(
     from mage_envs.benchmarks.evaluation.suites.suite_table import table_rows, text_blocks
     from mage_envs.benchmarks.evaluation.suites.suite_table import tsv as suite_tsv
     from mage_envs.benchmarks.report.document import REPORT
-    from mage_envs.benchmarks.runs.suite_folder import expected_size
+    from mage_envs.benchmarks.runs.suite_folder import estimate_size
     from mage_envs.benchmarks.runs.suite_play import plan_suite, play_suite
 
     if len(options.agents) > 1:
@@ -239,9 +251,9 @@ def _evaluate_suite(
             raise ValueError(
                 f"--{field.name.replace('_', '-')} does not apply to --suite; a row of its file may set it."
             )
-    given = dict(options.game_options or {})
-    protocol = given.pop("protocol", None)
-    if given or protocol not in (None, *PROTOCOLS):
+    game_options = dict(options.game_options or {})
+    protocol = game_options.pop("protocol", None)
+    if game_options or protocol not in (None, *PROTOCOLS):
         raise ValueError(
             f"--suite takes only --game-option protocol={' or '.join(PROTOCOLS)}; its rows set the others."
         )
@@ -253,24 +265,24 @@ def _evaluate_suite(
         plan = plan_suite(name, rows, size=size, protocol=protocol, episodes=options.episodes, quick=quick)
         if dry_run:
             sys.stdout.write(f"{NOTE}\n\n")
-            expected = expected_size(plan.runs, options.price, sys.stdout.write)
+            expected = estimate_size(plan.runs, options.price, sys.stdout.write)
             cost = "" if options.price is None else f", price {expected.price or 0 if expected else 0:,.2f}"
             calls = expected.calls if expected else 0
             sys.stdout.write(f"\nSum of the means, without an interval: {calls:,.0f} calls{cost}\n")
             return
         if options.out is None:
             raise ValueError("Name the folder for the runs with --out, or print what to expect with --dry-run.")
-        own = PlayOptions(**{field.name: getattr(options, field.name) for field in fields(PlayOptions)})
-        played = play_suite(plan, options.out, own)
+        play_options = PlayOptions(**{field.name: getattr(options, field.name) for field in fields(PlayOptions)})
+        played_suite = play_suite(plan, options.out, play_options)
     if as_json:
-        print_json(table_rows(played.cells))
+        print_json(table_rows(played_suite.cells))
     elif table_format == "tsv":
-        sys.stdout.write(suite_tsv(played.cells))
+        sys.stdout.write(suite_tsv(played_suite.cells))
     elif table_format == "text":
-        print_report(text_blocks(played.tables))
+        print_report(text_blocks(played_suite.tables))
     else:
-        sys.stdout.write(played.text(table_format))
+        sys.stdout.write(played_suite.text(table_format))
     if (options.out / REPORT).exists():
         sys.stderr.write(f"wrote {options.out / REPORT}\n")
-    if played.status:
-        raise SystemExit(played.status)
+    if played_suite.status:
+        raise SystemExit(played_suite.status)

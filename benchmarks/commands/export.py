@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
-from mage_envs.benchmarks.evaluation.tables.summary_table import delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import format_delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
 from mage_envs.benchmarks.records.hub_folder import write_folder
 from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
-from mage_envs.benchmarks.report.trained import trained_folders
+from mage_envs.benchmarks.report.trained import training_folders
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.wrappers.rollout.trajectory_json import Line
 
@@ -37,12 +37,12 @@ COLUMNS = (
 
 def rows(records: Records) -> list[dict[str, Any]]:
     """Return one row per call with the keys `COLUMNS`. `prompt` contains only the new messages of the chat."""
-    found = []
+    call_rows = []
     for index, line in sorted(records.lines.items()):
         # One iterator per episode: each hand that ends uses the next text of its episode.
-        ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
+        final_texts = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
         for number, call in enumerate(line["calls"]):
-            over = call["hand_end"] and call["episode"] < len(ended)
+            over = call["hand_end"] and call["episode"] < len(final_texts)
             tokens_in, tokens_out = call["tokens"] or (None, None)
             row = {
                 "index": index,
@@ -51,20 +51,20 @@ def rows(records: Records) -> list[dict[str, Any]]:
                 **{name: line[name] for name in _TASK},
                 "call": number,
                 **{name: call[name] for name in _CALL},
-                ENDED_WITH: next(ended[call["episode"]], "") if over else "",
+                ENDED_WITH: next(final_texts[call["episode"]], "") if over else "",
                 "prompt": "\n\n".join(message["content"] for message in call["messages"]),
                 "tokens_in": tokens_in,
                 "tokens_out": tokens_out,
                 "seconds": line["seconds"][number],
             }
-            found.append(row)
-    return found
+            call_rows.append(row)
+    return call_rows
 
 
 def _csv(records: Records, path: Path) -> None:
-    told = (row | {"seed": str(row["seed"])} for row in rows(records))
-    lines = ([_writable(row[name]) for name in COLUMNS] for row in told)
-    write_atomically(path, delimited([COLUMNS, *lines]))
+    csv_rows = (row | {"seed": str(row["seed"])} for row in rows(records))
+    lines = ([_writable(row[name]) for name in COLUMNS] for row in csv_rows)
+    write_atomically(path, format_delimited([COLUMNS, *lines]))
 
 
 def _writable(value: Any) -> Any:
@@ -75,8 +75,8 @@ def _writable(value: Any) -> Any:
 
 def _columns(records: Records) -> dict[str, list[Any]]:
     """Return the table of calls by columns."""
-    found = rows(records)
-    columns = {name: [_writable(row[name]) for row in found] for name in COLUMNS}
+    call_rows = rows(records)
+    columns = {name: [_writable(row[name]) for row in call_rows] for name in COLUMNS}
     # A Parquet column has one type, but the records have `NaN` and `Infinity` as strings and some numbers as ints.
     for name in ("penalty", "reward", "seconds"):
         columns[name] = [float(value) for value in columns[name]]
@@ -93,16 +93,16 @@ def _hub_folder(records: Records, path: Path) -> None:
 
 def _atif(records: Records, path: Path) -> None:
     about = records.about
-    told = [atif_of(line, about) for _, line in sorted(records.lines.items())]
-    write_atomically(path, "".join(json.dumps(one) + "\n" for one in told))
+    trajectories = [atif_of(line, about) for _, line in sorted(records.lines.items())]
+    write_atomically(path, "".join(json.dumps(trajectory) + "\n" for trajectory in trajectories))
 
 
 def atif_of(line: Line, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return a meta-episode in the Agent Trajectory Interchange Format (ATIF), version 1.8."""
     steps: list[dict[str, Any]] = []
 
-    def add(source: str, message: str, **more: Any) -> None:
-        steps.append({"step_id": len(steps) + 1, "source": source, "message": message, **more})
+    def add(source: str, message: str, **fields: Any) -> None:
+        steps.append({"step_id": len(steps) + 1, "source": source, "message": message, **fields})
 
     for number, call in enumerate(line["calls"]):
         for message in call["messages"]:
@@ -214,11 +214,13 @@ def transcripts_text(folder: Path, index: int | None, episode: int | None, promp
     """
     if episode is not None and index is None:
         raise ValueError("--episode selects an episode of one meta-episode. Name that with --index.")
-    found = of_training(folder) if folder in trained_folders(folder) else of_records(_whole(folder))
-    if index is not None and index not in found:
-        raise ValueError(f"{folder} has no transcript {index}; it has {len(found)}, up to {max(found, default=0)}.")
-    chosen = found.values() if index is None else [found[index]]
-    return "\n".join(markdown(one, episode, prompts) for one in chosen)
+    transcripts = of_training(folder) if folder in training_folders(folder) else of_records(_whole(folder))
+    if index is not None and index not in transcripts:
+        raise ValueError(
+            f"{folder} has no transcript {index}; it has {len(transcripts)}, up to {max(transcripts, default=0)}."
+        )
+    selection = transcripts.values() if index is None else [transcripts[index]]
+    return "\n".join(markdown(transcript, episode, prompts) for transcript in selection)
 
 
 def _whole(folder: Path) -> Records:

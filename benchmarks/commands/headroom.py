@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.benchmarks.exact import headroom_table, transfer_table
 from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
 from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
-from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows
+from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solve_rows
 from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.cli.commands import GameOptions, JsonOption, print_json
@@ -97,7 +97,7 @@ def command(
 
     Example: mage headroom KuhnPoker --opponents pool:kuhn/paper
     """
-    place = make_executor(executor)
+    job_executor = make_executor(executor)
     if all_games + ceilings + transfer > 1:
         raise ValueError("--all, --ceilings and --transfer print different tables. Choose one.")
     if all_games:
@@ -105,7 +105,7 @@ def command(
             raise ValueError("--all already includes every game. Remove GAME.")
         if episodes is not None:
             raise ValueError("--all has rows with numbers of episodes of their own. Remove --episodes, or name a GAME.")
-        _print_all(place, plot, wide, as_json)
+        _print_all(job_executor, plot, wide, as_json)
         return
     if wide:
         raise ValueError("--wide applies only to the table of --all; one game's values fit 80 columns.")
@@ -113,14 +113,14 @@ def command(
         raise ValueError("GAME is missing. Name one, as in mage headroom KuhnPoker, or use --all.")
     if ceilings:
         tables = exact_ceilings(
-            game, game_options or {}, opponents=opponents, episodes=episodes or 3, hands=hands, executor=place
+            game, game_options or {}, opponents=opponents, episodes=episodes or 3, hands=hands, executor=job_executor
         )
         if as_json:
             print_json([table.to_json() for table in tables])
         else:
             print_report([block for table in tables for block in ("", *table.blocks())][1:])
         return
-    if not isinstance(place, Local):
+    if not isinstance(job_executor, Local):
         raise ValueError(f"--executor {executor} distributes the rows of --all; one game is solved in one process.")
     rules = game_with(game, game_options or {})
     if transfer:
@@ -136,7 +136,7 @@ def command(
     seating = seat or settings_of(game).seat or "alternate"
     objective = objective or headline(rules)
     line = ProgressLine()
-    found = headroom(
+    values = headroom(
         rules,
         pool,
         episodes=episodes,
@@ -150,27 +150,27 @@ def command(
         progress=partial(_tell, line),
     )
     unit = "success" if objective == "success" else rules.spec.unit
-    title = f"{rules.title} against {name}: {unit} per hand, {_counted(episodes, 'episode')} of "
-    title += f"{_counted(hands, 'hand')}, seat {seating}"
+    title = f"{rules.title} against {name}: {unit} per hand, {_format_count(episodes, 'episode')} of "
+    title += f"{_format_count(hands, 'hand')}, seat {seating}"
     if plot is not None:
-        draw(plot, found, title, unit)
+        draw(plot, values, title, unit)
     line.erase()
     if as_json:
-        print_json({"title": title, **found.to_json()})
+        print_json({"title": title, **values.to_json()})
     else:
-        print_report(blocks(found, title))
+        print_report(blocks(values, title))
 
 
 def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool) -> None:
     """Solve every shipped game and pool, and print their table."""
     line = ProgressLine()
     rows: list[headroom_table.SolvedRow] = []
-    for row in solved_rows(partial(_tell, line), executor=executor):
+    for row in solve_rows(partial(_tell, line), executor=executor):
         rows.append(row)
         # The whole table takes minutes, so each row is written as soon as it is known.
         line.write(headroom_table.row_line(row))
     if plot is not None:
-        draw_table(plot, [(row.setup.name, row.found) for row in rows if row.found])
+        draw_table(plot, [(row.setup.name, row.values) for row in rows if row.values])
     line.erase()
     if as_json:
         print_json([row.to_json() for row in rows])
@@ -178,44 +178,44 @@ def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool)
         print_report(headroom_table.blocks(rows, wide))
 
 
-def blocks(found: Headroom, title: str) -> list[Block]:
+def blocks(computed: Headroom, title: str) -> list[Block]:
     """Return the values as a table with a title and notes."""
-    cells = row_cells(found)
+    cells = row_cells(computed)
     columns = ["", *(f"episode {k}" for k in range(1, len(cells["blind"]) + 1)), ""]
-    rows = [[name, *values, LEARNERS[name].format(gt=found.gt)] for name, values in cells.items()]
+    rows = [[name, *values, LEARNERS[name].format(gt=computed.gt)] for name, values in cells.items()]
     table = TextTable(columns, rows, text=(0, len(columns) - 1))
-    if found.bounds:
-        last = [
-            f"adaptation headroom {interval_text(found.bounds['adaptation'][-1])} (known - blind)",
+    if computed.bounds:
+        notes = [
+            f"adaptation headroom {interval_text(computed.bounds['adaptation'][-1])} (known - blind)",
             "reachable and exploration headroom at most the upper value: some opponents' moves were sampled",
             "a..b: a 95% interval; play is chosen on one half of the sampled moves and evaluated on the other",
         ]
-        if found.per_episode:
-            last += ["the rows from myopic on are best against the sampled moves themselves, which flatters them"]
-        return [title, table, *last]
-    last = [f"adaptation headroom {number(found.adaptation)} (known - blind)"]
-    if found.reachable is None or found.exploration is None:
-        last += [f"reachable and exploration headroom at most that much: {found.unsolved}"]
+        if computed.per_episode:
+            notes += ["the rows from myopic on are best against the sampled moves themselves, which flatters them"]
+        return [title, table, *notes]
+    notes = [f"adaptation headroom {number(computed.adaptation)} (known - blind)"]
+    if computed.reachable is None or computed.exploration is None:
+        notes += [f"reachable and exploration headroom at most that much: {computed.unsolved}"]
     else:
-        last += [
-            f"reachable headroom {number(found.reachable)} (last - no memory, in the last episode)",
-            f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)",
-            f"{found.states:,} states of belief, {found.seconds:.1f} CPU s",
+        notes += [
+            f"reachable headroom {number(computed.reachable)} (last - no memory, in the last episode)",
+            f"exploration headroom {number(computed.exploration)} (last - myopic, in the last episode)",
+            f"{computed.states:,} states of belief, {computed.seconds:.1f} CPU s",
         ]
-    return [title, table, *last, *([found.note] if found.note else [])]
+    return [title, table, *notes, *([computed.note] if computed.note else [])]
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec]:
+def _pool(game: Game, registered: str, opponents: str | None) -> tuple[str, PoolSpec]:
     """Return the name and the specification of the pool that the user named, else of the game's own opponents.
 
     Args:
         game: Game to solve.
         registered: Name under which the game is registered.
-        named: Specification of a pool or an opponent, or None.
+        opponents: Specification of a pool or an opponent, or None.
 
     Raises:
         ValueError: If the tree with opponents cannot be enumerated, or if an opponent does not play the game.
@@ -223,8 +223,8 @@ def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec
     if not is_solvable(game) or game.spec.players == 1:
         raise ValueError(f"{game.title} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(registered).opponent
-    if named is not None:
-        spec = named
+    if opponents is not None:
+        spec = opponents
     pool = as_pool(spec)
     # Constructing an opponent raises if it does not play this game. The opponents themselves are not used here.
     for entry in pool.entries:
@@ -243,5 +243,5 @@ def _weights(text: str | None) -> Sequence[float] | None:
         ) from None
 
 
-def _tell(line: ProgressLine, hands: int, states: int, most: int) -> None:
-    line.draw(f"{states:,} states before {hands} hands, at most {most:,} in all")
+def _tell(line: ProgressLine, hands: int, states: int, max_states: int) -> None:
+    line.draw(f"{states:,} states before {hands} hands, at most {max_states:,} in all")

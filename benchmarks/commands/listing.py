@@ -54,26 +54,26 @@ def command(
         raise ValueError("--settings applies only to suites. Use mage list suites --settings.")
     parts = _parts(settings)
     if game is None:
-        chosen = {name: parts[name] for name in ("games", "openspiel", "pools", "memories")}
+        chosen_parts = {name: parts[name] for name in ("games", "openspiel", "pools", "memories")}
     elif game in parts:
-        chosen = {game: parts[game]}
+        chosen_parts = {game: parts[game]}
     elif game in mage_envs.list_games():
-        chosen = {"games": Part(lambda: [_game(game)], _show_games)}
+        chosen_parts = {"games": Part(lambda: [_game(game)], _show_games)}
     elif game in (openspiel := {entry["name"]: entry for entry in _openspiel()}):
-        chosen = {"games": Part(lambda: [_openspiel_game(openspiel[game])], _show_games)}
+        chosen_parts = {"games": Part(lambda: [_openspiel_game(openspiel[game])], _show_games)}
     else:
         near = nearest_name(game, [*parts, *mage_envs.list_games(), *openspiel])
         raise ValueError(
             f"Unknown game or part {game!r}.{near} Parts are {', '.join(parts)}; mage list prints all games."
         )
-    values = {name: part.values() for name, part in chosen.items()}
+    values = {name: part.values() for name, part in chosen_parts.items()}
     if as_json:
         print_json(values)
         return
-    for name, part in chosen.items():
+    for name, part in chosen_parts.items():
         part.show(values[name])
     if game is None:
-        _show_wrapped("more", [f"mage list {name}" for name in parts if name not in chosen])
+        _show_wrapped("more", [f"mage list {name}" for name in parts if name not in chosen_parts])
 
 
 def _parts(settings: bool) -> Mapping[str, Part]:
@@ -222,8 +222,8 @@ def _show_suites(suites: Sequence[Mapping[str, Any]]) -> None:
         print(f"  {suite['name']}: {suite['about']}; K = {lengths}, {' and '.join(suite['protocols'])}")
         for panel in suite["panels"]:
             print(f"    {panel}")
-        for one in suite.get("settings", ()):
-            print(f"      {one['protocol']:<8}  K = {one['episodes']:>2}  {' '.join(_cells(one))}")
+        for setting in suite.get("settings", ()):
+            print(f"      {setting['protocol']:<8}  K = {setting['episodes']:>2}  {' '.join(_cells(setting))}")
 
 
 def _setting(panel: str, **options: Any) -> dict[str, Any]:
@@ -231,11 +231,11 @@ def _setting(panel: str, **options: Any) -> dict[str, Any]:
     from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 
     setting = setting_for(panel, **options)
-    found: tuple[Any, ...] = (None, None, None)
+    facts: tuple[Any, ...] = (None, None, None)
     # The data of some panels are not on every machine: such a panel is listed with dashes, or null in JSON.
     with suppress(ImportError, ValueError, OSError):
-        found = len(setting.tasks), setting.fingerprint, setting.most_calls
-    return dict(zip(("meta_episodes", "fingerprint", "max_calls"), found, strict=True))
+        facts = len(setting.tasks), setting.fingerprint, setting.most_calls
+    return dict(zip(("meta_episodes", "fingerprint", "max_calls"), facts, strict=True))
 
 
 def _cells(setting: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -109,18 +109,18 @@ def command(
     if (model, seeds, rollouts) != (None, None, None):
         raise ValueError(f"--model, --seeds and --rollouts apply to an ablation: {', '.join(ABLATIONS)}.")
     check_name(table)
-    found = stages_of(table)
+    stages = stages_of(table)
     if dry_run:
-        _print_plan(table, found, options, out, hardware(hardware_name), mean_reply, quick, as_json)
+        _print_plan(table, stages, options, out, hardware(hardware_name), mean_reply, quick, as_json)
         return
     if stage is not None:
-        if not 1 <= stage <= len(found):
+        if not 1 <= stage <= len(stages):
             raise ValueError(
-                f"--stage {stage} is none of the stages 1 to {len(found)} of {table}; --dry-run lists them."
+                f"--stage {stage} is none of the stages 1 to {len(stages)} of {table}; --dry-run lists them."
             )
         if out is None:
             raise ValueError("Name the folder of the stages with --out, or list them with --dry-run.")
-        run_stage(table, found[stage - 1], out, options, None if quick else hardware_name, TRIAL if quick else agent)
+        run_stage(table, stages[stage - 1], out, options, None if quick else hardware_name, TRIAL if quick else agent)
         return
     if as_json:
         print_json([vars(cell) for cell in cells_of(table, out)])
@@ -165,10 +165,10 @@ def training_words(stage: Stage, out: Path, machine: str | None) -> list[str]:
     arguments = ["--preset", stage.preset, "--output_dir", str(stage.folder(out)), "--resume-if-any"]
     if machine is None:
         return [*arguments, *flags(trial_fields())]
-    started = hardware(machine).launch()
-    if "command" not in started:
+    launch = hardware(machine).launch()
+    if "command" not in launch:
         raise ValueError(f"--hardware {machine} has several nodes, so only Slurm starts it; see --dry-run.")
-    return [*shlex.split(started["command"]), *arguments]
+    return [*shlex.split(launch["command"]), *arguments]
 
 
 # -- the plan --------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def training_words(stage: Stage, out: Path, machine: str | None) -> list[str]:
 
 def _print_plan(
     table: str,
-    found: Sequence[Stage],
+    stages: Sequence[Stage],
     options: PlayOptions,
     out: Path | None,
     machine: Hardware,
@@ -188,27 +188,27 @@ def _print_plan(
     suite, sample = suite_of(table), QUICK_SAMPLE if quick else SAMPLE
     costs: dict[int, StageCost] = {}
     # A missing engine costs the rows of its game, not the plan.
-    missing = {stage.number: stage.obstacle() for stage in found}
-    for stage in found:
-        sys.stderr.write(f"[{stage.number}/{len(found)}] {stage.name}{': n/a' if missing[stage.number] else ''}\n")
+    missing = {stage.number: stage.obstacle() for stage in stages}
+    for stage in stages:
+        sys.stderr.write(f"[{stage.number}/{len(stages)}] {stage.name}{': n/a' if missing[stage.number] else ''}\n")
         if not missing[stage.number]:
             costs[stage.number] = cost_of(stage, suite, machine, mean_reply, sample)
     if as_json:
-        print_json([_row_json(stage, costs.get(stage.number), missing[stage.number]) for stage in found])
+        print_json([_row_json(stage, costs.get(stage.number), missing[stage.number]) for stage in stages])
         return
     head = ["stage", "name", "after", "hours", "at most", "GPU hours", "at most", "disk", "calls", "tokens", "price"]
     rows = [
         [str(stage.number), stage.name, ",".join(map(str, stage.after)), *_texts(costs.get(stage.number), options)]
-        for stage in found
+        for stage in stages
     ]
-    trained = [stage for stage in found if not stage.panel]
+    trained = [stage for stage in stages if not stage.panel]
     note = (
         f"Typical values: calls and prompts of random play (meta-episodes per setting: {sample}), replies of "
         f"{mean_reply} tokens. At most: every call, prompts and replies at their limits. The rates of the hardware are "
         "assumptions."
     )
     blocks: list[Block] = [
-        f"{table}: {len(trained)} trainings and {len(found) - len(trained)} evaluations on {machine.name}",
+        f"{table}: {len(trained)} trainings and {len(stages) - len(trained)} evaluations on {machine.name}",
         note,
         "",
         TextTable(head, rows, text=(1, 2)),
@@ -219,7 +219,7 @@ def _print_plan(
     # Not part of the report, which would wrap long commands.
     folder = out or Path("runs") / table
     print(f"\nServer of the prompted methods:\n{serve_line()}\n\nSlurm chain:")
-    print("\n".join(slurm_chain(table, found, folder, machine)))
+    print("\n".join(slurm_chain(table, stages, folder, machine)))
 
 
 def _row_json(stage: Stage, cost: StageCost | None, reason: str) -> dict[str, Any]:
@@ -242,10 +242,12 @@ def _texts(cost: StageCost | None, options: PlayOptions) -> list[str]:
 
 
 def _sum_text(costs: Sequence[StageCost], options: PlayOptions) -> str:
-    typical, most = (sum(cost.hours[place] * cost.devices for cost in costs) for place in (0, 1))
+    typical, upper_bound = (sum(cost.hours[bound] * cost.devices for cost in costs) for bound in (0, 1))
     calls = sum(cost.calls.typical for cost in costs)
     tokens = sum(cost.prompt_tokens.typical + cost.reply_tokens.typical for cost in costs)
-    text = f"{typical:,.0f} GPU hours, at most {most:,.0f}; disk {format_bytes(sum(cost.disk for cost in costs))}; "
+    text = (
+        f"{typical:,.0f} GPU hours, at most {upper_bound:,.0f}; disk {format_bytes(sum(cost.disk for cost in costs))}; "
+    )
     text += f"{calls:,.0f} calls, {tokens / 1e6:,.0f} M tokens"
     if options.price is not None:
         text += f", price {sum(cost.price(options.price).typical for cost in costs):,.2f}"
@@ -262,18 +264,18 @@ def serve_line(port: int = PORT) -> str:
     return f"vllm serve {SERVED} --port {port} --max-model-len {longest}"
 
 
-def slurm_chain(table: str, found: Sequence[Stage], out: Path, machine: Hardware) -> list[str]:
+def slurm_chain(table: str, stages: Sequence[Stage], out: Path, machine: Hardware) -> list[str]:
     """Return a shell script that submits all stages, each after those that it needs."""
     lines = ["#!/bin/bash", "set -euo pipefail"]
     submit = machine.launch()["slurm"].replace("sbatch ", "sbatch --parsable ", 1)
-    for stage in found:
+    for stage in stages:
         name = f"s{stage.number}"
         if not stage.panel:
             words = shlex.join(["--preset", stage.preset, "--output_dir", str(stage.folder(out))])
             lines.append(f"{name}=$({submit} {words})")
             continue
-        after = "".join(f":${{s{number}}}" for number in stage.after)
-        needs = f" --dependency=afterok{after}" if after else ""
+        dependencies = "".join(f":${{s{number}}}" for number in stage.after)
+        needs = f" --dependency=afterok{dependencies}" if dependencies else ""
         run = f"mage paper {table} --stage {stage.number} --out {shlex.quote(str(out))}"
         if stage.method in PROMPTED:
             # Two jobs of one node need two ports. A server needs minutes to load the model.

@@ -105,7 +105,7 @@ def command(
         raise ValueError("--watch, --port, --host, --name and --exposed apply to the browser. Add --browser.")
     if env_id is None:
         raise ValueError("ID is missing. Name a game, as in mage play KuhnPoker, or use --browser.")
-    chosen = TerminalPlay(
+    terminal_play = TerminalPlay(
         opponents=opponents,
         seat=seat,
         game_options=game_options or {},
@@ -114,7 +114,7 @@ def command(
         episodes=episodes,
         max_turns=max_turns,
     )
-    play(env_id, chosen)
+    play(env_id, terminal_play)
 
 
 def _serve(server: ServerOptions, watched: WatchedAgent | None) -> None:

@@ -82,15 +82,15 @@ def command(
         records = Records(Path(agent))
         with reading(records.folder):
             # Read inside the block, so that the error for a wrong flag names the folder.
-            judged = _horizon(horizon, credit, gt)
-            found = _of_records(records, options, opponents, judged)
+            judged_horizon = _horizon(horizon, credit, gt)
+            regret_report = _of_records(records, options, opponents, judged_horizon)
     else:
-        judged = _horizon(horizon, credit, gt)
-        found = _of_agent(options, opponents, judged, scored=not sampled)
+        judged_horizon = _horizon(horizon, credit, gt)
+        regret_report = _of_agent(options, opponents, judged_horizon, scored=not sampled)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(regret_report))
     else:
-        print_report(blocks(found, states))
+        print_report(blocks(regret_report, states))
 
 
 def _of_agent(options: EvalOptions, opponents: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:
@@ -103,10 +103,10 @@ def _of_agent(options: EvalOptions, opponents: str | None, horizon: Horizon | No
         scored: True to query a model for the probabilities of the legal actions.
     """
     agent = make_agent(options.agents[0])
-    own = agent.settings if isinstance(agent, SavedModelAgent) else None
+    model_settings = agent.settings if isinstance(agent, SavedModelAgent) else None
     fixed = {} if options.panel is None else dict(named_panel(options.panel).env_kwargs)
-    env_kwargs = {**(own.env_kwargs if own else {}), **(options.game_options or {}), **fixed}
-    tasks, weights = _chosen(options, opponents, own.env_id if own else None, env_kwargs)
+    env_kwargs = {**(model_settings.env_kwargs if model_settings else {}), **(options.game_options or {}), **fixed}
+    tasks, weights = _choose_tasks(options, opponents, model_settings.env_id if model_settings else None, env_kwargs)
     return regret(
         agent,
         tasks,
@@ -121,11 +121,11 @@ def _of_agent(options: EvalOptions, opponents: str | None, horizon: Horizon | No
 
 def _of_records(records: Records, options: EvalOptions, opponents: str | None, horizon: Horizon | None) -> RegretReport:
     """Return the regret of a stored run. Raise ValueError if other options contradict the run."""
-    [name], played = options.agents, setting_of(records.about)
-    env_id = played.panel.env_id
-    if options.panel is not None and full_name(options.panel) != played.name:
+    [name], setting = options.agents, setting_of(records.about)
+    env_id = setting.panel.env_id
+    if options.panel is not None and full_name(options.panel) != setting.name:
         named_panel(options.panel)
-        raise ValueError(f"{name} was played on {played.name}, not on {options.panel}. Remove --panel.")
+        raise ValueError(f"{name} was played on {setting.name}, not on {options.panel}. Remove --panel.")
     if options.env not in (None, env_id):
         raise ValueError(f"{name} was played in {env_id}, not in {options.env}. Remove --env.")
     if options.game_options is not None:
@@ -146,18 +146,18 @@ def _horizon(rest_of: str, credit: CreditName | None, gt: float | None) -> Horiz
     return Horizon(credit or "sum", GT if gt is None else gt)
 
 
-def _chosen(
+def _choose_tasks(
     options: EvalOptions, opponents: str | None, env_id: str | None, env_kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Task, ...], dict[str, float]]:
     """Return the tasks, and the weights of the pool to which their opponents belong."""
     if options.panel is not None:
-        chosen = named_panel(options.panel)
-        env_id = options.env or env_id or chosen.env_id
-        if env_id != chosen.env_id:
-            raise ValueError(f"Panel {options.panel!r} is played in {chosen.env_id}, not in {env_id}.")
-        if not chosen.weights():
+        chosen_panel = named_panel(options.panel)
+        env_id = options.env or env_id or chosen_panel.env_id
+        if env_id != chosen_panel.env_id:
+            raise ValueError(f"Panel {options.panel!r} is played in {chosen_panel.env_id}, not in {env_id}.")
+        if not chosen_panel.weights():
             raise ValueError(f"Panel {options.panel!r} has no opponents, so its decisions have no exact regret.")
-        return chosen.tasks(), chosen.weights()
+        return chosen_panel.tasks(), chosen_panel.weights()
     env_id = options.env or env_id
     if env_id is None:
         raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
@@ -169,41 +169,41 @@ def _chosen(
     return panel(env_id, tuple(weights), rows, options.seed or 0), weights
 
 
-def blocks(found: RegretReport, states: int) -> list[Block]:
+def blocks(regret_report: RegretReport, states: int) -> list[Block]:
     """Return the report as lines and tables."""
-    how = "by its own probabilities" if found.probabilities else "by what it played"
-    left = f", {found.left_out} left out" if found.left_out else ""
-    title = f"{one_line(found.agent)}: {found.unit} per hand, {found.meta_episodes} meta-episodes{left}, judged {how}"
+    how = "by its own probabilities" if regret_report.probabilities else "by what it played"
+    omitted = f", {regret_report.left_out} left out" if regret_report.left_out else ""
+    count = f"{regret_report.meta_episodes} meta-episodes{omitted}"
+    title = f"{one_line(regret_report.agent)}: {regret_report.unit} per hand, {count}, judged {how}"
     columns = ["episode", "earned", "regret", "best", "luck-adjusted", "interval shorter by"]
-    rows = [_episode(str(place), one) for place, one in enumerate(found.episodes, start=1)]
-    told = "best: the best play of each hand under what the agent had learned; luck-adjusted: best - regret"
-    if found.whole is not None:
-        rows.append(_episode(found.credit, found.whole))
-        told = (
-            f"regret: against the best play of the rest of the meta-episode, as {found.credit} counts it; last row: all"
-        )
-    report: list[Block] = [title, TextTable(columns, rows), told]
-    if found.parts is not None:
-        report += ["", *regret_parts.blocks(found.parts)]
-    shown = [_state(one) for one in found.states[:states]]
+    rows = [_episode(str(k), episode) for k, episode in enumerate(regret_report.episodes, start=1)]
+    legend = "best: the best play of each hand under what the agent had learned; luck-adjusted: best - regret"
+    if regret_report.whole is not None:
+        rows.append(_episode(regret_report.credit, regret_report.whole))
+        credit = regret_report.credit
+        legend = f"regret: against the best play of the rest of the meta-episode, as {credit} counts it; last row: all"
+    report: list[Block] = [title, TextTable(columns, rows), legend]
+    if regret_report.parts is not None:
+        report += ["", *regret_parts.blocks(regret_report.parts)]
+    state_rows = [_state(state) for state in regret_report.states[:states]]
     columns = ["where it costs most", "episode", "regret", "visits", "played"]
-    return [*report, "", TextTable(columns, shown)] if shown else report
+    return [*report, "", TextTable(columns, state_rows)] if state_rows else report
 
 
-def _episode(name: str, one: EpisodeRegret) -> list[str]:
-    factor = NOT_KNOWN if one.narrower is None else f"{one.narrower:.1f}"
-    best = NOT_KNOWN if one.available is None else number(one.available)
-    adjusted = NOT_KNOWN if one.adjusted is None else _shown(one.adjusted)
-    return [name, _shown(one.value), _shown(one.regret), best, adjusted, factor]
+def _episode(name: str, episode: EpisodeRegret) -> list[str]:
+    factor = NOT_KNOWN if episode.narrower is None else f"{episode.narrower:.1f}"
+    best = NOT_KNOWN if episode.available is None else number(episode.available)
+    adjusted = NOT_KNOWN if episode.adjusted is None else _format_estimate(episode.adjusted)
+    return [name, _format_estimate(episode.value), _format_estimate(episode.regret), best, adjusted, factor]
 
 
-def _state(one: StateRegret) -> list[str]:
-    played = " ".join(f"{action} {share:.2f}" for action, share in one.actions.items())
-    name = one.information_state.replace("\n", " ")
+def _state(state: StateRegret) -> list[str]:
+    frequencies = " ".join(f"{action} {share:.2f}" for action, share in state.actions.items())
+    name = state.information_state.replace("\n", " ")
     # The end of an information state holds the latest events, so the beginning is cut.
     name = name if len(name) <= 60 else "... " + name[-56:]
-    return [name, str(one.episode + 1), _shown(one.regret), str(one.visits), played]
+    return [name, str(state.episode + 1), _format_estimate(state.regret), str(state.visits), frequencies]
 
 
-def _shown(one: Estimate) -> str:
-    return number(one.mean) if one.half is None else f"{number(one.mean)} ± {one.half:.4f}"
+def _format_estimate(estimate: Estimate) -> str:
+    return number(estimate.mean) if estimate.half is None else f"{number(estimate.mean)} ± {estimate.half:.4f}"

@@ -11,8 +11,8 @@ import typer
 from mage_envs.benchmarks.report.bubbles import draw
 from mage_envs.benchmarks.report.document import MOST_MB, REPORT, Heading, templates, write_report
 from mage_envs.benchmarks.report.runs import has_runs, read_runs
-from mage_envs.benchmarks.report.trained import read_trained, trained_folders
-from mage_envs.benchmarks.scale.judged_play import JudgedAgent, judged_folder, judged_together
+from mage_envs.benchmarks.report.trained import read_trained, training_folders
+from mage_envs.benchmarks.scale.judged_play import JudgedAgent, describe_agents, judge_folder
 from mage_envs.files.atomic import output_path
 from mage_envs.text.visible import one_line
 
@@ -60,21 +60,21 @@ def command(
     templates()
     paths = [Path(name) for name in runs]
     # A path with trainings only is not passed to read_runs, which raises if it finds no run.
-    read = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], sample)
+    read = read_runs([path for path in paths if not training_folders(path) or has_runs(path)], sample)
     trained = read_trained(paths, len(read))
     path = out or output_path(REPORT)
-    judged: list[JudgedAgent] = []
+    judged_agents: list[JudgedAgent] = []
     for run in read:
         try:
-            judged += filter(None, [judged_folder(run.folder)])
+            judged_agents += filter(None, [judge_folder(run.folder)])
         except ValueError as error:
             # A run of another version cannot be executed again, but its transcripts can be read.
             sys.stderr.write(f"mage: no level: {one_line(str(error))}\n")
-    blocks = write_report(path, read, max_mb, trained, Heading(*judged_together(judged)))
-    kept = sum(map(len, blocks.places))
+    blocks = write_report(path, read, max_mb, trained, Heading(*describe_agents(judged_agents)))
+    embedded = sum(map(len, blocks.places))
     count = len(read) + len(trained)
     sys.stderr.write(
-        f"wrote {path}: {count} run{'s' * (count != 1)}, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
+        f"wrote {path}: {count} run{'s' * (count != 1)}, {embedded:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
     )
     if blocks.left_out:
         sys.stderr.write(f"{blocks.left_out:,} transcripts are left out for --max-mb {max_mb:g}\n")

@@ -57,7 +57,7 @@ def command(
     Example: mage tournament KuhnPoker --opponents uniform,kuhn/rock --games 20 --out runs/cup
     """
     names = without_servers(split_names(opponents))
-    place = make_executor(executor)
+    job_executor = make_executor(executor)
     settings = Settings(
         game=game,
         policies=names,
@@ -70,7 +70,7 @@ def command(
     # Checked before the folder is locked, so that a misspelt policy leaves no folder behind.
     settings.check()
     with nullcontext() if out is None else FolderLock(out):
-        outcomes = _play(settings, place, timeout, out)
+        outcomes = _play(settings, job_executor, timeout, out)
     results = score(settings, outcomes)
     written = [] if out is None else report.save(out, results)
     if as_json:
@@ -102,6 +102,6 @@ def _play(
     try:
         return play_all(settings, executor=executor, deadline=timeout, store=store, on_finished=progress)
     except KeyboardInterrupt:
-        kept = "; run the same command to resume" if store else ", and lost because --out was not set"
-        sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")
+        hint = "; run the same command to resume" if store else ", and lost because --out was not set"
+        sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{hint}.\n")
         raise SystemExit(130) from None

@@ -85,9 +85,9 @@ def _validations(runs: Sequence[str]) -> Iterator[Result]:
             yield _lines(folder, wrong), value, False
             continue
         records = Records(folder)
-        root, played = records.root()["root"], len(records.lines)
-        text = f"{folder}: {played} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
-        yield text, value | {"meta_episodes": played, "planned": records.planned, "root": root}, True
+        root, count = records.root()["root"], len(records.lines)
+        text = f"{folder}: {count} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
+        yield text, value | {"meta_episodes": count, "planned": records.planned, "root": root}, True
     for folder in map(Path, runs):
         if wrong := [one_line(problem) for problem in suite_problems(folder)]:
             yield _lines(folder, wrong), {"folder": str(folder), "problems": wrong}, False
@@ -107,9 +107,9 @@ def _challenges(
     runs: Sequence[str], agent: str | None, out: Path | None, sample: int | None, rows: int | None
 ) -> Iterator[Result]:
     # Imported here, because the other checks play nothing.
-    from mage_envs.benchmarks.comparison.attest import ROWS, attest, attested_folders
+    from mage_envs.benchmarks.comparison.attest import ROWS, attest, runs_to_attest
 
-    for folder in (folder for name in runs for folder in attested_folders(Path(name))):
+    for folder in (folder for name in runs for folder in runs_to_attest(Path(name))):
         result = attest(folder, agent, out=out, sample=sample, rows=rows or ROWS)
         if out is not None:
             write_json(out / f"{result.root}.json", asdict(result), sort_keys=True)

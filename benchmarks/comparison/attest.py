@@ -24,11 +24,11 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import about_run, identity_of, setting_of
 from mage_envs.benchmarks.records.identity import differences
-from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.records.record_store import SUITE, Records, Writer, reading, run_folders
 from mage_envs.benchmarks.records.schema import AttestationRecord
 from mage_envs.benchmarks.records.validate import problems
-from mage_envs.benchmarks.scale.judged_play import folder_or_temporary, judged_run, scale_of_setting
+from mage_envs.benchmarks.scale.judged_play import folder_or_temporary, judge_run, scale_of_setting
 from mage_envs.benchmarks.scale.scale import ROUNDING, ScaleScore
 from mage_envs.benchmarks.scale.stored_suites import restore_sources
 from mage_envs.core import Task
@@ -116,36 +116,36 @@ def attest(
     # All play is inside, because names in the record must resolve to registered ones only.
     with reading(folder):
         setting = setting_of(records.about)
-        there = records.about["agent"]
-        if agent is None and parse(there["name"]).name not in NO_MODEL:
+        recorded = records.about["agent"]
+        if agent is None and parse(recorded["name"]).name not in NO_MODEL:
             raise ValueError(
-                f"{there['name']} is a model. Name your copy with --agent, as in model:FOLDER or llm:MODEL@URL."
+                f"{recorded['name']} is a model. Name your copy with --agent, as in model:FOLDER or llm:MODEL@URL."
             )
-        player = make_agent(agent or there["name"], there.get("sampling") or None)
-        check_agent(folder, there, player, setting)
+        player = make_agent(agent or recorded["name"], recorded.get("sampling") or None)
+        check_agent(folder, recorded, player, setting)
         if isinstance(player, EndpointAgent):
-            return challenged(records, setting, player, out, rows)
-        return executed_again(records, setting, player, sample)
+            return challenge_agent(records, setting, player, out, rows)
+        return replay_agent(records, setting, player, sample)
 
 
-def check_agent(folder: Path, there: Mapping[str, Any], player: Agent, setting: Setting) -> None:
+def check_agent(folder: Path, recorded: Mapping[str, Any], player: Agent, setting: Setting) -> None:
     """Raise ValueError if the verifier's agent is not the one of the run, as far as both are known."""
     if isinstance(player, EndpointAgent):
         player.look_up(setting.game_name)
-    now = identity_of(player, setting.game_name)
+    current = identity_of(player, setting.game_name)
     # A model is identified by its files or by the served id, and its folder may have any name.
-    named = not isinstance(player, SavedModelAgent | HuggingFaceAgent)
-    keys = ["content", "model", "request", *(["name"] if named and not isinstance(player, EndpointAgent) else [])]
+    by_name = not isinstance(player, SavedModelAgent | HuggingFaceAgent)
+    keys = ["content", "model", "request", *(["name"] if by_name and not isinstance(player, EndpointAgent) else [])]
     for key in keys:
-        if key in there or key in now:
-            for place, one, other in differences(there.get(key), now.get(key), key):
-                raise ValueError(f"{folder} was played by another agent: {place} is {one!r} there and {other!r} here.")
-    if isinstance(player, EndpointAgent) and portable_spec(player.name).partition(",")[0] != there["name"]:
+        if key in recorded or key in current:
+            for path, theirs, ours in differences(recorded.get(key), current.get(key), key):
+                raise ValueError(f"{folder} was played by another agent: {path} is {theirs!r} there and {ours!r} here.")
+    if isinstance(player, EndpointAgent) and portable_spec(player.name).partition(",")[0] != recorded["name"]:
         # A run may have any --name; the model that it requested is compared above.
-        sys.stderr.write(f"mage: the run calls its agent {one_line(there['name'])}\n")
+        sys.stderr.write(f"mage: the run calls its agent {one_line(recorded['name'])}\n")
 
 
-def executed_again(records: Records, setting: Setting, player: Agent, sample: int | None) -> Attestation:
+def replay_agent(records: Records, setting: Setting, player: Agent, sample: int | None) -> Attestation:
     """Return the statement on an agent that plays the recorded tasks again.
 
     Args:
@@ -159,10 +159,10 @@ def executed_again(records: Records, setting: Setting, player: Agent, sample: in
     if not lines:
         raise ValueError(f"{records.folder} has no meta-episode to play again.")
     count = len(lines) if sample is None else min(sample, len(lines))
-    chosen = [lines[place * len(lines) // count] for place in range(count)]
-    tasks = [Task(**line["task"]) for line in chosen]
-    played = evaluate(player, tasks, setting.options, on_step=progress_of(player.name))
-    equal = sum(_same(line, found) for line, found in zip(chosen, played, strict=True))
+    sampled_lines = [lines[k * len(lines) // count] for k in range(count)]
+    tasks = [Task(**line["task"]) for line in sampled_lines]
+    trajectories = evaluate(player, tasks, setting.options, on_step=progress_of(player.name))
+    equal = sum(_same(line, trajectory) for line, trajectory in zip(sampled_lines, trajectories, strict=True))
     return Attestation(
         root=records.root()["root"],
         fingerprint=records.about["fingerprint"],
@@ -174,17 +174,17 @@ def executed_again(records: Records, setting: Setting, player: Agent, sample: in
     )
 
 
-def _same(line: Mapping[str, Any], found: Trajectory) -> bool:
+def _same(line: Mapping[str, Any], trajectory: Trajectory) -> bool:
     """Return True if a played meta-episode equals its record."""
-    now = encoded(line["index"], found)
-    if now.digest == line["digest"]:
+    replayed = encode_line(line["index"], trajectory)
+    if replayed.digest == line["digest"]:
         return True
     # Older versions wrote fewer fields; what they wrote must be equal.
-    again = now.line()
-    return all(again.get(key) == value for key, value in line.items() if key not in ("digest", "seconds"))
+    replayed_line = replayed.line()
+    return all(replayed_line.get(key) == value for key, value in line.items() if key not in ("digest", "seconds"))
 
 
-def challenged(records: Records, setting: Setting, player: Agent, out: Path | None, rows: int) -> Attestation:
+def challenge_agent(records: Records, setting: Setting, player: Agent, out: Path | None, rows: int) -> Attestation:
     """Return the statement on an agent that plays new tasks of the same setting.
 
     Args:
@@ -205,21 +205,23 @@ def challenged(records: Records, setting: Setting, player: Agent, out: Path | No
     new = Setting(panel, f"challenge of {root[:12]}", setting.env_kwargs)
     with folder_or_temporary(None if out is None else out / f"challenge-{root[:12]}") as folder:
         writer = Writer(folder, about_run(player, new), resume=False)
-        played = evaluate(player, new.tasks, new.options, on_step=progress_of(player.name), on_finished=writer.add)
+        trajectories = evaluate(
+            player, new.tasks, new.options, on_step=progress_of(player.name), on_finished=writer.add
+        )
         writer.close()
-        measure, (there, here) = _compared(records, setting, Records(folder), new)
-    half, agreed = compare_means(there, here)
+        measure, (recorded, challenge) = _compare_with_challenge(records, setting, Records(folder), new)
+    half, agreed = compare_means(recorded, challenge)
     return Attestation(
         root=root,
         fingerprint=records.about["fingerprint"],
         agent=records.about["agent"]["name"],
         method="challenged",
         agreed=agreed,
-        meta_episodes=len(played),
+        meta_episodes=len(trajectories),
         nonce=nonce,
         measure=measure,
-        recorded=there.mean,
-        found=here.mean,
+        recorded=recorded.mean,
+        found=challenge.mean,
         half=half,
     )
 
@@ -231,14 +233,14 @@ class ComparedMean(NamedTuple):
     half: float
 
 
-def compare_means(there: ComparedMean, here: ComparedMean) -> tuple[float, bool]:
+def compare_means(recorded: ComparedMean, challenge: ComparedMean) -> tuple[float, bool]:
     """Return half of the 99% interval of the difference of two means, and True if it contains 0."""
-    half = math.hypot(there.half, here.half) * Z_99 / Z_95
+    half = math.hypot(recorded.half, challenge.half) * Z_99 / Z_95
     # A player without luck in its level has the same one in both, up to rounding.
-    return half, abs(there.mean - here.mean) <= half + ROUNDING
+    return half, abs(recorded.mean - challenge.mean) <= half + ROUNDING
 
 
-def compared_level(level: ScaleScore | None) -> ComparedMean | None:
+def level_mean(level: ScaleScore | None) -> ComparedMean | None:
     """Return a level with half of its interval, or None if it has none, or if meta-episodes failed."""
     if level is None or not level.is_complete or level.high is None:
         return None
@@ -246,8 +248,8 @@ def compared_level(level: ScaleScore | None) -> ComparedMean | None:
     return ComparedMean(level.mean, level.high - level.mean)
 
 
-def _compared(
-    records: Records, setting: Setting, made: Records, new: Setting
+def _compare_with_challenge(
+    records: Records, setting: Setting, challenge: Records, new: Setting
 ) -> tuple[str, tuple[ComparedMean, ComparedMean]]:
     """Return what is compared, and its mean in the records and in the challenge.
 
@@ -258,15 +260,17 @@ def _compared(
     """
     scale = scale_of_setting(setting)
     if scale is None:
-        found = [
+        estimates = [
             estimate
-            for one, run in ((setting, records), (new, made))
-            if (estimate := _last(one, run.trajectories())).half is not None
+            for run_setting, run in ((setting, records), (new, challenge))
+            if (estimate := _last(run_setting, run.trajectories())).half is not None
         ]
-        measured = [ComparedMean(one.mean, one.half or 0.0) for one in found]
+        measured = [ComparedMean(estimate.mean, estimate.half or 0.0) for estimate in estimates]
     else:
-        levels = [judged_run(run, one, scale).level() for one, run in ((setting, records), (new, made))]
-        measured = [mean for level in levels if (mean := compared_level(level)) is not None]
+        levels = [
+            judge_run(run, run_setting, scale).level() for run_setting, run in ((setting, records), (new, challenge))
+        ]
+        measured = [mean for level in levels if (mean := level_mean(level)) is not None]
     if len(measured) < 2:
         raise ValueError(
             "Both the run and the challenge need an interval and no failures. Use more --rows, or --resume."
@@ -282,20 +286,20 @@ def _last(setting: Setting, trajectories: Sequence[Trajectory]) -> Estimate:
 
 def attestations_in(folder: Path) -> dict[str, Attestation]:
     """Return the verifier's statements in a folder by the root of their run. Raise ValueError if one is malformed."""
-    return {one.root: one for one in _read(folder)}
+    return {attestation.root: attestation for attestation in _read(folder)}
 
 
 def _read(folder: Path) -> Iterator[Attestation]:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder of attestations. Use mage verify RUN --challenge --out {folder}.")
     for path in sorted(folder.glob("*.json")):
-        told = read_json_inside(folder, path.name)
-        if problem := next(problems_of(AttestationRecord, told), None):
+        fields = read_json_inside(folder, path.name)
+        if problem := next(problems_of(AttestationRecord, fields), None):
             raise ValueError(f"{path} is no attestation ({problem}).")
-        yield Attestation(**told)
+        yield Attestation(**fields)
 
 
-def attested_folders(folder: Path) -> list[Path]:
+def runs_to_attest(folder: Path) -> list[Path]:
     """Return the runs of a folder or of a suite. The memories that runs of a suite copy are restored first."""
     if (folder / SUITE).exists():
         restore_sources(folder)

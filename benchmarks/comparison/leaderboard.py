@@ -14,7 +14,7 @@ from mage_envs.benchmarks.comparison.paired_runs import rank_runs
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, format_delimited
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay
@@ -59,10 +59,10 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
     lines = [line for _, line in sorted(records.lines.items())]
     # Evenly spread, so that the sample covers all parts of the panel.
     count = min(sample, len(lines))
-    replayed = [lines[place * len(lines) // count] for place in range(count)]
-    found = replay(replayed, setting)
-    if found:
-        raise ValueError(f"{folder} differs from its records when it is replayed: {found[0].lines()[0]}")
+    replayed = [lines[k * len(lines) // count] for k in range(count)]
+    mismatches = replay(replayed, setting)
+    if mismatches:
+        raise ValueError(f"{folder} differs from its records when it is replayed: {mismatches[0].lines()[0]}")
     statement = attested.get(records.root()["root"])
     if statement is not None and not statement.agreed:
         raise ValueError(f"{folder} is contradicted by its attestation: {statement.text()}.")
@@ -101,35 +101,35 @@ def _interval(estimate: Estimate) -> list[float | None]:
 
 def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Return the header and one row per run, the best last episode first. `rank` is an interval of ranks."""
-    last = max(len(one["episodes"]) for one in entries)
-    head = ["rank", "agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling"]
-    found = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
-    for one in sorted(entries, key=lambda one: -one["episodes"][-1][0]):
-        checked = one["verified"]
-        told = f"digests, {checked['replayed']} replayed" + (", ceilings" if checked["ceilings"] else "")
+    longest = max(len(entry["episodes"]) for entry in entries)
+    head = ["rank", "agent", "memory", *(f"episode {k}" for k in range(1, longest + 1)), f"pass@{longest}", "ceiling"]
+    rows = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
+    for entry in sorted(entries, key=lambda e: -e["episodes"][-1][0]):
+        checked = entry["verified"]
+        verification = f"digests, {checked['replayed']} replayed" + (", ceilings" if checked["ceilings"] else "")
         if (statement := checked["attested"]) is not None:
-            told += f", {statement['meta_episodes']} {statement['method']}"
-        cells = [_cell(*interval) for interval in one["episodes"]]
-        ceiling = NOT_KNOWN if one["ceiling"] is None else f"{one['ceiling']:.3f}"
-        played = f"{one['meta_episodes']}/{one['planned']}"
-        best, worst = one["rank"]
+            verification += f", {statement['meta_episodes']} {statement['method']}"
+        cells = [_cell(*interval) for interval in entry["episodes"]]
+        ceiling = NOT_KNOWN if entry["ceiling"] is None else f"{entry['ceiling']:.3f}"
+        progress = f"{entry['meta_episodes']}/{entry['planned']}"
+        best, worst = entry["rank"]
         rank = f"{best}" if best == worst else f"{best}-{worst}"
         row = [
             rank,
-            one["agent"],
-            str(one["memory"]),
+            entry["agent"],
+            str(entry["memory"]),
             *cells,
-            *[NOT_KNOWN] * (last - len(cells)),
-            _cell(*one["pass_at"][-1]),
+            *[NOT_KNOWN] * (longest - len(cells)),
+            _cell(*entry["pass_at"][-1]),
         ]
-        problems = [f"{share:.1%}" for share in one["replies"].values()]
-        found.append([*row, ceiling, played, str(one["failed"]), *problems, told])
-    return found
+        problems = [f"{share:.1%}" for share in entry["replies"].values()]
+        rows.append([*row, ceiling, progress, str(entry["failed"]), *problems, verification])
+    return rows
 
 
-def ranked(entries: Sequence[dict[str, Any]], folders: Sequence[Path]) -> list[dict[str, Any]]:
+def add_ranks(entries: Sequence[dict[str, Any]], folders: Sequence[Path]) -> list[dict[str, Any]]:
     """Return entries of one setting with their intervals of ranks."""
-    return [one | {"rank": list(rank)} for one, rank in zip(entries, rank_runs(folders), strict=True)]
+    return [entry | {"rank": list(rank)} for entry, rank in zip(entries, rank_runs(folders), strict=True)]
 
 
 def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]) -> list[dict[str, Any]]:
@@ -143,24 +143,26 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
     Raises:
         ValueError: As `entry`.
     """
-    found: dict[str, list[tuple[dict[str, Any], Path]]] = {}
+    by_setting: dict[str, list[tuple[dict[str, Any], Path]]] = {}
     for folder in (folder for name in runs for folder in run_folders(Path(name))):
-        one = entry(folder, sample, attested)
-        found.setdefault(one["fingerprint"], []).append((one, folder))
-    made = []
-    for print_, members in found.items():
-        entries = ranked([one for one, _ in members], [folder for _, folder in members])
-        made.append(
+        run_entry = entry(folder, sample, attested)
+        by_setting.setdefault(run_entry["fingerprint"], []).append((run_entry, folder))
+    tables = []
+    for print_, members in by_setting.items():
+        entries = add_ranks([run_entry for run_entry, _ in members], [folder for _, folder in members])
+        tables.append(
             {
                 "title": _title(entries[0]),
                 "measure": entries[0]["measure"],
                 "fingerprint": print_,
                 "rows": table(entries),
-                "warnings": [f"{one['agent']}: {text}" for one in entries for text in one["warnings"]],
-                "roots": [f"{one['root']}  {one['agent']}" for one in entries],
+                "warnings": [
+                    f"{run_entry['agent']}: {text}" for run_entry in entries for text in run_entry["warnings"]
+                ],
+                "roots": [f"{run_entry['root']}  {run_entry['agent']}" for run_entry in entries],
             }
         )
-    return made
+    return tables
 
 
 class Bar(NamedTuple):
@@ -183,7 +185,7 @@ def bar_of(level: ScaleScore | None) -> Bar | None:
     """Return the bar of a level, or None for an agent without one. Ends beyond those of the axis are cut."""
     if level is None or level.unmet:
         return None
-    places = [
+    offsets = [
         BAR * (min(max(value, LEAST_SHOWN), MOST_SHOWN) - LEAST_SHOWN) / (MOST_SHOWN - LEAST_SHOWN)
         for value in (
             (level.worst + level.best) / 2 if level.failed else level.mean,
@@ -191,7 +193,7 @@ def bar_of(level: ScaleScore | None) -> Bar | None:
             level.mean if level.ceiling is None else level.ceiling,
         )
     ]
-    middle, low, high = (round(place, 1) for place in places)
+    middle, low, high = (round(offset, 1) for offset in offsets)
     return Bar(
         start=min(middle, ZERO), length=round(abs(middle - ZERO), 1), low=low, high=high, positive=middle >= ZERO
     )
@@ -214,17 +216,17 @@ def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestatio
             if wrong := next(suite_problems(folder), None):
                 raise ValueError(f"{folder} is not valid: {wrong}")
             with reading(folder):
-                members.setdefault(suite, []).append((read_stored_suite(folder), attested_share(folder, attested)))
+                members.setdefault(suite, []).append((read_stored_suite(folder), count_attested(folder, attested)))
     tables = []
     for suite, stored in members.items():
-        ranks = rank_suites([one for one, _ in stored])
+        ranks = rank_suites([stored_suite for stored_suite, _ in stored])
         rows = []
-        for (one, statements), (best, worst) in zip(stored, ranks, strict=True):
-            result = AdaptResult.of(one)
+        for (stored_suite, statements), (best, worst) in zip(stored, ranks, strict=True):
+            result = AdaptResult.of(stored_suite)
             level = result.level()
             rank = f"{best}" if best == worst else f"{best}-{worst}"
-            known = level is not None and not level.unmet
-            key = level.worst if level is not None and known else -math.inf
+            has_mean = level is not None and not level.unmet
+            key = level.worst if level is not None and has_mean else -math.inf
             rows.append(((best, -key), {"cells": [rank, *result.row(), statements], "bar": bar_of(level)}))
         rows.sort(key=lambda row: row[0])
         tables.append(
@@ -236,7 +238,7 @@ def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestatio
 ADAPT_HEADER = ("rank", "agent", "level", "median", "own memory", "other's memory", "verdict", "attested")
 
 
-def attested_share(folder: Path, attested: Mapping[str, Attestation]) -> str:
+def count_attested(folder: Path, attested: Mapping[str, Attestation]) -> str:
     """Return how many runs of a suite the verifier executed or challenged: `12 of 12`, or `no`."""
     roots = [Records(run).root()["root"] for run in run_folders(folder)]
     count = sum(root in attested for root in roots)
@@ -270,30 +272,32 @@ def write_page(page: Path, runs: Sequence[str], sample: int, attested: Path | No
     if page.suffix == ".html":
         # First, because it restores the memories that the runs with another's memory need.
         adapted = adaptation_tables([Path(name) for name in runs], statements)
-        found = groups(runs, sample, statements)
-        write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=found, adapted=adapted))
-        return f"{page}: {sum(len(one['roots']) for one in found)} runs in {len(found)} settings\n"
+        tables = groups(runs, sample, statements)
+        write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=tables, adapted=adapted))
+        return f"{page}: {sum(len(group['roots']) for group in tables)} runs in {len(tables)} settings\n"
     if page.suffix not in _TABLES:
         raise ValueError(f"--page {page} must end in .html, {', '.join(list(_TABLES)[:-1])} or {list(_TABLES)[-1]}.")
     entries = [entry(Path(name), sample, statements) for name in runs]
-    prints = {name: one["fingerprint"][:12] for name, one in zip(runs, entries, strict=True)}
+    prints = {name: row["fingerprint"][:12] for name, row in zip(runs, entries, strict=True)}
     if len(set(prints.values())) > 1:
-        told = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
-        raise ValueError(f"These runs measure different settings and are not compared (fingerprints: {told}).")
-    write_atomically(page, _TABLES[page.suffix](ranked(entries, [Path(name) for name in runs])))
+        prints_text = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
+        raise ValueError(f"These runs measure different settings and are not compared (fingerprints: {prints_text}).")
+    write_atomically(page, _TABLES[page.suffix](add_ranks(entries, [Path(name) for name in runs])))
     return f"{page}: {len(entries)} runs of one setting\n"
 
 
 def _markdown_page(entries: Sequence[dict[str, Any]]) -> str:
-    first = entries[0]
-    title = f"{one_line(first['setting'])}, {first['measure']}, fingerprint {first['fingerprint'][:12]}"
-    warnings = [f"\n{one_line(one['agent'])}: {text}\n" for one in entries for text in one["warnings"]]
+    first_entry = entries[0]
+    title = (
+        f"{one_line(first_entry['setting'])}, {first_entry['measure']}, fingerprint {first_entry['fingerprint'][:12]}"
+    )
+    warnings = [f"\n{one_line(entry['agent'])}: {text}\n" for entry in entries for text in entry["warnings"]]
     return f"{title}\n\n{markdown(table(entries))}{''.join(warnings)}"
 
 
 _TABLES: Mapping[str, Callable[[Sequence[dict[str, Any]]], str]] = {
     ".md": _markdown_page,
-    ".csv": lambda entries: delimited(table(entries)),
+    ".csv": lambda entries: format_delimited(table(entries)),
     ".json": lambda entries: json.dumps(entries, indent=2) + "\n",
 }
 """Ending of a file's name to the function that writes the table."""

@@ -77,11 +77,11 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
     def play(label: str, opponents: Sequence[str], count: int) -> Summary:
         tasks = panel(env_id, opponents, count, PANEL_SEED + seed)
 
-        def report(done: int, total: int) -> None:
-            on_step(f"evaluating {label}: {done}/{total} meta-episodes", done == total)
+        def report(finished: int, total: int) -> None:
+            on_step(f"evaluating {label}: {finished}/{total} meta-episodes", finished == total)
 
-        played = evaluate(agent, tasks, kwargs, on_step=report)
-        return summarise(played, game, pool=pool, agent=agent.name)
+        trajectories = evaluate(agent, tasks, kwargs, on_step=report)
+        return summarise(trajectories, game, pool=pool, agent=agent.name)
 
     training = play("training opponents", TRAINING, rows)
     held_out = play("held-out opponents", HELD_OUT, max(rows // 3, 1))
@@ -96,10 +96,10 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
         size=0,
     )
     options = EvalOptions(agents=(str(folder),), controls=True, baselines=False)
-    judged = measure_judged(options, agent, Setting(judged_panel, "demo", kwargs), STATES)[1]
-    if judged is None:
+    judged_agent = measure_judged(options, agent, Setting(judged_panel, "demo", kwargs), STATES)[1]
+    if judged_agent is None:
         raise ValueError(f"The decisions of {agent.name} cannot be judged in {env_id}.")
-    return DemoResult(judged=judged, training=training, held_out=held_out, critic=critic, seed=seed)
+    return DemoResult(judged=judged_agent, training=training, held_out=held_out, critic=critic, seed=seed)
 
 
 def _cell(estimate: Estimate | None) -> str:
@@ -111,12 +111,12 @@ def _cell(estimate: Estimate | None) -> str:
 
 def _line(name: str, row: ScoreRow) -> list[str]:
     measures = [episode.returns for episode in row.episodes]
-    known = measures[-1].ceiling
+    ceiling = measures[-1].ceiling
     return [
         name,
-        *(_cell(one.estimate) for one in measures),
+        *(_cell(measure.estimate) for measure in measures),
         _cell(row.gain),
-        "n/a" if known is None else f"{known:+.3f}",
+        "n/a" if ceiling is None else f"{ceiling:+.3f}",
     ]
 
 
@@ -139,11 +139,11 @@ def blocks(result: DemoResult, notes: bool = True) -> list[Block]:
     lines += [_line("  all", result.training.overall), "never trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.held_out.rows]
     table, *legend = result.judged.blocks()
-    found: list[Block] = [f"{result.judged.sentence()}.", "", table, "", TextTable(head, lines)]
+    report: list[Block] = [f"{result.judged.sentence()}.", "", table, "", TextTable(head, lines)]
     if not notes:
-        return found
+        return report
     return [
-        *found,
+        *report,
         *legend,
         "Episodes in the first table: luck-adjusted chips per hand, that is, without the luck of cards and replies. In",
         "the second one: chips as they were paid, from more meta-episodes; the gain is paired within the meta-episode.",
@@ -158,19 +158,19 @@ def requirements(result: DemoResult) -> Mapping[str, bool]:
     """Return the requirements of `make demo-seeds`, with True for each that the result meets."""
     overall, rock = result.training.overall, result.held_out.rows[HELD_OUT.index("kuhn/rock")]
     gain, rock_gain, level = overall.gain, rock.gain, result.judged.level
-    other = result.judged.runs["other"].episode_value(len(overall.episodes) - 1)
+    other_value = result.judged.runs["other"].episode_value(len(overall.episodes) - 1)
     assert gain is not None
     assert rock_gain is not None
     assert level is not None
-    assert other is not None
-    last = overall.episodes[-1].returns.estimate.mean
+    assert other_value is not None
+    last_mean = overall.episodes[-1].returns.estimate.mean
     low = "n/a" if gain.low is None else f"{gain.low:+.3f}"
     return {
         f"level {level.mean:.2f} >= 0.6": level.mean >= 0.6,
         f"verdict {result.judged.verdict}": result.judged.verdict == "adapts",
         f"gain over the training opponents {gain.mean:+.3f} >= 0.07": gain.mean >= 0.07,
         f"lower end of its interval {low} above 0": gain.low is not None and gain.low > 0,
-        f"last episode {last:+.3f} >= 0.22": last >= 0.22,
-        f"with another opponent's memory {other.mean:+.3f} <= 0.10": other.mean <= 0.10,
+        f"last episode {last_mean:+.3f} >= 0.22": last_mean >= 0.22,
+        f"with another opponent's memory {other_value.mean:+.3f} <= 0.10": other_value.mean <= 0.10,
         f"gain against kuhn/rock {rock_gain.mean:+.3f} >= 0.10": rock_gain.mean >= 0.10,
     }

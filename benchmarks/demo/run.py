@@ -153,24 +153,27 @@ class Curve:
         self._first = 0
 
     def __call__(self, trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-        done = trainer.progress.rollouts
-        played = [t for t in trajectories if t.failure is None]
-        point = np.mean([[e.value / e.hands for e in t.episodes] for t in played], axis=0)
+        rollouts = trainer.progress.rollouts
+        finished = [t for t in trajectories if t.failure is None]
+        point = np.mean([[e.value / e.hands for e in t.episodes] for t in finished], axis=0)
         # If the run resumed from a checkpoint, the file may hold points of rollouts that are played again.
-        self.points = [*self.points[: done - 1], [round(float(value), 6) for value in point]]
+        self.points = [*self.points[: rollouts - 1], [round(float(value), 6) for value in point]]
         write_atomically(self.path, json.dumps(self.points))
-        now = time.monotonic()
+        current_time = time.monotonic()
         # The first rollout of this process only starts the clock, so that loading the model does not count.
         if self._started is None:
-            self._started, self._first = now, done
-            left = "starting"
+            self._started, self._first = current_time, rollouts
+            remaining = "starting"
         else:
-            left = f"{(now - self._started) / (done - self._first) * (self._rollouts - done):.0f} s left"
+            remaining = (
+                f"{(current_time - self._started) / (rollouts - self._first) * (self._rollouts - rollouts):.0f} s left"
+            )
         recent = np.mean(self.points[-CURVE_WINDOW:], axis=0)
         figures = " ".join(f"{value:+.3f}" for value in recent)
         self._log(
-            f"training: rollout {done}/{self._rollouts}, chips in episodes 1 to {len(recent)}: {figures}, {left}",
-            done % 10 == 0 or done == self._rollouts,
+            f"training: rollout {rollouts}/{self._rollouts}, "
+            f"chips in episodes 1 to {len(recent)}: {figures}, {remaining}",
+            rollouts % 10 == 0 or rollouts == self._rollouts,
         )
 
 
@@ -181,10 +184,10 @@ def prepare(folder: Path, described: str) -> None:
         folder: Output folder of the trainer.
         described: Settings of the run as JSON.
     """
-    kept = folder / "settings.json"
-    if not kept.exists() or kept.read_text() != described:
+    settings_path = folder / "settings.json"
+    if not settings_path.exists() or settings_path.read_text() != described:
         shutil.rmtree(folder, ignore_errors=True)
-        write_atomically(kept, described)
+        write_atomically(settings_path, described)
 
 
 def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) -> bool:
@@ -200,13 +203,13 @@ def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) 
     """
     from mage_envs.trainer.runs.run_folder import newest_checkpoint
 
-    last, passed = newest_checkpoint(folder)
+    checkpoint, passed = newest_checkpoint(folder)
     for line in passed:
         log(f"training: {line}", True)
-    if last is not None:
-        log(f"training: resuming from {last.name}", True)
+    if checkpoint is not None:
+        log(f"training: resuming from {checkpoint.name}", True)
     try:
-        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     except KeyboardInterrupt:
         return False
     return True
@@ -227,9 +230,9 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
     prepare(folder, json.dumps(asdict(settings), sort_keys=True))
     curve = Curve(folder / "curve.json", settings.rollouts, log)
     trainer = make_trainer(settings, folder, curve)
-    done = go_on(trainer, folder, log)
+    is_finished = go_on(trainer, folder, log)
     trainer.write_model(out)
-    return curve.points if done else None
+    return curve.points if is_finished else None
 
 
 def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
@@ -246,11 +249,11 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     from mage_envs.trainer.backends.model_folder import quieten
 
     quieten()
-    started = time.monotonic()
+    start = time.monotonic()
     curve = train(settings, out, log)
     if curve is None:
         return None
-    trained = time.monotonic() - started
+    trained = time.monotonic() - start
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
     write_atomically(out / "result.json", json.dumps(result.to_json(), indent=1) + "\n")
     from mage_envs.benchmarks.evaluation.tables.summary_table import adaptation_figure
@@ -263,7 +266,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     adaptation_figure(out / "adaptation.png", result.training, smoothed, result.judged.curves())
     # After the figure, so that a run which is interrupted before can still resume from its checkpoints.
     shutil.rmtree(out / "training")
-    log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)
+    log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - start - trained:.0f} s", True)
     return result
 
 

@@ -27,20 +27,20 @@ def _seed(seed: int, folder: Path) -> dict[str, Any] | None:
 
     A finished run is loaded from its file.
     """
-    kept = folder / "report.json"
-    if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text())
-        return found
-    started = time.monotonic()
+    report_path = folder / "report.json"
+    if report_path.exists():
+        report: dict[str, Any] = json.loads(report_path.read_text())
+        return report
+    start = time.monotonic()
     result = run(DemoSettings(seed), folder, ProgressLine())
     if result is None:
         return None
     checks = requirements(result)
-    lines = "\n".join(f"- {'reached' if held else 'MISSED'}: {text}" for text, held in checks.items())
-    text = f"## Seed {seed}, {time.monotonic() - started:.0f} s\n\n```\n{as_text(blocks(result))}```\n\n{lines}\n"
-    found = {"text": text, "reached": all(checks.values())}
-    write_atomically(kept, json.dumps(found))
-    return found
+    lines = "\n".join(f"- {'reached' if is_met else 'MISSED'}: {text}" for text, is_met in checks.items())
+    text = f"## Seed {seed}, {time.monotonic() - start:.0f} s\n\n```\n{as_text(blocks(result))}```\n\n{lines}\n"
+    report = {"text": text, "reached": all(checks.values())}
+    write_atomically(report_path, json.dumps(report))
+    return report
 
 
 def main() -> int:
@@ -52,13 +52,13 @@ def main() -> int:
     ]
     reached = []
     for seed in SEEDS:
-        found = _seed(seed, FOLDER / str(seed))
-        if found is None:
+        report = _seed(seed, FOLDER / str(seed))
+        if report is None:
             print(f"\nStopped. The finished seeds are in {FOLDER}. `make demo-seeds` runs the others.")
             return 130
-        parts.append(found["text"])
-        reached.append(found["reached"])
-        print(found["text"], flush=True)
+        parts.append(report["text"])
+        reached.append(report["reached"])
+        print(report["text"], flush=True)
     shutil.copy(FOLDER / str(SEEDS[0]) / "adaptation.png", REPORT.with_name("adaptation.png"))
     parts.append(f"All requirements reached in {sum(reached)} of {len(reached)} seeds.\n")
     # The report is written before the runs are removed, because it cannot be made again without them.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
-from mage_envs.benchmarks.executors import Executor, in_order
+from mage_envs.benchmarks.executors import Executor, run_in_order
 from mage_envs.cli.game_options import game_with
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game
@@ -68,7 +68,7 @@ def ceilings(
         raise ValueError(f"{rules.title} has no enumerable tree, so its exact ceilings are n/a.")
     sent = game, options
     pools = [opponents] if opponents else [f"pool:{name}" for name in list_pools()]
-    fitting = [name for name in pools if _fitting(name, rules, opponents is not None)]
+    fitting = [name for name in pools if _fits(name, rules, opponents is not None)]
     tables = [opponent_table(rules, sent, executor)]
     if fitting:
         tables.append(pool_table(rules, sent, fitting, (episodes, hands), executor))
@@ -102,7 +102,7 @@ def _text(value: Value, column: str) -> str:
     return f"{value:.1f}" if column == SECONDS and value is not None else number(value)
 
 
-def _fitting(name: str, game: Game, asked: bool) -> bool:
+def _fits(name: str, game: Game, is_explicit: bool) -> bool:
     """Return True if the pool's opponents play this game.
 
     If they do not, the error is raised if the user `asked` for the pool.
@@ -112,7 +112,7 @@ def _fitting(name: str, game: Game, asked: bool) -> bool:
             make_opponent(entry, game)
     except (ValueError, UnknownOpponent):
         # The default is every registered pool, and most of them belong to other games.
-        if asked:
+        if is_explicit:
             raise
         return False
     return True
@@ -123,7 +123,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
 
     The columns are the best response value and the best win probability by the learner's seat, and the NashConv.
     """
-    started = time.perf_counter()
+    start = time.perf_counter()
     seats = range(game.spec.players)
     titles = _SEATS if game.spec.players == 2 else tuple(f"seat {seat}" for seat in seats)
     # In a general-sum game a positive return need not be a win.
@@ -132,13 +132,13 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> ValueTable:
     names = list_opponents(game.spec.name)
     progress = Progress(f"Ceilings of {game.title}", len(names), "opponents")
     rows, left_out = [], []
-    for done, (row, reason) in enumerate(in_order(executor, opponent_row, sent, names), start=1):
-        progress(done)
+    for finished, (row, reason) in enumerate(run_in_order(executor, opponent_row, sent, names), start=1):
+        progress(finished)
         rows += [row] if row else []
         left_out += [f"n/a: {reason}"] if reason else []
     title = f"{game.title}: value of the best response in {game.spec.unit} per hand, by the learner's seat"
     title += "; its chance to win" if wins else ""
-    spent = f"{time.perf_counter() - started:.1f} s"
+    spent = f"{time.perf_counter() - start:.1f} s"
     title = f"{title}; what the opponent itself concedes to two best responses ({spent})"
     return ValueTable(title, columns, rows, left_out)
 
@@ -168,12 +168,12 @@ def pool_table(
     episodes, hands = lengths
     columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1))]
     columns += [f"best {episodes}", "states", SECONDS, "best response"]
-    found = list(in_order(executor, pool_row, (*sent, lengths), pools))
+    pool_rows = list(run_in_order(executor, pool_row, (*sent, lengths), pools))
     head = f"{game.title}: {game.spec.unit} per hand against an opponent drawn from a pool, mean over the seats; "
     head += f"blind and best response: in episode {episodes}; "
     head += f"Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "
     head += f"best {episodes}: for the last one"
-    return ValueTable(head, columns, [row for row, _ in found], [note for _, notes in found for note in notes])
+    return ValueTable(head, columns, [row for row, _ in pool_rows], [note for _, notes in pool_rows for note in notes])
 
 
 def pool_row(
@@ -184,28 +184,28 @@ def pool_row(
     notes: list[str] = []
     seats = range(game.spec.players)
     blind: float | None = None
-    known: float | None = None
+    known_value: float | None = None
     try:
         single = SingleHands(game=game, pool=pool, seats=seats, objective="returns", samples=0, seed=0)
         # Opponents may change between episodes. The head of the table promises the values of the last one.
-        found = single.values(lengths[0] - 1)
-        blind, known = found.blind, found.known
+        values = single.values(lengths[0] - 1)
+        blind, known_value = values.blind, values.known
     except NotExact as error:
         notes.append(f"n/a: {error}")
     cells = _bayes_cells(game, pool, *lengths, notes)
     # The two computations may fail for the same reason. The dict drops the repetition and keeps the order.
-    return [pool_name, blind, *cells, known], list(dict.fromkeys(notes))
+    return [pool_name, blind, *cells, known_value], list(dict.fromkeys(notes))
 
 
 def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[Value]:
     """Return the Bayes cells of a pool. If it has none, append a note and return empty cells."""
     options: dict[str, Any] = {"episodes": episodes, "hands": hands}
     try:
-        all_of_it, last = bayes_value(game, pool, **options), bayes_value(game, pool, **options, credit="last")
+        total_value, last_value = bayes_value(game, pool, **options), bayes_value(game, pool, **options, credit="last")
     except (NotExact, TooManyStates) as error:
         notes.append(f"n/a: {error}")
         # One cell per episode, then those of best, states and seconds.
         return [None] * (episodes + 3)
     # `bayes_value` sums over the hands of an episode, but the table is per hand.
-    cells = [value / hands for value in all_of_it.per_episode]
-    return [*cells, last.per_episode[-1] / hands, all_of_it.states, all_of_it.seconds + last.seconds]
+    cells = [value / hands for value in total_value.per_episode]
+    return [*cells, last_value.per_episode[-1] / hands, total_value.states, total_value.seconds + last_value.seconds]

@@ -22,12 +22,12 @@ _STYLES = {
 """Colour and marker of each learner's curve."""
 
 
-def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
+def draw(path: Path, headroom: Headroom, title: str, unit: str) -> None:
     """Draw the curves of the learners between the lines of no memory and of the learner that knows the opponent.
 
     Args:
         path: File to write.
-        found: Values to draw.
+        headroom: Values to draw.
         title: Title of the figure.
         unit: Unit of the values, per hand.
 
@@ -38,19 +38,19 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
     axis = figure.subplots()
     # Without a solution, the least that is known is the play without memory of earlier hands.
     floor = (
-        ("no memory", found.no_memory_per_episode)
-        if found.no_memory_per_episode
-        else ("blind", found.blind_per_episode)
+        ("no memory", headroom.no_memory_per_episode)
+        if headroom.no_memory_per_episode
+        else ("blind", headroom.blind_per_episode)
     )
-    for (name, values), line in ((("knows the opponent", found.known_per_episode), "--"), (floor, ":")):
+    for (name, values), line in ((("knows the opponent", headroom.known_per_episode), "--"), (floor, ":")):
         # The value is the same in every episode unless an opponent changes between episodes.
         if len(set(values)) == 1:
             axis.axhline(values[-1], color="#222222", linestyle=line, linewidth=1.3, label=name)
         else:
             axis.plot(range(1, len(values) + 1), values, color="#222222", linestyle=line, linewidth=1.3, label=name)
-    for name, values in found.per_episode.items():
+    for name, values in headroom.per_episode.items():
         colour, marker = _STYLES[name]
-        label = f"mage, gt {found.gt:g}" if name == "mage" else name
+        label = f"mage, gt {headroom.gt:g}" if name == "mage" else name
         axis.plot(range(1, len(values) + 1), values, color=colour, marker=marker, markersize=5, label=label)
         axis.set_xticks(range(1, len(values) + 1))
     axis.set_xlabel("episode")
@@ -71,19 +71,21 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
     Raises:
         ImportError: If matplotlib is not installed.
     """
-    shown = [
-        (name, found, found.no_memory)
-        for name, found in rows
-        if found.exact and found.no_memory is not None and found.known - found.no_memory > MIN_HEADROOM
+    drawn_rows = [
+        (name, headroom, headroom.no_memory)
+        for name, headroom in rows
+        if headroom.exact and headroom.no_memory is not None and headroom.known - headroom.no_memory > MIN_HEADROOM
     ]
-    figure = figures.blank(7.6, 1.2 + 0.27 * len(shown))
+    figure = figures.blank(7.6, 1.2 + 0.27 * len(drawn_rows))
     axis = figure.subplots()
     for credit in CREDITS:
         colour, marker = _STYLES[credit]
-        gone = [(found.per_episode[credit][-1] - floor) / (found.known - floor) for _, found, floor in shown]
-        axis.plot(gone, range(len(shown)), linestyle="", color=colour, marker=marker, markersize=5, label=credit)
-    labels = [f"{name}  {found.known - floor:.3f}" for name, found, floor in shown]
-    axis.set_yticks(range(len(shown)), labels, fontsize=7)
+        shares = [
+            (headroom.per_episode[credit][-1] - floor) / (headroom.known - floor) for _, headroom, floor in drawn_rows
+        ]
+        axis.plot(shares, range(len(drawn_rows)), linestyle="", color=colour, marker=marker, markersize=5, label=credit)
+    labels = [f"{name}  {headroom.known - floor:.3f}" for name, headroom, floor in drawn_rows]
+    axis.set_yticks(range(len(drawn_rows)), labels, fontsize=7)
     axis.invert_yaxis()
     axis.axvline(0, color="#222222", linestyle=":", linewidth=1.3, label="no memory")
     axis.axvline(1, color="#222222", linestyle="--", linewidth=1.3, label="knows the opponent")

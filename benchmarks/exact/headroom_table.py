@@ -13,7 +13,7 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, headline
 from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from mage_envs.benchmarks.executors import Executor, Local, in_order
+from mage_envs.benchmarks.executors import Executor, Local, run_in_order
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.opponents import as_pool, list_pools, make_opponent, opponent_info
@@ -48,10 +48,10 @@ class Setup:
     @property
     def title(self) -> str:
         """Return the game's name with every setting that is not the default."""
-        said = [f"{key} {value}" for key, value in self.options.items()]
-        said += [f"{self.hands} hands"] * (self.hands > 1) + [f"{self.episodes} episodes"] * (self.episodes != 3)
-        said += [self.objective or ""]
-        return ", ".join([self.game, *filter(None, said)])
+        parts = [f"{key} {value}" for key, value in self.options.items()]
+        parts += [f"{self.hands} hands"] * (self.hands > 1) + [f"{self.episodes} episodes"] * (self.episodes != 3)
+        parts += [self.objective or ""]
+        return ", ".join([self.game, *filter(None, parts)])
 
     @property
     def name(self) -> str:
@@ -65,22 +65,22 @@ class SolvedRow:
 
     setup: Setup
     unit: str = ""
-    found: Headroom | None = None
+    values: Headroom | None = None
     reason: str = ""
     floors: tuple[ScoreRow, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as plain JSON values."""
-        found = None if self.found is None else self.found.to_json()
+        values = None if self.values is None else self.values.to_json()
         floors = [
             {
                 "name": floor.opponent,
-                "success": [asdict(one.success.estimate) for one in floor.episodes],
-                "pass_at": [asdict(one) for one in floor.pass_at],
+                "success": [asdict(episode.success.estimate) for episode in floor.episodes],
+                "pass_at": [asdict(estimate) for estimate in floor.pass_at],
             }
             for floor in self.floors
         ]
-        return {**asdict(self.setup), "unit": self.unit, "reason": self.reason, "headroom": found, "floors": floors}
+        return {**asdict(self.setup), "unit": self.unit, "reason": self.reason, "headroom": values, "floors": floors}
 
 
 _VARIANTS = (
@@ -143,7 +143,7 @@ def plays(pool: str, name: str) -> bool:
     return all(info.plays(name) for info in infos) and any(info.games is not None for info in infos)
 
 
-def solved_rows(
+def solve_rows(
     progress: TellsStates, rows: Iterable[Setup] | None = None, executor: Executor | None = None
 ) -> Iterator[SolvedRow]:
     """Yield the solved rows in their order, each as soon as it is solved.
@@ -153,20 +153,20 @@ def solved_rows(
         rows: Rows to solve (default: all of `setups()`).
         executor: Executor that solves the rows (default: one after another in this process).
     """
-    asked = list(setups() if rows is None else rows)
+    row_setups = list(setups() if rows is None else rows)
     if executor is None or isinstance(executor, Local):
-        yield from (_solved(progress, setup) for setup in asked)
+        yield from (_solve(progress, setup) for setup in row_setups)
         return
     # The progress callback writes to this process's terminal and cannot be sent to a worker.
-    yield from in_order(executor, _solved, (None,), asked)
+    yield from run_in_order(executor, _solve, (None,), row_setups)
 
 
-def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
+def _solve(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     """Return the row with its values, with its baselines, or with the reason why it has neither."""
     if reason := explain_unavailable(setup.game, **setup.options):
         return SolvedRow(setup, reason=reason)
     if setup.panel:
-        return _played(progress, setup)
+        return _play_baselines(progress, setup)
     if load_game(setup.game).spec.players == 1:
         return SolvedRow(setup, reason=NOT_ENUMERABLE)
     game = make_game(setup.game, **setup.options)
@@ -177,7 +177,7 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     objective: Objective = setup.objective or headline(game)
     sampled = not all(is_exact(make_opponent(entry, game)) for entry in as_pool(setup.spec).entries)
     try:
-        found = headroom(
+        values = headroom(
             game,
             setup.spec,
             episodes=setup.episodes,
@@ -190,10 +190,10 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     except NotExact as error:
         # An opponent in a user's pool may remember earlier hands.
         return SolvedRow(setup, reason=str(error))
-    return SolvedRow(setup, "success" if objective == "success" else game.spec.unit, found)
+    return SolvedRow(setup, "success" if objective == "success" else game.spec.unit, values)
 
 
-def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
+def _play_baselines(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     """Return the row with the baselines of its panel, or with the reason if packages or data are missing."""
 
     def play(agent: Agent, setting: Setting) -> list[Trajectory]:
@@ -227,10 +227,12 @@ _NOTES = (
 
 
 def _narrow(rows: Sequence[SolvedRow]) -> list[Block]:
-    solved = [(row.setup.name, row.found) for row in rows if row.found]
-    worth = [[name, number(found.blind), number(found.known), *_headrooms(found)] for name, found in solved]
+    solved = [(row.setup.name, row.values) for row in rows if row.values]
+    worth = [[name, number(values.blind), number(values.known), *_headrooms(values)] for name, values in solved]
     third = [
-        [name, *(number(found.per_episode[credit][-1]) for credit in CREDITS)] for name, found in solved if found.exact
+        [name, *(number(values.per_episode[credit][-1]) for credit in CREDITS)]
+        for name, values in solved
+        if values.exact
     ]
     return [
         *("What memory of earlier episodes, and exploration across them, is worth at most", ""),
@@ -242,8 +244,8 @@ def _narrow(rows: Sequence[SolvedRow]) -> list[Block]:
 
 def row_line(row: SolvedRow) -> str:
     """Return a row as a line: its headrooms, the baselines of a game that repeats its tasks, or why it has neither."""
-    if row.found is not None:
-        values = ", ".join(f"{name} {cell}" for name, cell in zip(HEADROOMS, _headrooms(row.found), strict=True))
+    if row.values is not None:
+        values = ", ".join(f"{name} {cell}" for name, cell in zip(HEADROOMS, _headrooms(row.values), strict=True))
     elif row.floors:
         values = ", ".join(f"{floor.opponent} {number(floor.pass_at[-1].mean)}" for floor in row.floors)
     else:
@@ -258,7 +260,7 @@ def _wide(rows: Sequence[SolvedRow]) -> TextTable:
             row.setup.title,
             row.setup.pool,
             row.unit,
-            *(_values(row.found) if row.found else [row.reason, *[NOT_KNOWN] * 9]),
+            *(_values(row.values) if row.values else [row.reason, *[NOT_KNOWN] * 9]),
         ]
         for row in rows
     ]
@@ -267,12 +269,12 @@ def _wide(rows: Sequence[SolvedRow]) -> TextTable:
 
 def _floors(rows: Sequence[SolvedRow]) -> list[Block]:
     """Return the blocks of the games without values. The baselines of a game follow its line."""
-    unsolved = [row for row in rows if row.found is None]
+    unsolved = [row for row in rows if row.values is None]
     cells = []
     for row in unsolved:
         cells.append([row.setup.name, *["" if row.floors else NOT_KNOWN] * 5])
         for floor in row.floors:
-            shares = [*(one.success.estimate.mean for one in floor.episodes), floor.pass_at[-1].mean]
+            shares = [*(episode.success.estimate.mean for episode in floor.episodes), floor.pass_at[-1].mean]
             cells.append([f"  {floor.opponent}", *map(number, shares), str(floor.meta_episodes)])
     return [
         *("Not enumerable; where tasks repeat, how often policies that play them succeed", ""),
@@ -281,23 +283,23 @@ def _floors(rows: Sequence[SolvedRow]) -> list[Block]:
     ]
 
 
-def _values(found: Headroom) -> list[str]:
+def _values(values: Headroom) -> list[str]:
     # The credit `last` optimises the last episode alone, so its earlier values are not shown.
-    credits = [" ".join(map(number, found.per_episode[name])) for name in CREDITS[:-1]] if found.per_episode else []
-    last = number(found.per_episode["last"][-1]) if found.per_episode else NOT_KNOWN
-    cells = row_cells(found)
+    credits = [" ".join(map(number, values.per_episode[name])) for name in CREDITS[:-1]] if values.per_episode else []
+    last_value = number(values.per_episode["last"][-1]) if values.per_episode else NOT_KNOWN
+    cells = row_cells(values)
     ends = [cells["blind"][-1], cells["known"][-1]]
-    return [*ends, *(credits or [NOT_KNOWN] * 3), last, *_headrooms(found), f"{found.seconds:.1f}"]
+    return [*ends, *(credits or [NOT_KNOWN] * 3), last_value, *_headrooms(values), f"{values.seconds:.1f}"]
 
 
-def _headrooms(found: Headroom) -> list[str]:
+def _headrooms(values: Headroom) -> list[str]:
     """Return the cells of `HEADROOMS`."""
-    bounds = found.bounds.get("adaptation")
+    bounds = values.bounds.get("adaptation")
     # The adaptation headroom is an upper bound of the other two, so it replaces them if they were not solved.
-    most = number(bounds[-1][1] if bounds else found.adaptation)
-    rest = (found.reachable, found.exploration)
-    adaptation = interval_text(bounds[-1]) if bounds else number(found.adaptation)
-    return [adaptation, *(f"<= {most}" if value is None else number(value) for value in rest)]
+    upper_bound = number(bounds[-1][1] if bounds else values.adaptation)
+    others = (values.reachable, values.exploration)
+    adaptation = interval_text(bounds[-1]) if bounds else number(values.adaptation)
+    return [adaptation, *(f"<= {upper_bound}" if value is None else number(value) for value in others)]
 
 
 def interval_text(bounds: Bounds) -> str:
@@ -306,13 +308,17 @@ def interval_text(bounds: Bounds) -> str:
     return f"{number(low)}..{number(high)}"
 
 
-def row_cells(found: Headroom) -> dict[str, list[str]]:
+def row_cells(values: Headroom) -> dict[str, list[str]]:
     """Return the values of each learner by episode, with intervals if moves were sampled."""
-    single = {"blind": found.blind_per_episode, "known": found.known_per_episode}
-    if found.no_memory_per_episode not in ((), found.blind_per_episode):
+    single = {"blind": values.blind_per_episode, "known": values.known_per_episode}
+    if values.no_memory_per_episode not in ((), values.blind_per_episode):
         # With several hands per episode, memory within the episode is worth something by itself.
-        single = {"blind": found.blind_per_episode, "no memory": found.no_memory_per_episode, **single}
-    cells = {name: [number(value) for value in values] for name, values in (single | dict(found.per_episode)).items()}
+        single = {"blind": values.blind_per_episode, "no memory": values.no_memory_per_episode, **single}
+    cells = {
+        name: [number(value) for value in numbers] for name, numbers in (single | dict(values.per_episode)).items()
+    }
     return cells | {
-        name: [interval_text(one) for one in bounds] for name, bounds in found.bounds.items() if name in single
+        name: [interval_text(interval) for interval in bounds]
+        for name, bounds in values.bounds.items()
+        if name in single
     }

@@ -73,11 +73,11 @@ class WatchedGenerator:
                 for prompt in prompts
             ]
         rows: list[Mapping[str, float] | None] = [None] * len(prompts)
-        asked = [i for i, prompt in enumerate(prompts) if prompt.phase == "play" and prompt.legal_actions]
-        if self._scores is None or not asked:
+        indices = [i for i, prompt in enumerate(prompts) if prompt.phase == "play" and prompt.legal_actions]
+        if self._scores is None or not indices:
             return rows
-        tags = [prompts[i].info.get("answer_tag") for i in asked]
-        found = score_shares(self._scores, [prompts[i] for i in asked], tags)
-        for i, shares in zip(asked, found, strict=True):
+        tags = [prompts[i].info.get("answer_tag") for i in indices]
+        share_rows = score_shares(self._scores, [prompts[i] for i in indices], tags)
+        for i, shares in zip(indices, share_rows, strict=True):
             rows[i] = dict(zip(prompts[i].legal_actions, shares, strict=True))
         return rows

@@ -17,7 +17,7 @@ from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt, WatchedGen
 from mage_envs.benchmarks.exact.regret_parts import DecomposedMetaEpisode, RegretParts, parts_of
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, reading
-from mage_envs.benchmarks.records.replay import executed
+from mage_envs.benchmarks.records.replay import execute
 from mage_envs.core import Game, Task
 from mage_envs.opponents.exact import GT
 from mage_envs.opponents.exact.bayes import CreditName
@@ -112,9 +112,9 @@ class Horizon:
 def check_deals(env_id: str, env_kwargs: Mapping[str, Any] | None) -> None:
     """Raise ValueError if deals are replayed or if a success ends a meta-episode."""
     env = make_envs(env_id, env_kwargs)[0]
-    protocol, given = env.get_wrapper_attr("protocol"), dict(env_kwargs or {})
+    protocol, options = env.get_wrapper_attr("protocol"), dict(env_kwargs or {})
     # With a single deal a replay reveals nothing.
-    replays = (given.get("deal") or protocol.deal) == "replay" and len(roots_of(env.get_wrapper_attr("game"))) > 1
+    replays = (options.get("deal") or protocol.deal) == "replay" and len(roots_of(env.get_wrapper_attr("game"))) > 1
     if env.get_wrapper_attr("num_episodes") > 1 and (protocol.early_stop or replays):
         raise ValueError(
             "Exact regret requires fresh deals and all episodes. Here the deals of the first episode are replayed, "
@@ -155,23 +155,23 @@ def regret(
     env_id = tasks[0].env_id
     game = game_of(env_id, env_kwargs)
     check_deals(env_id, env_kwargs)
-    rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
-    values = DecisionValues(game, dict(weights), rest=rest)
+    remainder = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
+    values = DecisionValues(game, dict(weights), rest=remainder)
     # A model would be scored on the game's own words, which the style `neutral` hides.
     watched = WatchedGenerator.of(agent, game, scored and dict(env_kwargs or {}).get("style") != "neutral")
-    judged: list[JudgedMetaEpisode] = []
+    meta_episodes: list[JudgedMetaEpisode] = []
     for at in range(0, len(tasks), batch):
         part = tasks[at : at + batch]
         # With one slot per task, the slot of a prompt is the place of its task in `part`. `watched` stores prompts by
         # slot.
-        played = evaluate(GeneratorAgent(watched, agent.name), part, env_kwargs, batch=len(part))
-        for slot, trajectory in enumerate(played):
+        trajectories = evaluate(GeneratorAgent(watched, agent.name), part, env_kwargs, batch=len(part))
+        for slot, trajectory in enumerate(trajectories):
             # A retry starts in any free slot, so its prompts cannot be assigned to a task.
             if trajectory.failure is None and trajectory.retries == 0:
-                judged.append(judge(values, trajectory, watched.seen[slot, 0]))
+                meta_episodes.append(judge(values, trajectory, watched.seen[slot, 0]))
         if on_step is not None:
             on_step(at + len(part), len(tasks))
-    return report_of(agent.name, game, judged, len(tasks), watched.knows_probabilities, weights, rest)
+    return report_of(agent.name, game, meta_episodes, len(tasks), watched.knows_probabilities, weights, remainder)
 
 
 def regret_of_run(
@@ -201,11 +201,11 @@ def regret_of_run(
         setting = setting_of(records.about)
         game = game_of(setting.panel.env_id, setting.options)
         pool = pool_of_run(records, setting, game, weights)
-        rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
-        values = DecisionValues(game, dict(pool), rest=rest)
-        played = executed_run(records, setting, batch=batch, on_step=on_step)
-        judged = [judge(values, trajectory, seen) for trajectory, seen in played]
-        return report_of(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
+        remainder = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
+        values = DecisionValues(game, dict(pool), rest=remainder)
+        replayed = execute_run(records, setting, batch=batch, on_step=on_step)
+        meta_episodes = [judge(values, trajectory, prompts) for trajectory, prompts in replayed]
+        return report_of(records.about["agent"]["name"], game, meta_episodes, records.planned, False, pool, remainder)
 
 
 def pool_of_run(
@@ -232,7 +232,7 @@ def pool_of_run(
     return pool
 
 
-def executed_run(
+def execute_run(
     records: Records,
     setting: Setting,
     *,
@@ -251,10 +251,10 @@ def executed_run(
         ValueError: If the run has another outcome in this version.
     """
     lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
-    return executed_lines(lines, setting, str(records.folder), batch=batch, on_step=on_step)
+    return execute_lines(lines, setting, str(records.folder), batch=batch, on_step=on_step)
 
 
-def executed_lines(
+def execute_lines(
     lines: Sequence[Line],
     setting: Setting,
     where: str,
@@ -262,7 +262,7 @@ def executed_lines(
     batch: int = EvalOptions.batch,
     on_step: Callable[[int, int], None] | None = None,
 ) -> Iterator[tuple[Trajectory, Sequence[SeenPrompt]]]:
-    """Execute recorded meta-episodes again, and yield them. Further arguments and errors as in `executed_run`.
+    """Execute recorded meta-episodes again, and yield them. Further arguments and errors as in `execute_run`.
 
     Args:
         lines: Finished meta-episodes.
@@ -275,14 +275,14 @@ def executed_lines(
         part, watched = lines[at : at + batch], list[WatchedGenerator]()
 
         # The default argument binds this iteration's list; a closure would see the list of the last iteration.
-        def watch(recorded: Generator, kept: list[WatchedGenerator] = watched) -> Generator:
-            kept.append(WatchedGenerator(recorded))
-            return kept[0]
+        def watch(recorded: Generator, generators: list[WatchedGenerator] = watched) -> Generator:
+            generators.append(WatchedGenerator(recorded))
+            return generators[0]
 
-        played, different = executed(part, setting, len(part), watch)
+        trajectories, different = execute(part, setting, len(part), watch)
         if different:
             raise ValueError(f"{where} has another outcome with this version. See mage verify {where} --replay.")
-        for slot, trajectory in enumerate(played):
+        for slot, trajectory in enumerate(trajectories):
             yield trajectory, watched[0].seen[slot, 0]
         if on_step is not None:
             on_step(at + len(part), len(lines))
@@ -291,123 +291,141 @@ def executed_lines(
 def report_of(
     agent: str,
     game: Game,
-    judged: Sequence[JudgedMetaEpisode],
+    meta_episodes: Sequence[JudgedMetaEpisode],
     planned: int,
     probabilities: bool,
     weights: Mapping[str, float],
-    rest: Rest | None,
+    remainder: Rest | None,
 ) -> RegretReport:
     """Return the report of the judged meta-episodes.
 
     Args:
         agent: Name of the agent.
         game: Game that was played.
-        judged: Meta-episodes with the regret of their hands.
+        meta_episodes: Meta-episodes with the regret of their hands.
         planned: Number of meta-episodes with those that failed.
         probabilities: True if the agent's own action probabilities were used.
         weights: Weights of the pool's opponents by name.
-        rest: Rest of the meta-episode if it was the horizon.
+        remainder: Rest of the meta-episode if it was the horizon.
 
     Raises:
         RuntimeError: If no meta-episode could be judged.
     """
-    if not judged:
+    if not meta_episodes:
         raise RuntimeError("No meta-episode could be judged: all of them failed or were retried.")
     return RegretReport(
         agent=agent,
         unit=game.spec.unit,
-        meta_episodes=len(judged),
-        left_out=planned - len(judged),
+        meta_episodes=len(meta_episodes),
+        left_out=planned - len(meta_episodes),
         probabilities=probabilities,
-        episodes=tuple(_episode(judged, k, weights, rest) for k in range(judged[0].trajectory.num_episodes)),
-        states=_states(judged, weights),
-        credit="" if rest is None else rest.label,
-        whole=None if rest is None else _whole(judged, weights, rest),
-        parts=None if rest is None or rest.label != "sum" else _parts(judged, weights, rest),
+        episodes=tuple(
+            _episode(meta_episodes, k, weights, remainder) for k in range(meta_episodes[0].trajectory.num_episodes)
+        ),
+        states=_states(meta_episodes, weights),
+        credit="" if remainder is None else remainder.label,
+        whole=None if remainder is None else _whole(meta_episodes, weights, remainder),
+        parts=None if remainder is None or remainder.label != "sum" else _parts(meta_episodes, weights, remainder),
     )
 
 
-def _parts(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], rest: Rest) -> RegretParts | None:
+def _parts(
+    meta_episodes: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], remainder: Rest
+) -> RegretParts | None:
     """Return the regret by the credit `sum` in parts."""
-    alone, whole = (DecisionValues(rest.game, rest.pool, rest=one) for one in (None, rest))
-    rows = [DecomposedMetaEpisode.of(one.trajectory, one.played, tuple(weights), alone, whole) for one in judged]
+    hand_values, remainder_values = (
+        DecisionValues(remainder.game, remainder.pool, rest=horizon) for horizon in (None, remainder)
+    )
+    rows = [
+        DecomposedMetaEpisode.of(
+            meta_episode.trajectory, meta_episode.played_hands, tuple(weights), hand_values, remainder_values
+        )
+        for meta_episode in meta_episodes
+    ]
     return parts_of(rows, list(weights.values()))
 
 
 def _episode(
-    judged: Sequence[JudgedMetaEpisode], k: int, weights: Mapping[str, float], rest: Rest | None
+    meta_episodes: Sequence[JudgedMetaEpisode], k: int, weights: Mapping[str, float], remainder: Rest | None
 ) -> EpisodeRegret:
     """Return the regret of episode `k`. Each meta-episode contributes the mean over its planned hands.
 
     If time runs out, the last hand that was played has the value of those that are never played.
     """
-    planned = judged[0].trajectory.episodes[0].hands
-    hands = [[hand for hand, e in zip(one.hands, one.episode_of, strict=True) if e == k] for one in judged]
+    planned = meta_episodes[0].trajectory.episodes[0].hands
+    hands = [
+        [hand for hand, e in zip(meta_episode.hands, meta_episode.episode_of, strict=True) if e == k]
+        for meta_episode in meta_episodes
+    ]
 
     def mean(of: Callable[[HandRegret], float]) -> Estimate:
-        return _estimate(judged, [sum(of(hand) for hand in mine) / planned for mine in hands], weights)
+        return _estimate(meta_episodes, [sum(of(hand) for hand in mine) / planned for mine in hands], weights)
 
     return EpisodeRegret(
         value=mean(lambda hand: hand.value),
         regret=mean(lambda hand: sum(hand.regrets)),
-        available=None if rest else mean(lambda hand: hand.available).mean,
-        adjusted=None if rest else mean(lambda hand: hand.adjusted),
+        available=None if remainder else mean(lambda hand: hand.available).mean,
+        adjusted=None if remainder else mean(lambda hand: hand.adjusted),
     )
 
 
-def _whole(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], rest: Rest) -> EpisodeRegret:
+def _whole(meta_episodes: Sequence[JudgedMetaEpisode], weights: Mapping[str, float], remainder: Rest) -> EpisodeRegret:
     """Return the regret of the whole meta-episode as the credit counts it, per hand of an episode."""
-    hands = judged[0].trajectory.episodes[0].hands
+    hands = meta_episodes[0].trajectory.episodes[0].hands
 
     def mean(of: Callable[[JudgedMetaEpisode], float]) -> Estimate:
-        return _estimate(judged, [of(one) / hands for one in judged], weights)
+        return _estimate(meta_episodes, [of(meta_episode) / hands for meta_episode in meta_episodes], weights)
 
-    def lost(one: JudgedMetaEpisode) -> float:
-        return sum(sum(hand.regrets) for hand in one.hands)
+    def total_regret(meta_episode: JudgedMetaEpisode) -> float:
+        return sum(sum(hand.regrets) for hand in meta_episode.hands)
 
     return EpisodeRegret(
-        value=mean(lambda one: float(rest.weights @ [episode.value for episode in one.trajectory.episodes])),
-        regret=mean(lost),
+        value=mean(lambda m: float(remainder.weights @ [episode.value for episode in m.trajectory.episodes])),
+        regret=mean(total_regret),
         # Before the first hand, the belief is the prior, and the value available there covers the whole meta-episode.
-        available=mean(lambda one: one.hands[0].available).mean,
-        adjusted=mean(lambda one: one.hands[0].available - lost(one)),
+        available=mean(lambda m: m.hands[0].available).mean,
+        adjusted=mean(lambda m: m.hands[0].available - total_regret(m)),
     )
 
 
-def _states(judged: Sequence[JudgedMetaEpisode], weights: Mapping[str, float]) -> tuple[StateRegret, ...]:
+def _states(meta_episodes: Sequence[JudgedMetaEpisode], weights: Mapping[str, float]) -> tuple[StateRegret, ...]:
     """Return the regret of each information state, in order of decreasing regret."""
     costs: dict[tuple[int, str], dict[int, float]] = {}
     counts: dict[tuple[int, str], dict[str, float]] = {}
-    for place, one in enumerate(judged):
-        for made, hand, episode in zip(one.choices, one.hands, one.episode_of, strict=True):
-            share = 1 / one.episode_of.count(episode)
-            # `regrets` has one more entry than `made` if the hand ended outside of the rules.
-            for choice, cost in zip(made, hand.regrets, strict=False):
+    for index, meta_episode in enumerate(meta_episodes):
+        for choices, hand, episode in zip(
+            meta_episode.choices, meta_episode.hands, meta_episode.episode_of, strict=True
+        ):
+            share = 1 / meta_episode.episode_of.count(episode)
+            # `regrets` has one more entry than `choices` if the hand ended outside of the rules.
+            for choice, cost in zip(choices, hand.regrets, strict=False):
                 key = (episode, choice.information_state)
                 mine = costs.setdefault(key, {})
-                mine[place] = mine.get(place, 0.0) + share * cost
+                mine[index] = mine.get(index, 0.0) + share * cost
                 row = counts.setdefault(key, {})
                 for action, chance in (choice.probabilities or {choice.action: 1.0}).items():
                     row[action] = row.get(action, 0.0) + chance
-    found = []
+    states = []
     for (episode, state), mine in costs.items():
         row = counts[episode, state]
         visits = sum(row.values())
-        found.append(
+        states.append(
             StateRegret(
                 episode=episode,
                 information_state=state,
                 visits=round(visits),
                 # A meta-episode that never met the state counts as 0, so that the states add up to the episode's
                 # regret.
-                regret=_estimate(judged, [mine.get(place, 0.0) for place in range(len(judged))], weights),
+                regret=_estimate(meta_episodes, [mine.get(index, 0.0) for index in range(len(meta_episodes))], weights),
                 actions={action: count / visits for action, count in sorted(row.items())},
             )
         )
-    return tuple(sorted(found, key=lambda one: (-one.regret.mean, one.episode, one.information_state)))
+    return tuple(sorted(states, key=lambda row: (-row.regret.mean, row.episode, row.information_state)))
 
 
-def _estimate(judged: Sequence[JudgedMetaEpisode], values: Sequence[float], weights: Mapping[str, float]) -> Estimate:
+def _estimate(
+    meta_episodes: Sequence[JudgedMetaEpisode], values: Sequence[float], weights: Mapping[str, float]
+) -> Estimate:
     """Return the mean of one value per meta-episode, clustered by seed and weighted by opponent."""
-    met = [one.trajectory for one in judged]
-    return estimate(values, [t.task.seed for t in met], [t.opponent for t in met], weights)
+    trajectories = [meta_episode.trajectory for meta_episode in meta_episodes]
+    return estimate(values, [t.task.seed for t in trajectories], [t.opponent for t in trajectories], weights)

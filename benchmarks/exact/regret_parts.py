@@ -34,26 +34,28 @@ class DecomposedMetaEpisode(NamedTuple):
     def of(
         cls,
         trajectory: Trajectory,
-        played: Sequence[PlayedHand],
+        hands: Sequence[PlayedHand],
         pool: Sequence[str],
-        alone: DecisionValues,
-        whole: DecisionValues,
+        hand_values: DecisionValues,
+        remainder_values: DecisionValues,
     ) -> DecomposedMetaEpisode:
         """Return the parts of a finished meta-episode.
 
         Args:
             trajectory: The meta-episode. Its answers to the question for the opponent are the agent's beliefs.
-            played: Its hands.
+            hands: Its hands.
             pool: Names of the pool's opponents.
-            alone: Values of decisions by the rest of the hand.
-            whole: Values of decisions by the rest of the meta-episode.
+            hand_values: Values of decisions by the rest of the hand.
+            remainder_values: Values of decisions by the rest of the meta-episode.
         """
         answers = answers_of(trajectory, pool)
         not_asked = OwnBelief(was_asked=False)
         return cls(
             hands=trajectory.episodes[0].hands,
-            episode_of=[hand.episode for hand in played],
-            parts=decompose(alone, whole, played, [answers.get(hand.episode, not_asked) for hand in played]),
+            episode_of=[hand.episode for hand in hands],
+            parts=decompose(
+                hand_values, remainder_values, hands, [answers.get(hand.episode, not_asked) for hand in hands]
+            ),
             answers=answers,
             opponent=pool.index(trajectory.opponent),
             seed=trajectory.task.seed,
@@ -71,11 +73,11 @@ def answers_of(trajectory: Trajectory, pool: Sequence[str]) -> dict[int, OwnBeli
         for event in step.events if step.kind in (BELIEF, GUESS) else ():
             if event.get("event") == BELIEF:
                 stated = event["probabilities"]
-                known = stated is not None and stated.keys() <= set(pool)
-                answers[step.episode] = OwnBelief([stated.get(name, 0.0) for name in pool] if known else None)
+                is_valid = stated is not None and stated.keys() <= set(pool)
+                answers[step.episode] = OwnBelief([stated.get(name, 0.0) for name in pool] if is_valid else None)
             elif event.get("event") == GUESS:
                 name = event["name"]
-                row = [float(name == other) for other in pool] if name in pool else None
+                row = [float(name == opponent) for opponent in pool] if name in pool else None
                 answers[step.episode] = OwnBelief(row, is_name=True)
     return answers
 
@@ -132,8 +134,8 @@ def parts_of(rows: Sequence[DecomposedMetaEpisode], weights: Sequence[float]) ->
     if any(set(row.episode_of) != set(range(episodes)) for row in rows):
         return None
     answers = [(answer, row.opponent) for row in rows for answer in row.answers.values()]
-    valid = [(answer.probabilities, met) for answer, met in answers if answer.probabilities is not None]
-    names = [probabilities[met] for probabilities, met in valid] if any(a.is_name for a, _ in answers) else []
+    valid = [(answer.probabilities, opponent) for answer, opponent in answers if answer.probabilities is not None]
+    names = [probabilities[opponent] for probabilities, opponent in valid] if any(a.is_name for a, _ in answers) else []
     means = _Means(rows, weights)
     return RegretParts(
         elicited=bool(answers),
@@ -157,23 +159,25 @@ class _Means:
     def of(self, episodes: set[int]) -> EpisodeParts:
         """Return the mean parts of some episodes, which are added up; the scores of beliefs are means."""
 
-        def split(part: DecisionParts) -> bool:
+        def is_split(part: DecisionParts) -> bool:
             return self._elicited and part.inference is not None
 
         scores = [self._scores(row, episodes) for row in self._rows]
-        known = [(row, score) for row, score in zip(self._rows, scores, strict=True) if score is not None]
-        own, exact = (
-            self._estimate([row for row, _ in known], [score[index] for _, score in known]) if known else None
+        scored_rows = [(row, score) for row, score in zip(self._rows, scores, strict=True) if score is not None]
+        agent_score, exact = (
+            self._estimate([row for row, _ in scored_rows], [score[index] for _, score in scored_rows])
+            if scored_rows
+            else None
             for index in range(2)
         )
         return EpisodeParts(
             regret=self._mean(episodes, lambda part: part.regret),
-            inference=self._mean(episodes, lambda part: (part.inference or 0.0) if split(part) else 0.0),
+            inference=self._mean(episodes, lambda part: (part.inference or 0.0) if is_split(part) else 0.0),
             exploration=self._mean(episodes, lambda part: part.exploration),
-            decision=self._mean(episodes, lambda part: (part.decision or 0.0) if split(part) else 0.0),
-            unsplit=self._mean(episodes, lambda part: 0.0 if split(part) else part.regret - part.exploration),
-            gap=self._mean(episodes, lambda part: (part.gap or 0.0) if split(part) else 0.0),
-            brier=own,
+            decision=self._mean(episodes, lambda part: (part.decision or 0.0) if is_split(part) else 0.0),
+            unsplit=self._mean(episodes, lambda part: 0.0 if is_split(part) else part.regret - part.exploration),
+            gap=self._mean(episodes, lambda part: (part.gap or 0.0) if is_split(part) else 0.0),
+            brier=agent_score,
             posterior_brier=exact,
         )
 
@@ -194,8 +198,8 @@ class _Means:
         ]
         if not pairs:
             return None
-        own, exact = zip(*pairs, strict=True)
-        return sum(own) / len(pairs), sum(exact) / len(pairs)
+        agent_scores, posterior_scores = zip(*pairs, strict=True)
+        return sum(agent_scores) / len(pairs), sum(posterior_scores) / len(pairs)
 
     def _estimate(self, rows: Sequence[DecomposedMetaEpisode], values: Sequence[float]) -> Estimate:
         return estimate(values, [row.seed for row in rows], [str(row.opponent) for row in rows], self._weights)

@@ -8,7 +8,7 @@ Work is a function of one job. Each worker calls `make`, which is sent to it, to
 process writes results, and the results do not depend on the executor.
 """
 
-from mage_envs.benchmarks.executors.jobs import Conditions, Executor, in_order, ordered, unwrap
+from mage_envs.benchmarks.executors.jobs import Conditions, Executor, results_in_order, run_in_order, unwrap
 from mage_envs.benchmarks.executors.naming import EXECUTOR_HELP, FORMS, ExecutorOption, make_executor
 from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
 
@@ -20,8 +20,8 @@ __all__ = [
     "ExecutorOption",
     "Local",
     "Processes",
-    "in_order",
     "make_executor",
-    "ordered",
+    "results_in_order",
+    "run_in_order",
     "unwrap",
 ]

@@ -62,8 +62,8 @@ class Executor(Protocol):
         ...
 
 
-def unwrap(outcome: Any, who: str) -> Any:
-    """Return the result of an outcome, or raise its exception. `who` names the job in the message of WorkerFailure."""
+def unwrap(outcome: Any, label: str) -> Any:
+    """Return the result of an outcome, or raise its exception. `label` names the job in a WorkerFailure."""
     if isinstance(outcome, CallError):
         # Other kinds, such as KeyboardInterrupt, would stop this process although they were raised in a worker.
         error = (
@@ -74,11 +74,13 @@ def unwrap(outcome: Any, who: str) -> Any:
         error.add_note(outcome.traceback)
         raise error
     if isinstance(outcome, WorkerLost):
-        raise WorkerFailure(f"{who}: {outcome.reason}")
+        raise WorkerFailure(f"{label}: {outcome.reason}")
     return outcome
 
 
-def in_order(executor: Executor, function: Callable[..., T], fixed: Sequence[Any], jobs: Sequence[Any]) -> Iterator[T]:
+def run_in_order(
+    executor: Executor, function: Callable[..., T], fixed: Sequence[Any], jobs: Sequence[Any]
+) -> Iterator[T]:
     """Yield `function(*fixed, job)` for each job, in the order of the jobs.
 
     Args:
@@ -91,10 +93,10 @@ def in_order(executor: Executor, function: Callable[..., T], fixed: Sequence[Any
         WorkerFailure: If a job's worker was lost and the retries are used up.
     """
     # The outer partial is `make`: a call of it returns partial(function, *fixed), which is the work.
-    return ordered(executor, partial(partial, function, *fixed), jobs)
+    return results_in_order(executor, partial(partial, function, *fixed), jobs)
 
 
-def ordered(executor: Executor, make: MakeWork, jobs: Sequence[Any]) -> Iterator[Any]:
+def results_in_order(executor: Executor, make: MakeWork, jobs: Sequence[Any]) -> Iterator[Any]:
     """Yield the result of each job in the order of the jobs, as soon as all earlier results are available.
 
     Args:
@@ -109,8 +111,8 @@ def ordered(executor: Executor, make: MakeWork, jobs: Sequence[Any]) -> Iterator
     # Closed explicitly: an exception below would otherwise leave workers running until garbage collection.
     with contextlib.closing(executor.run(make, jobs)) as running:
         following = 0
-        for place, outcome in running:
-            early[place] = unwrap(outcome, f"job {jobs[place]!r}")
+        for index, outcome in running:
+            early[index] = unwrap(outcome, f"job {jobs[index]!r}")
             while following in early:
                 yield early.pop(following)
                 following += 1

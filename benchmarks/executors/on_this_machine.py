@@ -34,7 +34,7 @@ class Local:
 
         playing = 0
 
-        def tell(who: str, seconds: float) -> None:
+        def tell(label: str, seconds: float) -> None:
             if conditions.tell is not None:
                 conditions.tell(playing, seconds)
 
@@ -90,16 +90,18 @@ class Processes:
                     # The job is not finished. Each part has the whole timeout again.
                     pool.call(worker, doing[worker][1], deadline=conditions.deadline)
                     continue
-                place, job = doing.pop(worker)
-                again = isinstance(outcome, WorkerLost) and outcome.kind != HANG and lost[place] < conditions.retries
-                if again:
-                    lost[place] += 1
+                index, job = doing.pop(worker)
+                is_retried = (
+                    isinstance(outcome, WorkerLost) and outcome.kind != HANG and lost[index] < conditions.retries
+                )
+                if is_retried:
+                    lost[index] += 1
                     # Last in the queue, because the other jobs probably do not kill their worker.
-                    todo.append((place, job))
+                    todo.append((index, job))
                 # The next job starts before the result is yielded: the caller may take long to store it.
                 _hand_out(pool, worker, todo, doing, conditions.deadline)
-                if not again:
-                    yield place, outcome
+                if not is_retried:
+                    yield index, outcome
 
 
 def _hand_out(

@@ -12,7 +12,7 @@ import ray
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
-from mage_envs.benchmarks.executors.remote import Sent, sent
+from mage_envs.benchmarks.executors.remote import Sent, pack_work
 from mage_envs.processes import WorkerLost
 from mage_envs.processes.call_outcomes import CRASH
 
@@ -41,12 +41,12 @@ class RayCluster:
     ) -> Generator[tuple[int, Any], None, None]:
         """Run jobs as described in `Executor.run`."""
         # Pickled before the cluster is started, so that work that cannot be sent fails at once.
-        work = sent(make)
-        with self.connected():
+        work = pack_work(make)
+        with self.connect():
             task = ray.remote(num_cpus=CPUS, max_retries=conditions.retries)(_do)
             # One copy in the object store instead of one per task.
-            held = ray.put(work)
-            waiting = {task.remote(held, job): place for place, job in enumerate(jobs)}
+            stored_work = ray.put(work)
+            waiting = {task.remote(stored_work, job): index for index, job in enumerate(jobs)}
             try:
                 yield from _results(waiting, conditions)
             finally:
@@ -55,7 +55,7 @@ class RayCluster:
                     ray.cancel(reference, force=True)
 
     @contextlib.contextmanager
-    def connected(self) -> Iterator[None]:
+    def connect(self) -> Iterator[None]:
         """Connect to the cluster for the block. Raise RuntimeError if it does not start or answer."""
         # The caller's own connection is used, and it is not shut down here.
         if ray.is_initialized():
@@ -93,17 +93,17 @@ def _do(work: Sent, job: Any) -> Any:
 
 
 def _results(waiting: dict[Any, int], conditions: Conditions) -> Iterator[tuple[int, Any]]:
-    since, told = time.monotonic(), False
+    since, has_told = time.monotonic(), False
     # References are removed from the caller's dictionary as they end, so that it cancels only the others.
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=conditions.slow_after)
         if not ready:
-            if conditions.tell is not None and not told:
-                told = True
+            if conditions.tell is not None and not has_told:
+                has_told = True
                 conditions.tell(min(waiting.values()), time.monotonic() - since)
             continue
-        since, told = time.monotonic(), False
-        place = waiting.pop(ready[0])
+        since, has_told = time.monotonic(), False
+        index = waiting.pop(ready[0])
         try:
             outcome = ray.get(ready[0])
         # Both are subclasses of RayError, but no further task of this cluster would succeed after them.
@@ -112,7 +112,7 @@ def _results(waiting: dict[Any, int], conditions: Conditions) -> Iterator[tuple[
         # The worker or the node died more often than Ray retries.
         except RayError as error:
             outcome = WorkerLost(CRASH, f"its Ray worker died: {_line(error)}")
-        yield place, outcome
+        yield index, outcome
 
 
 def _line(error: Exception) -> str:

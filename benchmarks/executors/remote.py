@@ -50,7 +50,7 @@ class Sent:
         return result
 
 
-def sent(make: MakeWork) -> Sent:
+def pack_work(make: MakeWork) -> Sent:
     """Return the work in its picklable form. Raise TypeError if it cannot be pickled."""
     try:
         return Sent(pickle.dumps(CloudpickleWrapper(make)), user_modules(), readable_paths(), package_versions())

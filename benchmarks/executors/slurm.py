@@ -17,7 +17,7 @@ import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
-from mage_envs.benchmarks.executors.remote import Sent, sent
+from mage_envs.benchmarks.executors.remote import Sent, pack_work
 from mage_envs.processes import CallError, WorkerLost
 from mage_envs.processes.call_outcomes import CRASH, HANG
 
@@ -53,30 +53,30 @@ class SlurmQueue:
         """Run jobs as described in `Executor.run`."""
         # A random name, so that scancel below cannot end another run of the same user.
         name = f"mage-{uuid.uuid4().hex[:8]}"
-        work, queue = partial(_do, sent(make)), self._queue(name)
-        todo, lost, since, told = dict(enumerate(jobs)), [0] * len(jobs), time.monotonic(), False
+        work, queue = partial(_do, pack_work(make)), self._queue(name)
+        todo, lost, since, has_told = dict(enumerate(jobs)), [0] * len(jobs), time.monotonic(), False
         running: dict[int, submitit.Job[Any]] = {}
         try:
             while todo or running:
                 if todo:
-                    running |= zip(todo, _submitted(queue, work, list(todo.values())), strict=True)
+                    running |= zip(todo, _submit(queue, work, list(todo.values())), strict=True)
                     todo = {}
                 # submitit does not count a preempted task as done: Slurm may requeue it, unless no_requeue is set.
-                done = [place for place, job in running.items() if job.done() or _state(job) == PREEMPTED]
-                for place in done:
-                    job = running.pop(place)
+                finished = [index for index, job in running.items() if job.done() or _state(job) == PREEMPTED]
+                for index in finished:
+                    job = running.pop(index)
                     outcome, state = _outcome(job), _state(job)
-                    since, told = time.monotonic(), False
-                    again = state == PREEMPTED or (state not in FINAL and lost[place] < conditions.retries)
-                    if isinstance(outcome, WorkerLost) and again:
-                        lost[place] += state != PREEMPTED
-                        todo[place] = jobs[place]
+                    since, has_told = time.monotonic(), False
+                    is_retried = state == PREEMPTED or (state not in FINAL and lost[index] < conditions.retries)
+                    if isinstance(outcome, WorkerLost) and is_retried:
+                        lost[index] += state != PREEMPTED
+                        todo[index] = jobs[index]
                     else:
-                        yield place, outcome
-                if not done:
+                        yield index, outcome
+                if not finished:
                     waited = time.monotonic() - since
-                    if conditions.tell is not None and not told and waited > conditions.slow_after:
-                        told = True
+                    if conditions.tell is not None and not has_told and waited > conditions.slow_after:
+                        has_told = True
                         conditions.tell(min(running), waited)
                     time.sleep(PAUSE)
         finally:
@@ -93,11 +93,11 @@ class SlurmQueue:
                 f"Slurm is not available on this machine ({error}). Run the command on one that has sbatch and srun."
             ) from error
         # submitit reads the states of tasks from sacct; without it a lost task would never be noticed.
-        asked = subprocess.run(["sacct", "--noheader", "--jobs=1"], capture_output=True, text=True, check=False)
-        if asked.returncode:
+        accounting = subprocess.run(["sacct", "--noheader", "--jobs=1"], capture_output=True, text=True, check=False)
+        if accounting.returncode:
             raise RuntimeError(
-                f"Slurm accounting is not available ({' '.join(asked.stderr.split())}), so lost tasks could not be "
-                "detected. Enable accounting so that sacct works, or use another executor."
+                f"Slurm accounting is not available ({' '.join(accounting.stderr.split())}), so lost tasks could not "
+                "be detected. Enable accounting so that sacct works, or use another executor."
             )
         queue.update_parameters(
             name=name,
@@ -118,7 +118,7 @@ def _do(work: Sent, job: Any) -> Any:
     return work(job)
 
 
-def _submitted(queue: submitit.AutoExecutor, work: Any, jobs: list[Any]) -> list[submitit.Job[Any]]:
+def _submit(queue: submitit.AutoExecutor, work: Any, jobs: list[Any]) -> list[submitit.Job[Any]]:
     """Submit an array and return its tasks. Raise RuntimeError with Slurm's message if it is rejected."""
     try:
         # submitit prints the message of its exception to stderr, too.

@@ -79,19 +79,19 @@ def _training(stage: Stage, machine: Hardware, mean_reply: int, sample: int) -> 
     if needs is None or shape is None:
         raise ValueError(f"The shape of {model.model_name_or_path} is not known, so its training cannot be estimated.")
     # `check` has set the meta-episodes per process.
-    played = config.per_device_train_batch_size * machine.processes
+    meta_episodes = config.per_device_train_batch_size * machine.processes
     reply = config.max_completion_length or 1
     mean = min(mean_reply, reply)
     calls, prompt = _random_play(training_setting(stage.preset, sample), sample)
     rollouts = config.max_rollouts or 1
-    every = Bound(rollouts * played * calls, rollouts * most_steps(call_limits(config), played))
+    total_calls = Bound(rollouts * meta_episodes * calls, rollouts * most_steps(call_limits(config), meta_episodes))
     return StageCost(
-        hours=Bound(run_hours(config, shape, machine, calls * played, prompt, mean), needs.hours),
+        hours=Bound(run_hours(config, shape, machine, calls * meta_episodes, prompt, mean), needs.hours),
         devices=machine.processes,
         disk=needs.checkpoints,
-        calls=every,
-        prompt_tokens=Bound(every.typical * prompt, every.most * config.max_prompt_length),
-        reply_tokens=Bound(every.typical * mean, every.most * reply),
+        calls=total_calls,
+        prompt_tokens=Bound(total_calls.typical * prompt, total_calls.most * config.max_prompt_length),
+        reply_tokens=Bound(total_calls.typical * mean, total_calls.most * reply),
     )
 
 
@@ -119,25 +119,25 @@ def _evaluation(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, 
     mean = min(mean_reply, reply)
     calls, prompt = _random_play(setting, sample)
     tasks = len(setting.tasks)
-    every = Bound(tasks * calls, setting.most_calls)
-    replies = Bound(every.typical * mean, every.most * reply)
+    total_calls = Bound(tasks * calls, setting.most_calls)
+    replies = Bound(total_calls.typical * mean, total_calls.most * reply)
     return StageCost(
         # A server on one device. The time for prompts is small against that for replies, and is left out.
         hours=Bound(*(tokens / machine.generate / 3600 for tokens in replies)),
         devices=1,
         disk=0,
-        calls=every,
-        prompt_tokens=Bound(every.typical * prompt, every.most * prompt_limit(setting.game_name)),
+        calls=total_calls,
+        prompt_tokens=Bound(total_calls.typical * prompt, total_calls.most * prompt_limit(setting.game_name)),
         reply_tokens=replies,
     )
 
 
 def evaluation_setting(panel: str, suite: Suite, memory: str) -> Setting:
     """Return the setting of an evaluation, with generated tasks if the data are absent."""
-    named = named_panel(panel)
-    played = named.stand_in if named.missing() else panel
+    panel_record = named_panel(panel)
+    panel_name = panel_record.stand_in if panel_record.missing() else panel
     options = {"protocol": suite.protocols[0], "num_episodes": suite.lengths[0], "memory": memory}
-    return setting_for(f"{played}-{SIZE}", **{**named.defaults, **options})
+    return setting_for(f"{panel_name}-{SIZE}", **{**panel_record.defaults, **options})
 
 
 _PLAYED: dict[tuple[str, int], tuple[float, float]] = {}

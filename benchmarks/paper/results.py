@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import Summary
-from mage_envs.benchmarks.evaluation.suites.paper import released_panel, reported
+from mage_envs.benchmarks.evaluation.suites.paper import find_released_panel, load_reported_scores
 from mage_envs.benchmarks.evaluation.tables import summary_table
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.paper.stages import Stage, stages_of, suite_of
@@ -85,8 +85,8 @@ class PaperCell:
         ours = NOT_KNOWN if self.ours is None else _share(self.ours.mean)
         if self.ours is not None and self.ours.low is not None and self.ours.high is not None:
             ours += f" [{_share(self.ours.low)}, {_share(self.ours.high)}]"
-        shares = [None if one is None else one.share for one in (self.ceiling, self.baseline)]
-        return [ours, *(NOT_KNOWN if one is None else _share(one) for one in (self.paper, *shares)), self.mark]
+        shares = [None if result is None else result.share for result in (self.ceiling, self.baseline)]
+        return [ours, *(NOT_KNOWN if share is None else _share(share) for share in (self.paper, *shares)), self.mark]
 
 
 def _share(value: float) -> str:
@@ -97,19 +97,19 @@ def _share(value: float) -> str:
 def references() -> dict[str, dict[str, Any]]:
     """Return the stored reference results: panel to `played` (name of the tasks), and measure to two references."""
     text = files("mage_envs.benchmarks.paper").joinpath("references.json").read_text("utf-8")
-    found: dict[str, dict[str, Any]] = json.loads(text)
-    return found
+    stored: dict[str, dict[str, Any]] = json.loads(text)
+    return stored
 
 
 def reference(panel: str, measure: Measure, kind: Literal["ceiling", "baseline"]) -> ReferenceResult | None:
     """Return a stored reference result, or None if there is none for the panel."""
-    found = references().get(panel, {}).get(measure, {}).get(kind)
-    return None if found is None else ReferenceResult(**found)
+    fields = references().get(panel, {}).get(measure, {}).get(kind)
+    return None if fields is None else ReferenceResult(**fields)
 
 
 def paper_value(panel: str, method: str, measure: Measure) -> float | None:
     """Return the paper's figure, or None if it has none."""
-    for table in reported()["tables"]:
+    for table in load_reported_scores()["tables"]:
         if table["measure"] == measure and panel in table["panels"] and method in table["rows"]:
             value: float = table["rows"][method][table["panels"].index(panel)]
             return value
@@ -124,14 +124,14 @@ def cells_of(name: str, out: Path | None) -> list[PaperCell]:
         out: Folder of the stages, or None if nothing was run.
     """
     shorts = short_names(suite_of(name))
-    found = []
+    cells = []
     for stage in stages_of(name):
         if not stage.panel:
             continue
         folder = None if out is None else _run_folder(out, shorts[stage.panel], stage.method)
         for measure in _measures(stage.panel):
-            found.append(_cell(stage, measure, folder))
-    return found
+            cells.append(_cell(stage, measure, folder))
+    return cells
 
 
 def _measures(panel: str) -> Sequence[Measure]:
@@ -141,10 +141,10 @@ def _measures(panel: str) -> Sequence[Measure]:
 
 def _run_folder(out: Path, short: str, method: str) -> Path | None:
     """Return the folder of an evaluation that has scores, or None."""
-    found = sorted((out / EVALUATIONS).glob(f"{short}-k*/{method}/{RUN}")) + sorted(
+    paths = sorted((out / EVALUATIONS).glob(f"{short}-k*/{method}/{RUN}")) + sorted(
         (out / EVALUATIONS).glob(f"{short}/{method}/{RUN}")
     )
-    return found[0].parent if found else None
+    return paths[0].parent if paths else None
 
 
 def _cell(stage: Stage, measure: Measure, folder: Path | None) -> PaperCell:
@@ -152,16 +152,18 @@ def _cell(stage: Stage, measure: Measure, folder: Path | None) -> PaperCell:
     if folder is not None:
         about = read_about(folder)
         options = about["setting"]["options"]
-        named = released_panel(about["setting"]["name"], about["fingerprint"], options["memory"], options["context"])
+        released_panel = find_released_panel(
+            about["setting"]["name"], about["fingerprint"], options["memory"], options["context"]
+        )
         # Next to any other run, such as a trial or one on generated games, the paper's figure has no place.
-        trial = named != stage.panel
+        trial = released_panel != stage.panel
         ours = value_of(summary_table.load(folder), measure)
     paper = None if trial else paper_value(stage.panel, stage.method, measure)
     generated = is_generated(stage.panel)
     # Beside a run on the original data, references on generated tasks say nothing.
-    known = not generated or stage.panel.startswith(SOKOBAN) or folder is None
-    ceiling, baseline = (reference(stage.panel, measure, kind) if known else None for kind in KINDS)
-    mark = TRIAL if trial else mark_of(stage.panel, measure, paper, ceiling, generated=generated and known)
+    has_references = not generated or stage.panel.startswith(SOKOBAN) or folder is None
+    ceiling, baseline = (reference(stage.panel, measure, kind) if has_references else None for kind in KINDS)
+    mark = TRIAL if trial else mark_of(stage.panel, measure, paper, ceiling, generated=generated and has_references)
     return PaperCell(
         panel=stage.panel,
         method=stage.method,
@@ -184,8 +186,8 @@ def value_of(summary: Summary, measure: Measure) -> Estimate | None:
 
 def is_generated(panel: str) -> bool:
     """Return True if the references of a panel were played on generated tasks in place of the paper's data."""
-    played: str = references()[panel]["played"] if panel in references() else panel
-    return panel.startswith(SOKOBAN) or played.rpartition("-")[0] != panel
+    task_panel: str = references()[panel]["played"] if panel in references() else panel
+    return panel.startswith(SOKOBAN) or task_panel.rpartition("-")[0] != panel
 
 
 def mark_of(
@@ -210,7 +212,7 @@ def mark_of(
 
 def text_blocks(name: str, out: Path | None) -> list[Block]:
     """Return the table for a terminal, with the marks and what is unknown below it."""
-    rows = [[one.panel, one.method, one.measure.split()[0], *one.texts()] for one in cells_of(name, out)]
+    rows = [[cell.panel, cell.method, cell.measure.split()[0], *cell.texts()] for cell in cells_of(name, out)]
     head = ["panel", "method", "measure", "ours", "paper", "ceiling", "baseline", "mark"]
     return [
         TextTable(head, rows, text=(0, 1, 2, 7)),

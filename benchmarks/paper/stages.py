@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.suites.released import SIZE
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.sampling import PAPER
 from mage_envs.benchmarks.paper.ablation import panels_of
-from mage_envs.benchmarks.suites.planning import PlannedRun, planned, short_names
+from mage_envs.benchmarks.suites.planning import PlannedRun, plan_runs, short_names
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import explain_unavailable
 from mage_envs.trainer.config.presets import ABLATION_PRESETS, ABLATIONS, PRESETS, environments
@@ -77,12 +77,14 @@ class Stage:
         Raises:
             FileNotFoundError: If the model was not trained yet.
         """
-        own = str(self.folder(out)) if self.preset else agent
+        stage_agent = str(self.folder(out)) if self.preset else agent
         # Scripted agents have no sampling, and a saved model has its own memory.
-        sampling = None if own.startswith(("scripted:", "policy:")) else dict(PAPER)
-        row = SuiteRow(self.method, {short_names(suite)[self.panel]: own}, PROMPTED.get(self.method), sampling=sampling)
-        found = planned(suite, [row], QUICK if quick else SIZE, quick=quick)
-        return found[0] if found else None
+        sampling = None if stage_agent.startswith(("scripted:", "policy:")) else dict(PAPER)
+        row = SuiteRow(
+            self.method, {short_names(suite)[self.panel]: stage_agent}, PROMPTED.get(self.method), sampling=sampling
+        )
+        runs = plan_runs(suite, [row], QUICK if quick else SIZE, quick=quick)
+        return runs[0] if runs else None
 
 
 def check_name(name: str) -> None:
@@ -96,8 +98,8 @@ def suite_of(name: str) -> Suite:
     if name in _ROOTS:
         return SUITES[_ROOTS[name]]
     section = name.removeprefix(ABLATION)
-    every = [panel for preset in ABLATION_PRESETS[section].values() for panel in panels_of(section, preset)]
-    bases = [panel.removesuffix("-128") for panel in dict.fromkeys(every)]
+    all_panels = [panel for preset in ABLATION_PRESETS[section].values() for panel in panels_of(section, preset)]
+    bases = [panel.removesuffix("-128") for panel in dict.fromkeys(all_panels)]
     released = all(panel.startswith("paper-") for panel in bases)
     terms = SUITES["paper-ablations"] if released else SUITES["demo"]
     return Suite(
@@ -114,12 +116,12 @@ def stages_of(name: str) -> list[Stage]:
         return _table_stages(suite_of(name).panels)
     section = name.removeprefix(ABLATION)
     presets = list(ABLATION_PRESETS[section].values())
-    found = [Stage(number, preset) for number, preset in enumerate(presets, start=1)]
+    stages = [Stage(number, preset) for number, preset in enumerate(presets, start=1)]
     for training, (choice, preset) in enumerate(ABLATION_PRESETS[section].items(), start=1):
         for panel in panels_of(section, preset):
-            number, base = len(found) + 1, panel.removesuffix("-128")
-            found.append(Stage(number, preset, base, method=choice, after=(training,)))
-    return found
+            number, base = len(stages) + 1, panel.removesuffix("-128")
+            stages.append(Stage(number, preset, base, method=choice, after=(training,)))
+    return stages
 
 
 def _table_stages(panels: Sequence[str]) -> list[Stage]:
@@ -127,17 +129,17 @@ def _table_stages(panels: Sequence[str]) -> list[Stage]:
     presets = [
         f"{algorithm}-{environment}-paper" for environment in _environments(panels) for algorithm in TRAINED.values()
     ]
-    found = [Stage(number, preset) for number, preset in enumerate(presets, start=1)]
-    trained = {stage.preset: stage.number for stage in found}
+    stages = [Stage(number, preset) for number, preset in enumerate(presets, start=1)]
+    trained = {stage.preset: stage.number for stage in stages}
     for panel in panels:
         for method in (*PROMPTED, *TRAINED):
-            number, preset = len(found) + 1, ""
+            number, preset = len(stages) + 1, ""
             if method in TRAINED:
                 [environment] = _environments([panel])
                 preset = f"{TRAINED[method]}-{environment}-paper"
-            after = (trained[preset],) if preset else ()
-            found.append(Stage(number, preset, panel, method=method, after=after))
-    return found
+            required = (trained[preset],) if preset else ()
+            stages.append(Stage(number, preset, panel, method=method, after=required))
+    return stages
 
 
 def _environments(panels: Sequence[str]) -> list[str]:

@@ -85,8 +85,8 @@ def games_to_play() -> tuple[str, ...]:
     """Return the games of two players that have registered pools and an enumerable tree."""
     pooled = [name for name in list_games() if any(plays(pool, name) for pool in list_pools())]
     # A game whose engine is not installed costs its own entry, not the page. Those with data of their own have no tree.
-    made = [name for name in pooled if not explain_unavailable(name) and not load_game(name).builds_data]
-    games = {name: make_game(name) for name in made if name != "OpenSpiel"}
+    playable = [name for name in pooled if not explain_unavailable(name) and not load_game(name).builds_data]
+    games = {name: make_game(name) for name in playable if name != "OpenSpiel"}
     return tuple(name for name, game in games.items() if game.spec.players == 2 and is_enumerable(game))
 
 
@@ -131,31 +131,31 @@ class ArenaViews:
             *(watching if self._watched else ()),
         )
 
-    def health(self, asked: Asked) -> Reaction:
+    def health(self, request: Asked) -> Reaction:
         """Return the state of the site, for programs."""
         return Facts({"status": "ok", "sittings": len(self._visits)})
 
-    def home(self, asked: Asked) -> Reaction:
+    def home(self, request: Asked) -> Reaction:
         """Return the list of games."""
-        values = {"games": self._games.result(), "going": self._visits.find(asked.token) is not None}
-        return form_page(self._tokens, asked, "home.html", {**values, "watched": self._watched is not None})
+        values = {"games": self._games.result(), "going": self._visits.find(request.token) is not None}
+        return form_page(self._tokens, request, "home.html", {**values, "watched": self._watched is not None})
 
-    def game(self, asked: Asked, game: str) -> Reaction:
+    def game(self, request: Asked, game: str) -> Reaction:
         """Return the page of a game, with its opponents. Raises Refusal if the game is not in the list."""
-        spec = load_game(self._known(game)).spec
+        spec = load_game(self._check_game(game)).spec
         values = {"game": game, "rules": spec.rules, "opponents": _opponents(game), "most": MOST_EPISODES}
-        return form_page(self._tokens, asked, "game.html", values)
+        return form_page(self._tokens, request, "game.html", values)
 
-    def _known(self, game: str) -> str:
+    def _check_game(self, game: str) -> str:
         if game not in self._games.result():
             raise Refusal(404, "There is no such game.")
         return game
 
-    def start(self, asked: Asked) -> Reaction:
+    def start(self, request: Asked) -> Reaction:
         """Start a meta-episode under a new token. Raises Refusal if the form holds something that it did not offer."""
-        check_form(self._tokens, asked)
-        game, opponent = self._known(asked.form.get("game", "")), asked.form.get("opponent", "")
-        episodes = asked.form.get("episodes", "")
+        check_form(self._tokens, request)
+        game, opponent = self._check_game(request.form.get("game", "")), request.form.get("opponent", "")
+        episodes = request.form.get("episodes", "")
         if episodes not in {str(number) for number in range(1, MOST_EPISODES + 1)}:
             raise Refusal(400, f"A meta-episode has 1 to {MOST_EPISODES} episodes.")
         if opponent not in _opponents(game):
@@ -164,20 +164,24 @@ class ArenaViews:
             seed = int(self._rng.integers(2**31))
         # A new token, so that an old page or form of this visitor cannot act on the new meta-episode.
         token = self._tokens.new()
-        self._visits.drop(asked.token)
-        self._visits.add(token, Visit(PersonSitting(game, opponent, int(episodes), seed)), asked.address)
+        self._visits.drop(request.token)
+        self._visits.add(token, Visit(PersonSitting(game, opponent, int(episodes), seed)), request.address)
         return GoTo("/play", token=token)
 
-    def play(self, asked: Asked) -> Reaction:
+    def play(self, request: Asked) -> Reaction:
         """Return the current page of the meta-episode."""
-        visit = self._visits.find(asked.token)
-        if visit is None or asked.token is None:
+        visit = self._visits.find(request.token)
+        if visit is None or request.token is None:
             return GoTo("/", "ended")
         with visit.lock:
-            own, sitting = visit.session, visit.session.sitting
+            person, sitting = visit.session, visit.session.sitting
             # Copies, because the page is written after the lock is released.
-            values = {"own": own, "offered": _opponents(own.game)[own.opponent], "happened": tuple(sitting.happened)}
-            values |= {"form_key": self._tokens.form_key(asked.token), "step": visit.actions}
+            values = {
+                "own": person,
+                "offered": _opponents(person.game)[person.opponent],
+                "happened": tuple(sitting.happened),
+            }
+            values |= {"form_key": self._tokens.form_key(request.token), "step": visit.actions}
             if not sitting.over:
                 values |= {"heading": sitting.heading, "reflects": sitting.reflects, "shown": sitting.shown}
                 values |= {"notes": dict(sitting.notes), "rules": sitting.spec.rules, "longest": REMARK_LIMIT}
@@ -186,26 +190,26 @@ class ArenaViews:
                     values["choices"] = sitting.view.choices(sitting.prompt.legal_actions)
                 return Page("play.html", values)
             values["opponent"] = sitting.trajectory.opponent
-            if own.table is None:
-                own.table = self._in_background(partial(self._end_table, own))
-            table = own.table
+            if person.table is None:
+                person.table = self._in_background(partial(self._end_table, person))
+            table = person.table
         # Without the lock, because other requests of the visitor need not wait.
         with suppress(TimeoutError):
             return Page("end.html", values | {"table": table.result(SOLVED_WITHIN_S)})
         return Page("end.html", values | {"table": None})
 
-    def answer(self, asked: Asked) -> Reaction:
+    def answer(self, request: Asked) -> Reaction:
         """Play the action or the note of the form."""
-        visit = self._visits.find(check_form(self._tokens, asked))
+        visit = self._visits.find(check_form(self._tokens, request))
         if visit is None:
             return GoTo("/", "ended")
         with visit.lock:
             sitting = visit.session.sitting
             # A form of an earlier page would answer something that the visitor does not see any more.
-            if asked.form.get("step") != str(visit.actions) or sitting.over:
+            if request.form.get("step") != str(visit.actions) or sitting.over:
                 return GoTo("/play", "stale")
             # Browsers send line breaks in form values as CR LF.
-            typed = asked.form.get("answer", "").replace("\r\n", "\n").strip()
+            typed = request.form.get("answer", "").replace("\r\n", "\n").strip()
             if not sitting.reflects:
                 if not typed:
                     return GoTo("/play", "blank")
@@ -230,38 +234,40 @@ class ArenaViews:
         Thread(target=run, name=SOLVER, daemon=True).start()
         return future
 
-    def _end_table(self, own: PersonSitting) -> EndTable:
+    def _end_table(self, person: PersonSitting) -> EndTable:
         # `_in_background` runs one function at a time, so the settings need no lock of their own.
-        key = (own.game, own.opponent)
+        key = (person.game, person.opponent)
         if key not in self._settings:
-            self._settings[key] = ExactSetting(make_game(own.game), weights_of(own.opponent))
+            self._settings[key] = ExactSetting(make_game(person.game), weights_of(person.opponent))
             while len(self._settings) > MOST_SETTINGS:
                 self._settings.popitem(last=False)
-        return end_table(self._settings[key], [own.sitting])
+        return end_table(self._settings[key], [person.sitting])
 
     # -- watching --------------------------------------------------------------------------------------------------
 
-    def watch(self, asked: Asked) -> Reaction:
+    def watch(self, request: Asked) -> Reaction:
         """Return the page of the watched agent."""
         scene = None if self._watched is None else self._watched.scene
-        return form_page(self._tokens, asked, "watch.html", {"scene": scene})
+        return form_page(self._tokens, request, "watch.html", {"scene": scene})
 
-    def advance(self, asked: Asked) -> Reaction:
+    def advance(self, request: Asked) -> Reaction:
         """Let the watched agent give its next answer or play to the end, or start another meta-episode."""
-        check_form(self._tokens, asked)
-        if self._watched is None or asked.form.get("do") not in ("next", "end", "new"):
+        check_form(self._tokens, request)
+        if self._watched is None or request.form.get("do") not in ("next", "end", "new"):
             raise Refusal(400, "The agent cannot do that.")
         try:
-            done = self._watched.advance(asked.form["do"])
+            is_advanced = self._watched.advance(request.form["do"])
         except RuntimeError as error:
             raise Refusal(502, str(error)) from error
-        return GoTo("/watch", "" if done else "busy")
+        return GoTo("/watch", "" if is_advanced else "busy")
 
 
 def _opponents(game: str) -> dict[str, str]:
     """Return the opponents of a game with their descriptions: pools, the game's own first, then single opponents."""
-    own = settings_of(game).opponent
-    pools = sorted((f"pool:{pool}" for pool in list_pools() if plays(pool, game)), key=lambda pool: pool != own)
+    default_opponent = settings_of(game).opponent
+    pools = sorted(
+        (f"pool:{pool}" for pool in list_pools() if plays(pool, game)), key=lambda pool: pool != default_opponent
+    )
     return {
         **{pool: f"hidden, drawn from {pool}" for pool in pools},
         **{name: name for name in list_opponents(game)},

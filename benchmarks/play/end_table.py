@@ -79,16 +79,18 @@ class ExactSetting:
         """Return the values in these seats. Call it only if `missing` is empty."""
         if seats not in self._found:
             pool, hands = as_pool(dict(self.pool)), len(seats[0])
-            every = [seat for episode in seats for seat in episode]
-            for seat in set(every) - self._hands.keys():
+            all_seats = [seat for episode in seats for seat in episode]
+            for seat in set(all_seats) - self._hands.keys():
                 self._hands[seat] = SingleHands(
                     game=self.game, pool=pool, seats=[seat], objective="returns", samples=0, seed=0
                 )
             values = [[self._hands[seat].values(k) for seat in episode] for k, episode in enumerate(seats)]
             self._found[seats] = ReferenceValues(
                 no_memory=np.concatenate([self._optimal(episode, pool, 1) for episode in seats]) / hands,
-                best_learner=self._optimal(every, pool, len(seats)) / hands,
-                knows_opponent=np.array([np.mean([one.known for one in episode]) for episode in values]),
+                best_learner=self._optimal(all_seats, pool, len(seats)) / hands,
+                knows_opponent=np.array(
+                    [np.mean([seat_values.known for seat_values in episode]) for episode in values]
+                ),
             )
         return self._found[seats]
 
@@ -108,34 +110,34 @@ class ExactSetting:
             return np.full(episodes, np.nan)
         return np.array(BayesSolution(meeting).value.per_episode)
 
-    def judge(self, played: Sitting) -> JudgedMetaEpisode | None:
+    def judge(self, sitting: Sitting) -> JudgedMetaEpisode | None:
         """Return the regret of the decisions so far, or None without exact values."""
         try:
-            return None if self.values is None else judge(self.values, played.trajectory, played.seen)
+            return None if self.values is None else judge(self.values, sitting.trajectory, sitting.seen)
         except TooManyStates as error:
             self.values, self.missing = None, str(error).rstrip(".")
             return None
 
-    def judge_rest(self, played: Sitting) -> JudgedMetaEpisode | None:
+    def judge_rest(self, sitting: Sitting) -> JudgedMetaEpisode | None:
         """Return the regret of the decisions so far by the rest of the meta-episode, for the sum of its episodes.
 
         Returns None without exact values, also if there are too many states of belief.
         """
-        length = played.episodes, played.hands
+        length = sitting.episodes, sitting.hands
         if self._rest_length != length:
             self._rest_length, self._rest = length, None
             with suppress(NotExact, NotEnumerable, TooManyStates):
-                rest = Rest(
+                remainder = Rest(
                     self.game,
                     dict(self.pool),
                     episodes=length[0],
                     hands=length[1],
-                    alternate=played.alternates,
+                    alternate=sitting.alternates,
                     limit=STATES,
                 )
-                self._rest = DecisionValues(self.game, dict(self.pool), rest)
+                self._rest = DecisionValues(self.game, dict(self.pool), remainder)
         try:
-            return None if self._rest is None else judge(self._rest, played.trajectory, played.seen)
+            return None if self._rest is None else judge(self._rest, sitting.trajectory, sitting.seen)
         except TooManyStates:
             self._rest = None
             return None
@@ -158,7 +160,7 @@ class EndTable(NamedTuple):
         return [TextTable(self.columns, self.rows), *verdict, *self.notes]
 
 
-def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "you") -> EndTable:
+def end_table(setting: ExactSetting, sittings: Sequence[Sitting], player: str = "you") -> EndTable:
     """Return the table of finished meta-episodes of one setting.
 
     The level is that of `mage eval`: 1 less the regrets of a meta-episode by its rest, divided by the distance between
@@ -167,36 +169,36 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
 
     Args:
         setting: Exact values.
-        played: Finished meta-episodes.
+        sittings: Finished meta-episodes.
         player: Name of the player.
     """
-    trajectories = [one.trajectory for one in played]
+    trajectories = [sitting.trajectory for sitting in sittings]
     episodes = len(trajectories[0].episodes)
     columns = [f"{setting.game.spec.unit} per hand", *(f"episode {k}" for k in range(1, episodes + 1))]
-    single = "One meta-episode has no interval." if len(played) == 1 else "±: half a 95% interval over meta-episodes."
-    judged = [found for one in played if (found := setting.judge(one)) is not None]
-    if not judged:
-        seeds = [one.task.seed for one in trajectories]
-        per_episode = zip(*(one.episodes for one in trajectories))
-        earned = [estimate([one.value / one.hands for one in results], seeds) for results in per_episode]
+    single = "One meta-episode has no interval." if len(sittings) == 1 else "±: half a 95% interval over meta-episodes."
+    meta_episodes = [judgement for sitting in sittings if (judgement := setting.judge(sitting)) is not None]
+    if not meta_episodes:
+        seeds = [trajectory.task.seed for trajectory in trajectories]
+        per_episode = zip(*(trajectory.episodes for trajectory in trajectories))
+        earned = [estimate([result.value / result.hands for result in results], seeds) for results in per_episode]
         unknown = [[name, *[NOT_KNOWN] * episodes] for name in LINES]
-        rows = [[player, *(spread(one, False) for one in earned)], *unknown]
+        rows = [[player, *(spread(mean, False) for mean in earned)], *unknown]
         notes = [f"{NOT_KNOWN}: {setting.missing}.", single]
         return EndTable(columns, rows, level=NOT_KNOWN, remarks=[], notes=notes)
-    report = report_of(player, setting.game, judged, len(played), False, setting.pool, None)
-    exact = [setting.references(tuple(episode.seats for episode in one.episodes)) for one in trajectories]
+    report = report_of(player, setting.game, meta_episodes, len(sittings), False, setting.pool, None)
+    exact = [setting.references(tuple(episode.seats for episode in trajectory.episodes)) for trajectory in trajectories]
     lines = ([_or_none(x) for x in np.mean(values, axis=0)] for values in zip(*exact))
     rows = [
-        [player, *(spread(one.value, False) for one in report.episodes)],
-        ["luck-adjusted", *(spread(one.adjusted, False) for one in report.episodes)],
+        [player, *(spread(episode.value, False) for episode in report.episodes)],
+        ["luck-adjusted", *(spread(episode.adjusted, False) for episode in report.episodes)],
         *([name, *map(number, row)] for name, row in zip(LINES, lines, strict=True)),
     ]
-    hands = sum(len(one.hands) for one in judged)
+    hands = sum(len(meta_episode.hands) for meta_episode in meta_episodes)
     notes = ["luck-adjusted: without the luck of cards and replies.", single]
     if hands < MIN_HANDS:
-        texts = remarks(played[-1], judged[-1], setting.pool, player)
+        texts = remarks(sittings[-1], meta_episodes[-1], setting.pool, player)
         return EndTable(columns, rows, level="", remarks=[*texts, too_few(hands)], notes=notes)
-    level = level_of(setting, played, exact)
+    level = level_of(setting, sittings, exact)
     if level is None:
         notes.append(f"{NOT_KNOWN}: memory is worth nothing here, or the pool has too many states of belief.")
         return EndTable(columns, rows, level=NOT_KNOWN, remarks=[], notes=notes)
@@ -204,25 +206,25 @@ def end_table(setting: ExactSetting, played: Sequence[Sitting], player: str = "y
     return EndTable(columns, rows, level=text, remarks=[], notes=notes)
 
 
-def level_of(setting: ExactSetting, played: Sequence[Sitting], exact: Sequence[ReferenceValues]) -> Estimate | None:
+def level_of(setting: ExactSetting, sittings: Sequence[Sitting], exact: Sequence[ReferenceValues]) -> Estimate | None:
     """Return the level of play, or None where it does not exist.
 
     Args:
         setting: Exact values.
-        played: Finished meta-episodes.
+        sittings: Finished meta-episodes.
         exact: Exact values in the seats of each of them.
     """
-    lost = []
-    for one in played:
-        judged = setting.judge_rest(one)
-        if judged is None:
+    losses = []
+    for sitting in sittings:
+        meta_episode = setting.judge_rest(sitting)
+        if meta_episode is None:
             return None
-        lost.append(sum(sum(hand.regrets) for hand in judged.hands) / one.hands)
+        losses.append(sum(sum(hand.regrets) for hand in meta_episode.hands) / sitting.hands)
     # The mean over seats, as one pair of seats can be worth less than another one.
-    length = float(np.mean([np.sum(one.best_learner - one.no_memory) for one in exact]))
+    length = float(np.mean([np.sum(values.best_learner - values.no_memory) for values in exact]))
     if np.isnan(length) or length <= ROUNDING:
         return None
-    return estimate([1 - each / length for each in lost], [one.trajectory.task.seed for one in played])
+    return estimate([1 - loss / length for loss in losses], [sitting.trajectory.task.seed for sitting in sittings])
 
 
 def _or_none(value: float) -> float | None:

@@ -30,24 +30,24 @@ class DecisionCost(NamedTuple):
     """Its posterior probability."""
 
 
-def remarks(played: Sitting, judged: JudgedMetaEpisode, pool: Mapping[str, float], player: str) -> list[str]:
+def remarks(sitting: Sitting, meta_episode: JudgedMetaEpisode, pool: Mapping[str, float], player: str) -> list[str]:
     """Return sentences on the most expensive decisions of a meta-episode, in the order of play.
 
     Args:
-        played: Finished meta-episode.
-        judged: The same with the regret of its decisions.
+        sitting: Finished meta-episode.
+        meta_episode: The same with the regret of its decisions.
         pool: Weights of the opponents by name.
         player: Name of the player.
     """
-    decisions = list(decision_costs(played, judged, pool))
-    least = max(sorted((one.cost for one in decisions), reverse=True)[:MAX_REMARKS][-1:], default=0.0)
+    decisions = list(decision_costs(sitting, meta_episode, pool))
+    threshold = max(sorted((decision.cost for decision in decisions), reverse=True)[:MAX_REMARKS][-1:], default=0.0)
     subject = player.capitalize() if player == "you" else player
+    costly_decisions = [decision for decision in decisions if decision.cost >= max(threshold, LEAST_COST)][:MAX_REMARKS]
     texts = [
-        f"{one.heading}: {subject} played {one.action} ({one.situation}). That cost {one.cost:.2f} {played.spec.unit} "
-        f"here; the opponent was probably {one.opponent}, {one.chance:.0%}."
-        for one in decisions
-        if one.cost >= max(least, LEAST_COST)
-    ][:MAX_REMARKS]
+        f"{decision.heading}: {subject} played {decision.action} ({decision.situation}). That cost {decision.cost:.2f} "
+        f"{sitting.spec.unit} here; the opponent was probably {decision.opponent}, {decision.chance:.0%}."
+        for decision in costly_decisions
+    ]
     return texts or ["No decision cost anything, given what could be known of the opponent."]
 
 
@@ -56,22 +56,24 @@ def too_few(hands: int) -> str:
     return f"Too few hands for a level of play: {hands}. It is printed from {MIN_HANDS} on."
 
 
-def decision_costs(sitting: Sitting, judged: JudgedMetaEpisode, pool: Mapping[str, float]) -> Iterator[DecisionCost]:
+def decision_costs(
+    sitting: Sitting, meta_episode: JudgedMetaEpisode, pool: Mapping[str, float]
+) -> Iterator[DecisionCost]:
     """Yield the legal decisions of a meta-episode with their costs."""
     names = list(pool)
     legal = (
-        (heading, shown, step.action)
-        for (heading, shown), step in zip(sitting.headings, sitting.trajectory.steps)
+        (heading, situation, step.action)
+        for (heading, situation), step in zip(sitting.headings, sitting.trajectory.steps)
         if step.phase == "play" and step.action is not None
     )
-    for hand, choices in zip(judged.hands, judged.choices):
+    for hand, choices in zip(meta_episode.hands, meta_episode.choices):
         # An ending outside of the rules has a regret of its own, which belongs to no choice.
         for _, beliefs, cost in zip(choices, hand.beliefs, hand.regrets):
-            heading, shown, action = next(legal)
+            heading, situation, action = next(legal)
             likely = max(range(len(names)), key=beliefs.__getitem__)
             yield DecisionCost(
                 heading=heading,
-                situation=shown.rstrip("."),
+                situation=situation.rstrip("."),
                 action=action,
                 cost=cost,
                 opponent=names[likely],

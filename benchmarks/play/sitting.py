@@ -132,8 +132,8 @@ class Sitting:
         results, unit = hand_results(info), self.spec.unit
         texts = []
         if info.get("invalid_reason") is not None and self.trajectory.steps[-1].phase == "play":
-            most = self._metadata.max_turns
-            texts.append(f"That is not a legal action; it spent one of your {most} turns.")
+            max_turns = self._metadata.max_turns
+            texts.append(f"That is not a legal action; it spent one of your {max_turns} turns.")
         for result in results:
             late = "You ran out of turns. " if result.ended_by == BY_TIMEOUT else ""
             texts.append(late + self.view.end(info.get("action"), result.observation))

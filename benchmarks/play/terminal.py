@@ -62,16 +62,16 @@ class _Table:
         won = self.total / max(self.hands, 1) if " per " in unit else self.total
         return f"{won:+.4g} {unit} after {self.hands} {self.noun}{'s' * (self.hands != 1)}"
 
-    def deal(self, again: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
-        """Start the hand of the current seed and play the answers `again`, none of which ended it."""
+    def deal(self, answers: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
+        """Start the hand of the current seed and play `answers`, none of which ended it."""
         # An environment cannot step backwards, so `undo` replays the hand from its seed.
         self.view = PersonView(self.spec)
-        shown, info = self.env.reset(seed=self.seed, options=self.options)
-        for answer in again:
-            self.view.now(info, shown)
-            shown, _, _, _, info = self.env.step(answer)
-        self.given = list(again)
-        return shown, info
+        observation, info = self.env.reset(seed=self.seed, options=self.options)
+        for answer in answers:
+            self.view.now(info, observation)
+            observation, _, _, _, info = self.env.step(answer)
+        self.given = list(answers)
+        return observation, info
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class TerminalPlay:
     """Answers per hand; None for the default."""
 
 
-def play(env_id: str, chosen: TerminalPlay) -> None:
+def play(env_id: str, options: TerminalPlay) -> None:
     """Play a game, or meta-episodes, in the terminal until the user leaves.
 
     Raises:
@@ -101,43 +101,46 @@ def play(env_id: str, chosen: TerminalPlay) -> None:
     spec = gym.spec(env_id)
     if spec.entry_point not in (ENV, META_ENV):
         raise ValueError(f"{env_id} is not a text game of this package. mage list prints all of them.")
-    if spec.entry_point == ENV and chosen.episodes is not None:
+    if spec.entry_point == ENV and options.episodes is not None:
         raise ValueError(f"--episodes applies to meta-episodes. Play {env_id.replace('-v', '-Meta-v')}.")
     # Made once for the error about a wrong option, before anything is printed.
-    game_spec = game_with(spec.kwargs["game_name"], chosen.game_options).spec
+    game_spec = game_with(spec.kwargs["game_name"], options.game_options).spec
     if spec.entry_point == META_ENV:
-        _play_meta_episodes(env_id, spec.kwargs["game_name"], chosen)
+        _play_meta_episodes(env_id, spec.kwargs["game_name"], options)
     else:
-        _play_hands(env_id, game_spec, chosen)
+        _play_hands(env_id, game_spec, options)
 
 
 # -- meta-episodes ---------------------------------------------------------------------------------------------
 
 
-def _play_meta_episodes(env_id: str, game_name: str, chosen: TerminalPlay) -> None:
+def _play_meta_episodes(env_id: str, game_name: str, options: TerminalPlay) -> None:
     """Play meta-episodes until the user leaves, and print the table of all of them after each."""
-    given: dict[str, Any] = {"seat": chosen.seat, "max_turns": chosen.max_turns, "opponent": chosen.opponents}
-    players = game_with(game_name, chosen.game_options).spec.players
-    given |= {"num_episodes": chosen.episodes, "hands_per_episode": chosen.hands or (HANDS if players > 1 else 1)}
-    kwargs = {name: value for name, value in given.items() if value is not None}
-    env = gym.make(env_id, disable_env_checker=True, **kwargs, **chosen.game_options)
+    env_options: dict[str, Any] = {"seat": options.seat, "max_turns": options.max_turns, "opponent": options.opponents}
+    players = game_with(game_name, options.game_options).spec.players
+    env_options |= {
+        "num_episodes": options.episodes,
+        "hands_per_episode": options.hands or (HANDS if players > 1 else 1),
+    }
+    kwargs = {name: value for name, value in env_options.items() if value is not None}
+    env = gym.make(env_id, disable_env_checker=True, **kwargs, **options.game_options)
     game = env.get_wrapper_attr("game")
-    pool = weights_of(chosen.opponents or settings_of(game_name).opponent) if game.spec.players > 1 else {}
-    setting, seed = ExactSetting(game, pool), chosen.seed
-    played: list[Sitting] = []
+    pool = weights_of(options.opponents or settings_of(game_name).opponent) if game.spec.players > 1 else {}
+    setting, seed = ExactSetting(game, pool), options.seed
+    sittings: list[Sitting] = []
     print(wrap_lines(game.spec.rules))
     print("\n" + wrap_lines(f"{env_id}: answer with an action or its number; 'help' explains, 'quit' leaves."))
     try:
         while True:
             sitting = Sitting(env, Task(env_id, seed=seed))
             _play_sitting(sitting)
-            played.append(sitting)
+            sittings.append(sitting)
             if game.spec.players > 1:
                 print(f"The opponent was {sitting.trajectory.opponent}.")
             # A large game takes minutes.
             line = ProgressLine()
             line.draw("Solving the game exactly ...")
-            table = end_table(setting, played)
+            table = end_table(setting, sittings)
             line.erase()
             print_report(["", *table.blocks()])
             seed = (seed + 1) % 2**SEED_BITS
@@ -152,7 +155,7 @@ def _play_meta_episodes(env_id: str, game_name: str, chosen: TerminalPlay) -> No
 
 def _play_sitting(sitting: Sitting) -> None:
     """Play a meta-episode to its end."""
-    shown = ""
+    heading = ""
     while not sitting.over:
         if sitting.reflects:
             note = ask(f"\nYour note on {sitting.heading.lower()} (Enter leaves none): ", ()).text
@@ -163,9 +166,9 @@ def _play_sitting(sitting: Sitting) -> None:
                 raise _Leaves
             sitting.play(note)
             continue
-        if sitting.heading != shown:
-            shown = sitting.heading
-            print(f"\n--- {shown} {RULE}")
+        if sitting.heading != heading:
+            heading = sitting.heading
+            print(f"\n--- {heading} {RULE}")
             for episode, note in sitting.notes.items():
                 print(wrap_lines(f"Your note after episode {episode}: {note}"))
         text = f"{sitting.spec.rules}\n{META_HELP}"
@@ -177,24 +180,24 @@ def _play_sitting(sitting: Sitting) -> None:
 # -- single hands ----------------------------------------------------------------------------------------------
 
 
-def _play_hands(env_id: str, game_spec: GameSpec, chosen: TerminalPlay) -> None:
+def _play_hands(env_id: str, game_spec: GameSpec, options: TerminalPlay) -> None:
     """Play hands of a base id until the user leaves."""
-    max_turns = chosen.max_turns or (PATIENCE if game_spec.players == 1 else None)
+    max_turns = options.max_turns or (PATIENCE if game_spec.players == 1 else None)
     env: gym.Env[Any, Any] = gym.make(
         env_id,
-        opponent=chosen.opponents,
-        seat=chosen.seat,
+        opponent=options.opponents,
+        seat=options.seat,
         max_turns=max_turns,
         disable_env_checker=True,
-        **chosen.game_options,
+        **options.game_options,
     )
-    table = _Table(env, game_spec, chosen.seed, limited=max_turns != PATIENCE)
+    table = _Table(env, game_spec, options.seed, limited=max_turns != PATIENCE)
     print(wrap_lines(game_spec.rules))
     print("\n" + wrap_lines(f"{env_id}: answer with an action or its number; 'help' explains, 'quit' leaves."))
     if game_spec.players == 1:
         print(wrap_lines("'undo' reverts the last answer, 'restart' starts again, 'new' leaves this one for another."))
     try:
-        while chosen.hands is None or table.hands < chosen.hands:
+        while options.hands is None or table.hands < options.hands:
             if game_spec.players > 1:
                 table.options = {"seat": table.seats[table.hands % len(table.seats)]}
             _play_hand(table)
@@ -210,8 +213,8 @@ def _play_hands(env_id: str, game_spec: GameSpec, chosen: TerminalPlay) -> None:
 def _play_hand(table: _Table) -> None:
     print(f"\n--- {table.noun.capitalize()} {table.hands + 1} {RULE}")
     observation, info = table.deal()
-    done, value, commands = False, 0.0, (*BACK, "new") if table.spec.players == 1 else ()
-    while not done:
+    is_over, value, commands = False, 0.0, (*BACK, "new") if table.spec.players == 1 else ()
+    while not is_over:
         text = table.view.now(info, observation)
         answer = _listen(text, info["legal_actions"], table.view, commands, explain=table.spec.rules)
         if answer == "new":
@@ -221,7 +224,7 @@ def _play_hand(table: _Table) -> None:
             continue
         observation, reward, terminated, truncated, info = table.env.step(answer)
         table.given.append(answer)
-        done, value = terminated or truncated, float(reward)
+        is_over, value = terminated or truncated, float(reward)
         if info["invalid_reason"] is not None:
             cost = f"; it spent one of your {table.env.get_wrapper_attr('max_turns')} turns" if table.limited else ""
             print(f"That is not a legal action{cost}.")
@@ -263,9 +266,9 @@ def _listen(text: str, legal: tuple[str, ...], view: PersonView, commands: Seque
         if typed.lower() in QUIT and typed not in legal:
             raise _Leaves
         if typed.lower() in HELP and typed not in legal:
-            named = ", ".join(("quit", *commands))
+            command_names = ", ".join(("quit", *commands))
             print(wrap_lines(explain))
-            print(f"Answer with one of the actions above or its number. Commands: {named}. Help costs no turn.")
+            print(f"Answer with one of the actions above or its number. Commands: {command_names}. Help costs no turn.")
             continue
         if typed:
             return view.action(typed, legal)

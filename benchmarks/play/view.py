@@ -46,8 +46,8 @@ class PersonView:
         new = history[self._moves + 1 :] if hand == self._hand else history
         self._hand, self._moves, self._cells = hand, len(history), self._board(text)
         # Chance may be part of the history, too.
-        known = [move for move in new if self._spec.actions is None or move in self._spec.actions]
-        return self._said(known, text, self._draws_boards)
+        visible_moves = [move for move in new if self._spec.actions is None or move in self._spec.actions]
+        return self._narrate(visible_moves, text, self._draws_boards)
 
     def end(self, action: str | None, observation: str) -> str:
         """Return the text of a finished hand: the last moves of the opponent if the board shows them, and its end.
@@ -56,9 +56,9 @@ class PersonView:
             action: Person's last action, or None if it was not legal.
             observation: Last observation of the hand.
         """
-        after = self._board(observation)
-        new = [cell for cell, mark in after.items() if cell != action and mark != self._cells.get(cell, mark)]
-        return self._said(new, observation, draws_board=True)
+        final_board = self._board(observation)
+        new = [cell for cell, mark in final_board.items() if cell != action and mark != self._cells.get(cell, mark)]
+        return self._narrate(new, observation, draws_board=True)
 
     def numbers(self, legal: Sequence[str]) -> dict[str, str]:
         """Return the legal actions by their number. A cell of a board keeps its number throughout."""
@@ -81,22 +81,22 @@ class PersonView:
         """Number of columns of the board that was shown last; 0 without a board."""
         return max((int(cell[4]) for cell in self._cells), default=0)
 
-    def _said(self, moves: Sequence[str], observation: str, draws_board: bool) -> str:
-        said = f"The opponent played {', then '.join(moves)}.\n" if moves and self._spec.players == 2 else ""
-        return visible(said + self._drawn(observation.replace(_SEPARATOR, "\n"), draws_board))
+    def _narrate(self, moves: Sequence[str], observation: str, draws_board: bool) -> str:
+        sentence = f"The opponent played {', then '.join(moves)}.\n" if moves and self._spec.players == 2 else ""
+        return visible(sentence + self._draw(observation.replace(_SEPARATOR, "\n"), draws_board))
 
     def _board(self, observation: str) -> dict[str, str]:
         """Return the marks of a board by cell, or {} unless every action of the game is a cell of the first lines."""
-        lines, found = observation.split("\n"), {}
+        lines, marks = observation.split("\n"), {}
         for action in self._spec.actions or ():
             cell = _CELL.fullmatch(action)
             mark = None if cell is None else "".join(lines[int(cell[1]) - 1 : int(cell[1])])[int(cell[2]) - 1 :][:1]
             if not mark:
                 return {}
-            found[action] = mark
-        return found
+            marks[action] = mark
+        return marks
 
-    def _drawn(self, observation: str, draws_board: bool) -> str:
+    def _draw(self, observation: str, draws_board: bool) -> str:
         """Return the observation with the numbers of rows and columns around a board, or without the board."""
         board = self._board(observation)
         if not board:
@@ -106,5 +106,5 @@ class PersonView:
         if not draws_board:
             return "\n".join(lines[rows:])
         head = "  " + " ".join(str(column + 1) for column in range(len(lines[0])))
-        drawn = [f"{row} {' '.join(line)}" for row, line in enumerate(lines[:rows], start=1)]
-        return "\n".join([head, *drawn, *lines[rows:]])
+        numbered_lines = [f"{row} {' '.join(line)}" for row, line in enumerate(lines[:rows], start=1)]
+        return "\n".join([head, *numbered_lines, *lines[rows:]])

@@ -65,9 +65,9 @@ class WatchedAgent:
             options: Options of the environment, in place of those of a saved model's training.
             rng: Source of the seeds.
         """
-        own = agent.settings if isinstance(agent, SavedModelAgent) else None
-        env_id = env_id or (own.env_id if own is not None and own.env_id else "mage/KuhnPoker-Meta-v0")
-        kwargs = {**(own.env_kwargs if own is not None else {"hands_per_episode": HANDS}), **options}
+        settings = agent.settings if isinstance(agent, SavedModelAgent) else None
+        env_id = env_id or (settings.env_id if settings is not None and settings.env_id else "mage/KuhnPoker-Meta-v0")
+        kwargs = {**(settings.env_kwargs if settings is not None else {"hands_per_episode": HANDS}), **options}
         [self._env] = make_envs(env_id, kwargs)
         game = game_of(env_id, kwargs)
         if game.spec.players != 2:
@@ -83,14 +83,14 @@ class WatchedAgent:
         self._lock = Lock()
         self._start()
 
-    def advance(self, what: str) -> bool:
+    def advance(self, until: str) -> bool:
         """Give the `next` answer, play to the `end`, or start a `new` meta-episode. Return False if it is busy."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            if what == "new":
+            if until == "new":
                 self._start()
-            while what != "new" and not self._sitting.over:
+            while until != "new" and not self._sitting.over:
                 [completion] = self._generator.generate([self._sitting.prompt])
                 heading, prompt = self._sitting.heading, self._sitting.prompt
                 self._sitting.answer(completion)
@@ -105,7 +105,7 @@ class WatchedAgent:
                     )
                 )
                 self._show()
-                if what == "next":
+                if until == "next":
                     break
         finally:
             self._lock.release()
@@ -118,26 +118,36 @@ class WatchedAgent:
 
     def _show(self) -> None:
         sitting = self._sitting
-        judged = self._setting.judge(sitting) if self._decisions else None
-        whole = self._setting.judge_rest(sitting) if judged is not None else None
+        meta_episode = self._setting.judge(sitting) if self._decisions else None
+        judged_by_rest = self._setting.judge_rest(sitting) if meta_episode is not None else None
         # An invalid answer is no decision of the game, so it has neither a posterior nor a regret.
-        exact = [] if judged is None else [pair for hand in judged.hands for pair in zip(hand.beliefs, hand.regrets)]
-        far = [] if whole is None else [cost for hand in whole.hands for _, cost in zip(hand.beliefs, hand.regrets)]
+        exact = (
+            []
+            if meta_episode is None
+            else [pair for hand in meta_episode.hands for pair in zip(hand.beliefs, hand.regrets)]
+        )
+        far = (
+            []
+            if judged_by_rest is None
+            else [cost for hand in judged_by_rest.hands for _, cost in zip(hand.beliefs, hand.regrets)]
+        )
         values = zip_longest(exact, far)
-        shown = []
-        for one in self._decisions:
-            if one.action and exact:
-                (beliefs, regret), rest = next(values)
-                learns = rest is not None and regret - rest >= LEAST_COST
-                one = one._replace(posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret, learns=learns)
-            shown.append(one)
+        decisions = []
+        for decision in self._decisions:
+            if decision.action and exact:
+                (beliefs, regret), regret_by_rest = next(values)
+                learns = regret_by_rest is not None and regret - regret_by_rest >= LEAST_COST
+                decision = decision._replace(
+                    posterior=tuple(zip(self._setting.pool, beliefs)), regret=regret, learns=learns
+                )
+            decisions.append(decision)
         game = self._setting.game
-        named = "" if game.title == game.spec.name else f", {game.title}"
+        title_suffix = "" if game.title == game.spec.name else f", {game.title}"
         # The scene is replaced as a whole, so that readers need no lock.
         self.scene = AgentScene(
-            title=f"{self._agent.name} in {self._env_id}{named}",
+            title=f"{self._agent.name} in {self._env_id}{title_suffix}",
             unit=sitting.spec.unit,
-            decisions=tuple(reversed(shown)),
+            decisions=tuple(reversed(decisions)),
             happened=tuple(sitting.happened),
             opponent=sitting.trajectory.opponent if sitting.over else "",
             table=end_table(self._setting, [sitting], self._agent.name) if sitting.over else None,

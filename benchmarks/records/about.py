@@ -33,7 +33,7 @@ _NOT_RECORDED = ("ids", "sizes", "defaults", "variable", "stand_in")
 
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
     """Return the content of run.json as JSON values."""
-    panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name not in _NOT_RECORDED}
+    panel = {field.name: vars(setting.panel)[field.name] for field in fields(Panel) if field.name not in _NOT_RECORDED}
     # Absent unless set, as in the runs of older versions, which can then read this one.
     for name in ("by_weight", "own_seeds"):
         if not panel[name]:
@@ -67,18 +67,18 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
         UntrustedName: Inside `names_from`, if the run needs a module that the user did not import.
     """
     load_modules(about["imports"], "run.json")
-    told = dict(about["panel"])
+    panel_fields = dict(about["panel"])
     # gym.make would import the part before the colon.
-    if ":" in told["env_id"]:
-        raise ValueError(f"run.json: env_id={told['env_id']!r} must be a registered id, without a module.")
-    name, has_ids = told.pop("name"), told.pop("has_ids")
-    if not isinstance(told["opponents"], str):
-        told["opponents"] = dict(told["opponents"])
-    panel = named_panel(name) if has_ids else Panel(**told)
+    if ":" in panel_fields["env_id"]:
+        raise ValueError(f"run.json: env_id={panel_fields['env_id']!r} must be a registered id, without a module.")
+    name, has_ids = panel_fields.pop("name"), panel_fields.pop("has_ids")
+    if not isinstance(panel_fields["opponents"], str):
+        panel_fields["opponents"] = dict(panel_fields["opponents"])
+    panel = named_panel(name) if has_ids else Panel(**panel_fields)
     # A run without the option played the default style of its time.
     style = about["setting"]["options"].get("style", DEFAULT_STYLE)
-    played = {} if style == DEFAULT_STYLE or "style" in panel.env_kwargs else {"style": style}
-    return Setting(panel, name, {**played, **about["env_kwargs"]})
+    style_option = {} if style == DEFAULT_STYLE or "style" in panel.env_kwargs else {"style": style}
+    return Setting(panel, name, {**style_option, **about["env_kwargs"]})
 
 
 def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,26 +90,31 @@ def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def identity_of(agent: Agent, game_name: str) -> dict[str, Any]:
     """Return the identity of an agent: its name, the content of a saved model, its sampling and its limits."""
-    return {"name": agent.name, "content": _content(agent), **_sampled(agent, game_name), **_served(agent, game_name)}
+    return {
+        "name": agent.name,
+        "content": _content(agent),
+        **_describe_sampling(agent, game_name),
+        **_describe_server(agent, game_name),
+    }
 
 
-def agent_of(spec: str, told: Mapping[str, Any], game_name: str) -> Agent:
+def agent_of(spec: str, identity: Mapping[str, Any], game_name: str) -> Agent:
     """Return the agent with an identity, rebuilt in a worker.
 
     Args:
         spec: Specification of the agent, which names the server of a model.
-        told: Identity, as in run.json.
+        identity: Identity, as in run.json.
         game_name: Name of the game to play.
 
     Raises:
         RuntimeError: If the worker has another model.
     """
-    agent = make_agent(spec, told.get("sampling"), told["name"])
+    agent = make_agent(spec, identity.get("sampling"), identity["name"])
     if isinstance(agent, EndpointAgent):
         agent.look_up(game_name)
     # Another machine may have another model under the same path or address.
-    if (found := identity_of(agent, game_name)) != told:
-        raise RuntimeError(f"On the worker, {agent.name} is another model: expected {told}, got {found}.")
+    if (current := identity_of(agent, game_name)) != identity:
+        raise RuntimeError(f"On the worker, {agent.name} is another model: expected {identity}, got {current}.")
     return agent
 
 
@@ -122,30 +127,30 @@ def _content(agent: Agent) -> str | None:
 
     # Hashing all weights would take minutes. The beginning of a file may be equal for two models of one
     # architecture (names and shapes), so the end is hashed.
-    told = sha256()
+    digest = sha256()
     for path in sorted(path for path in agent.folder.iterdir() if path.suffix in (".json", ".safetensors", ".bin")):
         with open_model_file(agent.folder, path.name) as file:
             size = file.seek(0, 2)
             file.seek(max(size - _END, 0))
-            told.update(f"{path.name} {size} ".encode() + file.read())
-    return told.hexdigest()[:16]
+            digest.update(f"{path.name} {size} ".encode() + file.read())
+    return digest.hexdigest()[:16]
 
 
-def _sampled(agent: Agent, game_name: str) -> dict[str, Any]:
+def _describe_sampling(agent: Agent, game_name: str) -> dict[str, Any]:
     """Return the sampling that the user set, if any, and the effective sampling and limits, if known."""
     models = SavedModelAgent | HuggingFaceAgent | EndpointAgent
-    given = agent.sampling if isinstance(agent, models | GeneratorAgent) else None
-    found: dict[str, Any] = {"sampling": dict(given)} if given else {}
+    sampling = agent.sampling if isinstance(agent, models | GeneratorAgent) else None
+    description: dict[str, Any] = {"sampling": dict(sampling)} if sampling else {}
     if isinstance(agent, models):
-        found["request"] = agent.request(game_name)
-    return found
+        description["request"] = agent.request(game_name)
+    return description
 
 
-def _served(agent: Agent, game_name: str) -> dict[str, Any]:
+def _describe_server(agent: Agent, game_name: str) -> dict[str, Any]:
     """Return the requested model of an endpoint, and the id of the served one; empty for other agents."""
     if not isinstance(agent, EndpointAgent):
         return {}
-    return {"model": agent.model, "served": agent.served(game_name)}
+    return {"model": agent.model, "served": agent.model_ids(game_name)}
 
 
 @cache
@@ -155,9 +160,9 @@ def _commit() -> str | None:
     if not (root / ".git").exists():
         return None
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()

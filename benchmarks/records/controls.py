@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, reading
-from mage_envs.benchmarks.records.replay import executed
+from mage_envs.benchmarks.records.replay import execute
 from mage_envs.info import private_info
 from mage_envs.loading.arguments import parse
 from mage_envs.text.generation import Completion, Generator, Prompt
@@ -38,7 +38,7 @@ _SHARED = ("memory", "context", "style", "env_id")
 """Options in which the source run must agree."""
 
 
-def controlled(setting: Setting, control: str, source: str | None, by_policy: bool = False) -> Setting:
+def apply_control(setting: Setting, control: str, source: str | None, by_policy: bool = False) -> Setting:
     """Return the setting under a control.
 
     Args:
@@ -57,7 +57,7 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
     if (episodes := setting.resolved["num_episodes"]) < 2:
         raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
     if control == "none" and not by_policy:
-        return setting.changed(memory="none")
+        return setting.with_options(memory="none")
     memory = setting.resolved["memory"]
     if type(parse_control(memory)[0]) is not Control:
         raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
@@ -72,7 +72,7 @@ def controlled(setting: Setting, control: str, source: str | None, by_policy: bo
             keys = ("task", "episodes", "turns")
             entries = [{name: entry[name] for name in keys if name in entry} for entry in entries]
         control = f"{control}@{keep_source(entries)}"
-    return setting.changed(memory=f"{control}/{memory}")
+    return setting.with_options(memory=f"{control}/{memory}")
 
 
 def memories_of(folder: Path, setting: Setting, by_policy: bool = False) -> list[dict[str, Any]]:
@@ -89,39 +89,41 @@ def memories_of(folder: Path, setting: Setting, by_policy: bool = False) -> list
 
 def _memories(records: Records, setting: Setting, by_policy: bool) -> list[dict[str, Any]]:
     """Return the memories of a run. Raise ValueError if it does not match the setting or has another outcome now."""
-    folder, there = records.folder, setting_of(records.about)
+    folder, source = records.folder, setting_of(records.about)
     for name in _SHARED:
-        if there.resolved[name] != setting.resolved[name]:
+        if source.resolved[name] != setting.resolved[name]:
             raise ValueError(
-                f"--from {folder} was played with {name}={there.resolved[name]!r}, and this run has "
+                f"--from {folder} was played with {name}={source.resolved[name]!r}, and this run has "
                 f"{setting.resolved[name]!r}. Use a run with the same {name}."
             )
-    if there.resolved["num_episodes"] < setting.resolved["num_episodes"]:
+    if source.resolved["num_episodes"] < setting.resolved["num_episodes"]:
         raise ValueError(
-            f"--from {folder} has meta-episodes of {there.resolved['num_episodes']}, and this run of "
+            f"--from {folder} has meta-episodes of {source.resolved['num_episodes']}, and this run of "
             f"{setting.resolved['num_episodes']} episodes. Use a run that is at least as long."
         )
     lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
     if not lines:
         raise ValueError(f"--from {folder} holds no finished meta-episode.")
-    # The listener reads the memory out of these environments, so they are made here and not by `executed`.
-    envs = make_envs(there.panel.env_id, there.options, min(len(lines), BATCH))
-    taken: list[list[dict[str, Any]]] = [[] for _ in lines]
+    # The listener reads the memory out of these environments, so they are made here and not by `execute`.
+    envs = make_envs(source.panel.env_id, source.options, min(len(lines), BATCH))
+    memories: list[list[dict[str, Any]]] = [[] for _ in lines]
     # A run may have any --name, so that the name shows a policy, but not that there is none.
     by_policy = by_policy or parse(records.about["agent"]["name"]).name in NO_MODEL
     turns: list[list[list[dict[str, Any]]]] = [[] for _ in lines]
-    _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken, turns), envs=envs)
-    if found:
-        raise ValueError(f"--from {folder} has another outcome when it is executed again: {found[0].lines()[0]}")
+    _, mismatches = execute(
+        lines, source, watch=lambda generator: _Listener(generator, envs, memories, turns), envs=envs
+    )
+    if mismatches:
+        raise ValueError(f"--from {folder} has another outcome when it is executed again: {mismatches[0].lines()[0]}")
     return [
         {
             "task": str(line["task"]["opponent"] or line["task"]["task_id"] or line["task"]["seed"]),
             "seed": line["task"]["seed"],
             "seat": line["task"]["seat"],
             "episodes": episodes,
-            **({"turns": played} if by_policy else {}),
+            **({"turns": recorded_turns} if by_policy else {}),
         }
-        for line, episodes, played in zip(lines, taken, turns, strict=True)
+        for line, episodes, recorded_turns in zip(lines, memories, turns, strict=True)
     ]
 
 
@@ -132,10 +134,10 @@ class _Listener:
         self,
         generator: Generator,
         envs: Sequence[gym.Env[Any, Any]],
-        taken: Sequence[list[dict[str, Any]]],
+        memories: Sequence[list[dict[str, Any]]],
         turns: Sequence[list[list[dict[str, Any]]]],
     ) -> None:
-        self._generator, self._envs, self._taken, self._turns = generator, envs, taken, turns
+        self._generator, self._envs, self._taken, self._turns = generator, envs, memories, turns
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         for prompt in prompts:
@@ -144,14 +146,14 @@ class _Listener:
 
     def _listen(self, prompt: Prompt) -> None:
         """Store the prompt's turn, and the memory if the prompt is the first play prompt of an episode."""
-        # `executed` numbers the lines by `member`, the second part of the seed.
+        # `execute` numbers the lines by `member`, the second part of the seed.
         self._store_turn(self._turns[prompt.seed[1]], prompt)
-        found = self._taken[prompt.seed[1]]
-        if prompt.phase != "play" or prompt.info["episode_index"] < len(found):
+        memories = self._taken[prompt.seed[1]]
+        if prompt.phase != "play" or prompt.info["episode_index"] < len(memories):
             return
         env = self._envs[prompt.slot]
         view = env.get_wrapper_attr("memory_view")()
-        found.append(
+        memories.append(
             {
                 # `render` may log events. A copy renders, so that the memory itself logs them only once.
                 "text": deepcopy(env.get_wrapper_attr("memory")).render(view),

@@ -59,7 +59,8 @@ def write_folder(records: Records, calls: Mapping[str, Sequence[Any]], folder: P
         "index": [line["index"] for line in lines],
         **{name: [line[name] for line in lines] for name in _LINE},
         **{
-            name: [[_number(one[key]) for one in line["episodes"]] for line in lines] for name, key in _EPISODES.items()
+            name: [[_number(episode[key]) for episode in line["episodes"]] for line in lines]
+            for name, key in _EPISODES.items()
         },
     }
     tables = {
@@ -100,7 +101,7 @@ def card(about: Mapping[str, Any], counts: Mapping[str, int]) -> str:
         "license": "mit",
         "language": ["en"],
         "tags": ["mage-envs"],
-        "configs": [one | {"default": True} if one["config_name"] == DEFAULT else one for one in configs],
+        "configs": [config | {"default": True} if config["config_name"] == DEFAULT else config for config in configs],
     }
     agent, setting = about["agent"]["name"], about["setting"]
     rows = "".join(f"| `{name}` | {count} | {_ABOUT[name]} |\n" for name, count in counts.items())

@@ -19,39 +19,48 @@ class OtherRun(ValueError):
     """The folder contains other files or a run with other settings."""
 
 
-def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+def compare(recorded: Mapping[str, Any], current: Mapping[str, Any], folder: Path) -> None:
     """Raise OtherRun with all differences if two runs do not measure the same.
 
     Args:
-        there: run.json of the folder.
-        now: run.json of the current command.
+        recorded: run.json of the folder.
+        current: run.json of the current command.
         folder: The folder, for the message.
     """
-    if any(portable_spec(name) != name for name in there.get("setting", {}).get("weights", ())):
+    if any(portable_spec(name) != name for name in recorded.get("setting", {}).get("weights", ())):
         raise OtherRun(
             f"{folder} holds a run of an older version, whose opponents have an address in their names. It can be "
             "replayed, but not resumed. Choose another folder."
         )
-    differing = [f"{place} {short(one)} there, {short(other)} now" for place, one, other in different(there, now)]
+    differing = [
+        f"{path} {short(recorded_value)} there, {short(current_value)} now"
+        for path, recorded_value, current_value in run_differences(recorded, current)
+    ]
     if differing:
         raise OtherRun(f"{folder} holds a run with other settings ({'; '.join(differing)}); choose another folder.")
 
 
-def different(there: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def run_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the differences between two runs in the parts of run.json that define what they measure."""
-    one, other = there["agent"], now["agent"]
+    recorded_agent, current_agent = recorded["agent"], current["agent"]
     # What one of the two does not know is no difference.
-    yield from differences(_portable(known_agent(other, one)), _portable(known_agent(one, other)), "agent")
+    yield from differences(
+        _portable(merge_agents(current_agent, recorded_agent)),
+        _portable(merge_agents(recorded_agent, current_agent)),
+        "agent",
+    )
     for key in IDENTITY:
-        yield from differences(there.get(key), now.get(key), key)
+        yield from differences(recorded.get(key), current.get(key), key)
 
 
-def known_agent(there: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the agent `now`, completed by what only the description `there` knows of its model."""
-    found = {**{key: there[key] for key in _LATER if key in there}, **now}
-    if there.get("served") and now.get("served"):
-        found["served"] = {key: there["served"][key] if one is None else one for key, one in now["served"].items()}
-    return found
+def merge_agents(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the agent `current`, completed by what only the description `recorded` knows of its model."""
+    merged = {**{key: recorded[key] for key in _LATER if key in recorded}, **current}
+    if recorded.get("served") and current.get("served"):
+        merged["served"] = {
+            key: recorded["served"][key] if value is None else value for key, value in current["served"].items()
+        }
+    return merged
 
 
 def _portable(agent: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,32 +68,32 @@ def _portable(agent: Mapping[str, Any]) -> dict[str, Any]:
     return {**agent, "name": portable_spec(agent["name"])}
 
 
-def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+def differences(value: Any, other_value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield (path, value, other value) for each difference of two JSON values.
 
     Args:
-        one: A JSON value.
-        other: The value to compare with.
-        place: Path of both values, with dots between keys; empty for the top level.
+        value: A JSON value.
+        other_value: The value to compare with.
+        path: Path of both values, with dots between keys; empty for the top level.
     """
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted({*one, *other}):
-            yield from differences(one.get(key), other.get(key), f"{place}.{key}" if place else key)
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, (a, b) in enumerate(zip(one, other, strict=True)):
-            yield from differences(a, b, f"{place}[{number}]")
+    if isinstance(value, dict) and isinstance(other_value, dict):
+        for key in sorted({*value, *other_value}):
+            yield from differences(value.get(key), other_value.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and isinstance(other_value, list) and len(value) == len(other_value):
+        for number, (a, b) in enumerate(zip(value, other_value, strict=True)):
+            yield from differences(a, b, f"{path}[{number}]")
     # 1, 1.0 and True are equal in Python, but they are different in JSON.
-    elif one != other or type(one) is not type(other):
-        yield place, one, other
+    elif value != other_value or type(value) is not type(other_value):
+        yield path, value, other_value
 
 
-def known_part(made: Any, kept: Any) -> Any:
-    """Return `made` without the keys that `kept` does not have, because an older version may have written `kept`."""
-    if isinstance(made, dict) and isinstance(kept, dict):
-        return {key: known_part(value, kept[key]) for key, value in made.items() if key in kept}
-    if isinstance(made, list) and isinstance(kept, list) and len(made) == len(kept):
-        return [known_part(a, b) for a, b in zip(made, kept, strict=True)]
-    return made
+def restrict_keys(computed: Any, recorded: Any) -> Any:
+    """Return `computed` without the keys that `recorded`, which an older version may have written, does not have."""
+    if isinstance(computed, dict) and isinstance(recorded, dict):
+        return {key: restrict_keys(value, recorded[key]) for key, value in computed.items() if key in recorded}
+    if isinstance(computed, list) and isinstance(recorded, list) and len(computed) == len(recorded):
+        return [restrict_keys(a, b) for a, b in zip(computed, recorded, strict=True)]
+    return computed
 
 
 def short(value: Any) -> str:

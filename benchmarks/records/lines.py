@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from mage_envs.benchmarks.canonical import canonical, digest_of, written
+from mage_envs.benchmarks.canonical import canonical, digest_of, encode
 from mage_envs.secrets import scrub, secrets_of
 from mage_envs.text.generation import Message
 from mage_envs.wrappers.rollout.trajectory import Trajectory
@@ -19,10 +19,10 @@ OUTSIDE = ("digest", "seconds")
 """Fields that the digest of a line does not cover."""
 
 
-class Encoded(NamedTuple):
+class EncodedLine(NamedTuple):
     """Line in its written form. The digest is computed over the bytes that are written after it."""
 
-    place: int
+    position: int
     failure: str | None
     digest: str
     text: bytes
@@ -32,23 +32,25 @@ class Encoded(NamedTuple):
     def raw(self) -> bytes:
         """Return the line of the file, with its line end."""
         # Built from the encoded text, because encoding a long meta-episode twice is expensive.
-        head = b'{"digest":"%s","seconds":%s,' % (self.digest.encode(), written(self.seconds))
+        head = b'{"digest":"%s","seconds":%s,' % (self.digest.encode(), encode(self.seconds))
         return head + self.text[1:] + b"\n"
 
     def line(self) -> Line:
         """Return the line in the form that readers parse."""
-        found: Line = json.loads(self.raw())
-        return found
+        line: Line = json.loads(self.raw())
+        return line
 
 
-def encoded(index: int, trajectory: Trajectory) -> Encoded:
+def encode_line(index: int, trajectory: Trajectory) -> EncodedLine:
     """Return the line of a meta-episode, without secrets."""
-    text = written({"index": index, **trajectory_to_json(trajectory)})
+    text = encode({"index": index, **trajectory_to_json(trajectory)})
     # Searched in the encoded form first: scrubbing decodes and encodes the line, and is rarely needed.
     if any(canonical(secret)[1:-1] in text for secret in secrets_of()):
         text = canonical(scrub(json.loads(text)))
     failure: str | None = scrub(trajectory.failure)
-    return Encoded(place=index, failure=failure, digest=sha256(text).hexdigest(), text=text, seconds=trajectory.seconds)
+    return EncodedLine(
+        position=index, failure=failure, digest=sha256(text).hexdigest(), text=text, seconds=trajectory.seconds
+    )
 
 
 def digest(line: Mapping[str, Any]) -> str:
@@ -58,12 +60,12 @@ def digest(line: Mapping[str, Any]) -> str:
 
 def chats(calls: Sequence[Mapping[str, Any]]) -> list[list[Message]]:
     """Return the complete chat of each call."""
-    found: list[list[Message]] = []
-    for place, call in enumerate(calls):
+    messages_by_call: list[list[Message]] = []
+    for number, call in enumerate(calls):
         # A line stores only new messages; a call that continues a chat extends that of the call before.
         new = [Message(**message) for message in call["messages"]]
         if call["fresh"]:
-            found.append(new)
+            messages_by_call.append(new)
         else:
-            found.append([*found[-1], Message("assistant", calls[place - 1]["reply"]), *new])
-    return found
+            messages_by_call.append([*messages_by_call[-1], Message("assistant", calls[number - 1]["reply"]), *new])
+    return messages_by_call

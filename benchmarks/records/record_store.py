@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from mage_envs.benchmarks.canonical import canonical, root_of
-from mage_envs.benchmarks.records.identity import OtherRun, compare, different, known_agent
-from mage_envs.benchmarks.records.lines import VERSION, Encoded, encoded
+from mage_envs.benchmarks.records.identity import OtherRun, compare, merge_agents, run_differences
+from mage_envs.benchmarks.records.lines import VERSION, EncodedLine, encode_line
 from mage_envs.benchmarks.records.schema import RunRecord, SuiteRecord
 from mage_envs.benchmarks.records.shard_lines import DamagedLine, read_shard
 from mage_envs.benchmarks.records.shard_order import sort_shards
@@ -155,7 +155,7 @@ class Shards:
     @property
     def failed(self) -> list[int]:
         """Indices of failed meta-episodes."""
-        return [index for index, one in sorted(self.kept.items()) if one.failure is not None]
+        return [index for index, entry in sorted(self.kept.items()) if entry.failure is not None]
 
     @property
     def finished(self) -> bool:
@@ -189,11 +189,11 @@ def run_folders(folder: Path) -> list[Path]:
     """
     if (folder / RUN).exists():
         return [folder]
-    found = {path.parent for path in folder.rglob(RUN)}
-    if not found:
+    folders = {path.parent for path in folder.rglob(RUN)}
+    if not folders:
         # Raises NoRun, with the message for this folder.
         read_about(folder)
-    return sorted(one for one in found if found.isdisjoint(one.parents))
+    return sorted(candidate for candidate in folders if folders.isdisjoint(candidate.parents))
 
 
 class Writer:
@@ -221,7 +221,7 @@ class Writer:
         self.folder = folder
         # Through JSON, so that tuples compare equal to the lists of a file; without secrets, as everything written.
         self._about: dict[str, Any] = scrub(json.loads(json.dumps(about)))
-        self._open: list[Encoded] = []
+        self._open: list[EncodedLine] = []
         self._saved = 0
         """Number of lines of the open shard that are on the disk."""
         self._saved_at = math.inf
@@ -242,8 +242,8 @@ class Writer:
         """Read the folder, and clear it if its run has no finished meta-episode."""
         if not (self.folder / RUN).exists():
             # Files that an earlier attempt may have left before it wrote run.json, and this process's lock.
-            own = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
-            if {*self.folder.iterdir()} - own:
+            own_files = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
+            if {*self.folder.iterdir()} - own_files:
                 raise OtherRun(f"{self.folder} is not empty and holds no run; choose another folder.")
             return
         shards = Shards(self.folder)
@@ -252,7 +252,7 @@ class Writer:
                 f"{self.folder}: {shards.unreadable[0]}. Nothing was changed. Use --resume when it can be read, or "
                 f"choose another folder with --out."
             )
-        if resume and (shards.finished or not any(different(shards.about, self._about))):
+        if resume and (shards.finished or not any(run_differences(shards.about, self._about))):
             compare(shards.about, self._about, self.folder)
             # The folder keeps its description, but the agent may have become better known.
             agent = self._about["agent"]
@@ -271,7 +271,7 @@ class Writer:
     @property
     def safe(self) -> int:
         """Number of meta-episodes that are already on the disk."""
-        return len(self.kept.keys() - {line.place for line in self._open[self._saved :]})
+        return len(self.kept.keys() - {line.position for line in self._open[self._saved :]})
 
     @property
     def todo(self) -> list[int]:
@@ -283,16 +283,16 @@ class Writer:
         if self._saved_at == math.inf:
             self._start()
             self._saved_at = time.monotonic()
-        line = encoded(index, trajectory)
+        line = encode_line(index, trajectory)
         # A line that readers refuse would be played again by every resumed run, so it is stored as a failure.
         if len(line.text) > MAX_LINE_BYTES:
             reason = f"record: its line has {len(line.text) >> 20} MB, more than a reader accepts"
-            line = encoded(index, _without_content(trajectory, reason))
+            line = encode_line(index, _without_content(trajectory, reason))
         elif (number := next(filter(_is_too_large, _numbers(trajectory)), None)) is not None:
-            line = encoded(index, _without_content(trajectory, f"record: no reader accepts the number {number:g}"))
+            line = encode_line(index, _without_content(trajectory, f"record: no reader accepts the number {number:g}"))
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
-        if _is_full([one.text for one in self._open]):
+        if _is_full([open_line.text for open_line in self._open]):
             self.flush()
         elif time.monotonic() - self._saved_at >= SAVE_INTERVAL_S:
             self._save()
@@ -303,11 +303,11 @@ class Writer:
         Raises:
             OtherRun: If the run was played by another agent, for example because the server has changed its model.
         """
-        there = self._about["agent"]
-        compare({"agent": there}, {"agent": agent}, self.folder)
-        known = known_agent(there, scrub(json.loads(json.dumps(agent))))
-        if known != there:
-            self._about = {**self._about, "agent": known}
+        recorded = self._about["agent"]
+        compare({"agent": recorded}, {"agent": agent}, self.folder)
+        merged = merge_agents(recorded, scrub(json.loads(json.dumps(agent))))
+        if merged != recorded:
+            self._about = {**self._about, "agent": merged}
             if (self.folder / RUN).exists():
                 write_json(self.folder / RUN, self._about, sort_keys=True)
 
@@ -364,14 +364,14 @@ def shard_names(folder: Path) -> list[str]:
     return [f"{EPISODES}/{name}" for name in names_inside(folder, EPISODES) if SHARD_NAME.fullmatch(name)]
 
 
-def root_json(kept: Mapping[int, Kept], planned: int) -> dict[str, Any]:
+def root_json(entries: Mapping[int, Kept], planned: int) -> dict[str, Any]:
     """Return the content of root.json for a run of `planned` meta-episodes."""
     return {
-        "count": len(kept),
+        "count": len(entries),
         "planned": planned,
-        "missing": [index for index in range(planned) if index not in kept],
-        "failed": [index for index, one in sorted(kept.items()) if one.failure is not None],
-        "root": root_of((index, one.digest) for index, one in kept.items()),
+        "missing": [index for index in range(planned) if index not in entries],
+        "failed": [index for index, entry in sorted(entries.items()) if entry.failure is not None],
+        "root": root_of((index, entry.digest) for index, entry in entries.items()),
     }
 
 

@@ -18,8 +18,8 @@ import gymnasium as gym
 from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.identity import differences, known_part
-from mage_envs.benchmarks.records.lines import chats, encoded
+from mage_envs.benchmarks.records.identity import differences, restrict_keys
+from mage_envs.benchmarks.records.lines import chats, encode_line
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.core import Task
 from mage_envs.opponents.llm.opponent import NOT_RECORDED, replay_calls
@@ -48,12 +48,14 @@ class Difference:
     def lines(self) -> list[str]:
         """Return a unified diff of both values, one string per line."""
         head = f"meta-episode {self.index}, {self.place}:"
-        texts = [one if isinstance(one, str) else json.dumps(one, indent=1) for one in (self.recorded, self.found)]
-        recorded, found = [text.splitlines() or [""] for text in texts]
-        return [head, *difflib.unified_diff(recorded, found, "recorded", "executed again", lineterm="")]
+        texts = [
+            value if isinstance(value, str) else json.dumps(value, indent=1) for value in (self.recorded, self.found)
+        ]
+        recorded, replayed = [text.splitlines() or [""] for text in texts]
+        return [head, *difflib.unified_diff(recorded, replayed, "recorded", "executed again", lineterm="")]
 
 
-class _Recorded:
+class _RecordedGenerator:
     """Generator that returns the recorded replies. A prompt that differs from the record ends its meta-episode."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
@@ -67,20 +69,20 @@ class _Recorded:
         return [self._answer(prompt) for prompt in prompts]
 
     def _answer(self, prompt: Prompt) -> Completion:
-        # The key of a prompt is (seed, member, number of the call, retry), and `executed` sets member to the line.
-        place, number = prompt.seed[1], prompt.seed[2]
-        line = self._lines[place]
+        # The key of a prompt is (seed, member, number of the call, retry), and `execute` sets member to the line.
+        index, number = prompt.seed[1], prompt.seed[2]
+        line = self._lines[index]
         count = len(line["calls"])
         failed = line.get("failed_reply") if number == count else None
         if number >= count and failed is None:
             if line["failure"] is None:
-                self._differs(place, f"call {number + 1}", None, prompt.messages[-1].content)
+                self._differs(index, f"call {number + 1}", None, prompt.messages[-1].content)
             return Completion("", error=ENDED)
         call = failed or line["calls"][number]
         # A prompt that was too long overflows as often as recorded, so that the environment shortens it again.
-        before = self._shortened.get((place, number), 0)
-        if before < call["shortened"]:
-            self._shortened[place, number] = before + 1
+        overflows = self._shortened.get((index, number), 0)
+        if overflows < call["shortened"]:
+            self._shortened[index, number] = overflows + 1
             return Completion("", overflow=True)
         if failed:
             return Completion(
@@ -91,19 +93,19 @@ class _Recorded:
                 reasoning=failed.get("reasoning"),
             )
         # The chats of a meta-episode share messages, so they are built together and dropped after its last call.
-        if number == 0 or place not in self._chats:
-            self._chats[place] = chats(line["calls"])
-        recorded = self._chats[place][number]
+        if number == 0 or index not in self._chats:
+            self._chats[index] = chats(line["calls"])
+        recorded = self._chats[index][number]
         if list(prompt.messages) != recorded:
             # The record has no secrets, so a prompt with one differs only until it is scrubbed.
-            found = scrub([message.content for message in prompt.messages])
-            wanted = [message.content for message in recorded]
-            if found != wanted:
+            contents = scrub([message.content for message in prompt.messages])
+            recorded_contents = [message.content for message in recorded]
+            if contents != recorded_contents:
                 where = f"call {number + 1} ({call['kind']}, episode {call['episode'] + 1}), prompt"
-                self._differs(place, where, "\n\n".join(wanted), "\n\n".join(found))
+                self._differs(index, where, "\n\n".join(recorded_contents), "\n\n".join(contents))
                 return Completion("", error=ENDED)
         if number + 1 == len(line["calls"]):
-            self._chats.pop(place)
+            self._chats.pop(index)
         return Completion(
             call["reply"],
             truncated=call["truncated"],
@@ -113,9 +115,9 @@ class _Recorded:
             reasoning=call.get("reasoning"),
         )
 
-    def _differs(self, place: int, where: str, recorded: Any, found: Any) -> None:
+    def _differs(self, index: int, where: str, recorded: Any, replayed: Any) -> None:
         # The first difference explains the later ones.
-        self.differences.setdefault(place, Difference(self._lines[place]["index"], where, recorded, found))
+        self.differences.setdefault(index, Difference(self._lines[index]["index"], where, recorded, replayed))
 
 
 def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Difference]:
@@ -126,10 +128,10 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
         setting: Setting of the run.
         batch: Maximum number of meta-episodes that are played at the same time.
     """
-    return executed(lines, setting, batch)[1]
+    return execute(lines, setting, batch)[1]
 
 
-def executed(
+def execute(
     lines: Sequence[Line],
     setting: Setting,
     batch: int = 256,
@@ -150,43 +152,43 @@ def executed(
     """
     if not lines:
         return [], []
-    recorded = _Recorded(lines)
+    recorded = _RecordedGenerator(lines)
     envs = envs or make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
-    specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
+    specs = [RolloutSpec(Task(**line["task"]), member=index) for index, line in enumerate(lines)]
     # Opponents that are language models also get recorded replies. A failure is not retried: it must occur again.
     with replay_calls(call for line in lines for call in line.get("opponent_calls", ())):
-        played = collect(envs, recorded if watch is None else watch(recorded), specs, retries=0)
-    for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
-        if place in recorded.differences:
+        trajectories = collect(envs, recorded if watch is None else watch(recorded), specs, retries=0)
+    for index, (line, trajectory) in enumerate(zip(lines, trajectories, strict=True)):
+        if index in recorded.differences:
             continue
-        found = encoded(line["index"], trajectory)
+        encoded_line = encode_line(line["index"], trajectory)
         # Equal digests settle most meta-episodes without comparing any field.
-        if found.digest == line["digest"]:
+        if encoded_line.digest == line["digest"]:
             continue
-        again = found.line()
+        replayed = encoded_line.line()
         # If a process was lost, and for every failure in the first records, the opponent's calls were not recorded.
-        untold = "opponent_calls" not in line and NOT_RECORDED in (again["failure"] or "")
+        untold = "opponent_calls" not in line and NOT_RECORDED in (replayed["failure"] or "")
         if line["failure"] is not None and untold:
             continue
-        if line["failure"] is None and again["failure"] is not None:
-            recorded.differences[place] = Difference(line["index"], "failure", None, again["failure"])
+        if line["failure"] is None and replayed["failure"] is not None:
+            recorded.differences[index] = Difference(line["index"], "failure", None, replayed["failure"])
             continue
-        if "failed_reply" in line and "failed_reply" not in again:
-            recorded.differences[place] = Difference(line["index"], "failure", line["failure"], again["failure"])
+        if "failed_reply" in line and "failed_reply" not in replayed:
+            recorded.differences[index] = Difference(line["index"], "failure", line["failure"], replayed["failure"])
             continue
-        kept = {key: value for key, value in line.items() if key not in _UNCOMPARED}
-        now = {key: value for key, value in again.items() if key not in _UNCOMPARED}
+        recorded_fields = {key: value for key, value in line.items() if key not in _UNCOMPARED}
+        replayed_fields = {key: value for key, value in replayed.items() if key not in _UNCOMPARED}
         # These fields are known only at the end of a meta-episode, which a failed one did not reach.
         if line["failure"] is not None:
-            del kept["opponent"], now["opponent"]
+            del recorded_fields["opponent"], replayed_fields["opponent"]
             for name in ("num_episodes", "category", "played"):
-                del kept[name], now[name]
+                del recorded_fields[name], replayed_fields[name]
         # Version 1 has no `outcome` and no `ended_with` in its episodes.
-        now["episodes"] = known_part(now["episodes"], kept["episodes"])
-        if kept != now:
-            where, one, other = next(differences(kept, now))
-            recorded.differences[place] = Difference(line["index"], where, one, other)
-    return played, sorted(recorded.differences.values(), key=lambda one: one.index)
+        replayed_fields["episodes"] = restrict_keys(replayed_fields["episodes"], recorded_fields["episodes"])
+        if recorded_fields != replayed_fields:
+            where, recorded_value, replayed_value = next(differences(recorded_fields, replayed_fields))
+            recorded.differences[index] = Difference(line["index"], where, recorded_value, replayed_value)
+    return trajectories, sorted(recorded.differences.values(), key=lambda difference: difference.index)
 
 
 @dataclass(frozen=True)
@@ -206,11 +208,11 @@ class Replay:
 
     def text(self) -> str:
         """Return the result as text, with the first difference."""
-        found = f"{len(self.differences)} differ from the records" if self.differences else "all as recorded"
-        text = f"{self.folder}: {self.meta_episodes} meta-episodes, {self.calls} calls executed again, {found}\n"
+        outcome = f"{len(self.differences)} differ from the records" if self.differences else "all as recorded"
+        text = f"{self.folder}: {self.meta_episodes} meta-episodes, {self.calls} calls executed again, {outcome}\n"
         if self.damaged_lines:
             text += f"{self.damaged_lines} lines are damaged: mage verify {self.folder}\n"
-        return text + "".join(visible("\n".join(one.lines())) + "\n" for one in self.differences[:1])
+        return text + "".join(visible("\n".join(difference.lines())) + "\n" for difference in self.differences[:1])
 
 
 def replay_run(folder: Path, sample: int | None = None) -> Replay:
@@ -231,7 +233,7 @@ def replay_run(folder: Path, sample: int | None = None) -> Replay:
             raise ValueError(f"{folder} has no readable record to replay.")
         if sample is not None:
             count = min(sample, len(lines))
-            lines = [lines[place * len(lines) // count] for place in range(count)]
+            lines = [lines[k * len(lines) // count] for k in range(count)]
         differing = replay(lines, setting_of(records.about))
     return Replay(
         folder=str(folder),

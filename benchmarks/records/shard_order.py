@@ -35,13 +35,13 @@ def sort_shards(
             places[json.loads(raw)["index"]] = (shard, number)
             count += 1
     order = [places[index] for index in sorted(places)]
-    if count == len(order) and all(one < other for one, other in pairwise(order)):
+    if count == len(order) and all(position < next_position for position, next_position in pairwise(order)):
         return
-    first, last = ((folder / name) for name in (names[0], names[-1]))
-    free = int(last.name.split(".")[0]) + 1
+    first_path, last_path = ((folder / name) for name in (names[0], names[-1]))
+    free = int(last_path.name.split(".")[0]) + 1
     written: list[Path] = []
-    for lines in _filled(folder, names, order, is_full):
-        written.append(first.with_name(f"{free + len(written):05d}.jsonl.gz"))
+    for lines in _fill_shards(folder, names, order, is_full):
+        written.append(first_path.with_name(f"{free + len(written):05d}.jsonl.gz"))
         write(written[-1], lines)
     # Only now: until here, the old shards have all lines.
     for name in names:
@@ -50,7 +50,7 @@ def sort_shards(
         path.replace(path.with_name(f"{number:05d}.jsonl.gz"))
 
 
-def _filled(
+def _fill_shards(
     folder: Path, names: list[str], order: list[tuple[int, int]], is_full: Callable[[list[bytes]], bool]
 ) -> Iterator[list[bytes]]:
     """Yield the lines of each new shard."""

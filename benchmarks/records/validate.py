@@ -11,7 +11,7 @@ from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.identity import differences, known_part, short
+from mage_envs.benchmarks.records.identity import differences, restrict_keys, short
 from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.record_store import (
     ROOT,
@@ -41,9 +41,12 @@ def _problems(records: Records) -> Iterator[str]:
     yield from _root_problems(records)
     try:
         setting = setting_of(records.about)
-        told = differences(records.about["setting"], json.loads(json.dumps(setting.to_json())), "setting")
-        for place, there, now in told:
-            yield f"{RUN}: {place} is {json.dumps(there)}, and this version with these data makes {json.dumps(now)}"
+        setting_differences = differences(
+            records.about["setting"], json.loads(json.dumps(setting.to_json())), "setting"
+        )
+        for path, recorded, current in setting_differences:
+            rebuilt = json.dumps(current)
+            yield f"{RUN}: {path} is {json.dumps(recorded)}, and this version with these data makes {rebuilt}"
         if setting.fingerprint != records.about["fingerprint"]:
             yield f"{RUN}: the fingerprint is {records.about['fingerprint'][:12]}, not {setting.fingerprint[:12]}"
     except (ValueError, LookupError, TypeError, OSError, ImportError) as error:
@@ -58,15 +61,15 @@ def _problems(records: Records) -> Iterator[str]:
 
 def _root_problems(records: Records) -> Iterator[str]:
     try:
-        told = read_json_inside(records.folder, ROOT)
+        root = read_json_inside(records.folder, ROOT)
     except (OSError, ValueError) as error:
         yield f"{ROOT}: cannot be read ({error})"
         return
-    if problem := next(problems_of(RootRecord, told), None):
+    if problem := next(problems_of(RootRecord, root), None):
         yield f"{ROOT}: {problem}"
         return
-    for place, there, now in differences(told, records.root()):
-        yield f"{ROOT}: {place} is {json.dumps(there)}, and the records give {json.dumps(now)}"
+    for path, recorded, computed in differences(root, records.root()):
+        yield f"{ROOT}: {path} is {json.dumps(recorded)}, and the records give {json.dumps(computed)}"
 
 
 def _task_problems(records: Records, setting: Setting) -> Iterator[str]:
@@ -97,8 +100,8 @@ def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
     if not (records.folder / SUMMARY).exists() or not records.lines:
         return
     try:
-        told = read_json_inside(records.folder, SUMMARY)
-        if not isinstance(told, dict):
+        stored = read_json_inside(records.folder, SUMMARY)
+        if not isinstance(stored, dict):
             raise ValueError("it must be a JSON object")
         # The baselines are scores of other policies, which have no records here. Only their form is checked.
         load(records.folder)
@@ -106,12 +109,16 @@ def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
         yield f"{SUMMARY}: cannot be read ({error})"
         return
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
-    made = json.loads(json.dumps(plain(summary.to_json())))
-    made["floors"] = told.get("floors", [])
-    for place, there, now in differences(told, known_part(made, told)):
+    computed = json.loads(json.dumps(plain(summary.to_json())))
+    computed["floors"] = stored.get("floors", [])
+    for path, stored_value, computed_value in differences(stored, restrict_keys(computed, stored)):
         # Sums of floats may differ in the last bits between machines.
-        if not (isinstance(there, float) and isinstance(now, float) and abs(there - now) < 1e-9):
-            yield f"{SUMMARY}: {place} is {short(there)}, and the records give {short(now)}"
+        if not (
+            isinstance(stored_value, float)
+            and isinstance(computed_value, float)
+            and abs(stored_value - computed_value) < 1e-9
+        ):
+            yield f"{SUMMARY}: {path} is {short(stored_value)}, and the records give {short(computed_value)}"
 
 
 def suite_problems(folder: Path) -> Iterator[str]:
@@ -120,16 +127,16 @@ def suite_problems(folder: Path) -> Iterator[str]:
         plan = read_suite(folder)
         if plan is None:
             return
-        for one in plan["runs"]:
-            if not (folder / one["folder"] / RUN).exists():
-                yield f"{SUITE}: there is no run {one['folder']}"
+        for run in plan["runs"]:
+            if not (folder / run["folder"] / RUN).exists():
+                yield f"{SUITE}: there is no run {run['folder']}"
                 continue
-            root = Records(folder / one["folder"]).root()["root"]
-            if one.get("root") not in (None, root):
-                yield f"{SUITE}: the root of {one['folder']} is {one['root'][:12]}, and the records give {root[:12]}"
+            root = Records(folder / run["folder"]).root()["root"]
+            if run.get("root") not in (None, root):
+                yield f"{SUITE}: the root of {run['folder']} is {run['root'][:12]}, and the records give {root[:12]}"
         if plan.get("root") is None:
             yield f"{SUITE}: it is not complete; resume it with mage eval … --suite … --resume"
-        elif plan["root"] != digest_of([one.get("root") for one in plan["runs"]]):
+        elif plan["root"] != digest_of([run.get("root") for run in plan["runs"]]):
             yield f"{SUITE}: its root does not match the roots of its runs"
     except (ValueError, OSError) as error:
         yield f"{SUITE}: cannot be read ({error})"

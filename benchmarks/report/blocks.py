@@ -45,19 +45,19 @@ class Blocks(NamedTuple):
         return sum(map(len, self.texts))
 
 
-def pack(runs: Sequence[Mapping[int, bytes]], most: int) -> Blocks:
-    """Pack all transcripts, or as many as fit into `most` bytes, evenly spread over each run.
+def pack(runs: Sequence[Mapping[int, bytes]], max_bytes: int) -> Blocks:
+    """Pack all transcripts, or as many as fit into `max_bytes` bytes, evenly spread over each run.
 
     `runs` has one mapping per run, from index to the JSON of a meta-episode. A block has meta-episodes of one run only.
     """
     share = 1.0
     # The compressed size is known only after packing, so the share is reduced until the blocks fit.
     while True:
-        found = _packed([(run, _spread(run, share)) for run in runs])
-        if found.size <= most or share == 0:
-            kept = sum(map(len, found.places))
-            return found._replace(left_out=sum(map(len, runs)) - kept)
-        smaller = share * most / found.size * _MARGIN
+        blocks = _pack_runs([(run, _spread(run, share)) for run in runs])
+        if blocks.size <= max_bytes or share == 0:
+            embedded = sum(map(len, blocks.places))
+            return blocks._replace(left_out=sum(map(len, runs)) - embedded)
+        smaller = share * max_bytes / blocks.size * _MARGIN
         # Below one transcript of the longest run, nothing is embedded.
         share = smaller if smaller * max(map(len, runs)) >= 1 else 0.0
 
@@ -66,10 +66,10 @@ def _spread(run: Mapping[int, bytes], share: float) -> list[int]:
     """Return evenly spread indices, as many as the share of the run."""
     indices = sorted(run)
     count = int(len(indices) * share)
-    return [indices[place * len(indices) // count] for place in range(count)]
+    return [indices[k * len(indices) // count] for k in range(count)]
 
 
-def _packed(runs: Sequence[tuple[Mapping[int, bytes], Sequence[int]]]) -> Blocks:
+def _pack_runs(runs: Sequence[tuple[Mapping[int, bytes], Sequence[int]]]) -> Blocks:
     """Pack the meta-episodes with the given indices of each run."""
     texts: list[str] = []
     places: list[dict[int, int]] = []

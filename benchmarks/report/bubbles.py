@@ -34,26 +34,26 @@ class Bubbles(NamedTuple):
     action) of the smaller of both relative frequencies."""
 
 
-def measured(episodes: Sequence[Choices]) -> Bubbles:
+def measure_choices(episodes: Sequence[Choices]) -> Bubbles:
     """Return the axes and measures for the choices of a run."""
     states: Counter[str] = Counter()
     actions: Counter[str] = Counter()
-    seen: Counter[str] = Counter()
+    episode_counts: Counter[str] = Counter()
     for episode in episodes:
         for (state, action), count in episode.items():
             states[state] += count
             actions[action] += count
-        seen.update({state for state, _ in episode})
+        episode_counts.update({state for state, _ in episode})
     # The state itself is the last key, so that ties have the same order in every report.
-    ordered = sorted(states, key=lambda state: (seen[state] < 2, -states[state], state))
+    ordered = sorted(states, key=lambda state: (episode_counts[state] < 2, -states[state], state))
     return Bubbles(
         states=tuple(ordered[:STATES]),
         actions=tuple(sorted(actions, key=lambda action: (-actions[action], action))[:ACTIONS]),
-        shared=sum(count > 1 for count in seen.values()),
+        shared=sum(count > 1 for count in episode_counts.values()),
         all_states=len(states),
         all_actions=len(actions),
         entropy=tuple(map(_entropy, episodes)),
-        overlap=tuple(None if k == 0 else _overlap(episodes[k - 1], one) for k, one in enumerate(episodes)),
+        overlap=tuple(None if k == 0 else _overlap(episodes[k - 1], episode) for k, episode in enumerate(episodes)),
     )
 
 
@@ -65,31 +65,33 @@ def _entropy(episode: Choices) -> float:
     return sum(count * log2(in_state[state] / count) for (state, _), count in episode.items()) / max(episode.total(), 1)
 
 
-def _overlap(before: Choices, now: Choices) -> float:
-    a, b = max(before.total(), 1), max(now.total(), 1)
-    return sum(min(before[pair] / a, count / b) for pair, count in now.items())
+def _overlap(previous: Choices, current: Choices) -> float:
+    previous_total, current_total = max(previous.total(), 1), max(current.total(), 1)
+    return sum(min(previous[pair] / previous_total, count / current_total) for pair, count in current.items())
 
 
 def draw(path: Path, runs: Sequence[ReportedRun]) -> None:
     """Draw a PNG with a row per run and a panel per episode. Raise ImportError if matplotlib is not installed."""
     columns = max(len(run.choices) for run in runs)
-    figure = figures.blank(3.4 * columns, 2.6 * len(runs), 120, what="--bubbles")
+    figure = figures.blank(3.4 * columns, 2.6 * len(runs), 120, subject="--bubbles")
     grid = figure.subplots(len(runs), columns, squeeze=False)
     for axes, run in zip(grid, runs, strict=True):
-        found = measured(run.choices)
-        states = {state: place for place, state in enumerate(found.states, 1)}
-        actions = {action: place for place, action in enumerate(found.actions, 1)}
+        bubbles = measure_choices(run.choices)
+        states = {state: position for position, state in enumerate(bubbles.states, 1)}
+        actions = {action: position for position, action in enumerate(bubbles.actions, 1)}
         # A run with fewer episodes than the longest one leaves empty panels.
         for spare in axes[len(run.choices) :]:
             spare.remove()
         for k, (axis, episode) in enumerate(zip(axes, run.choices)):
-            drawn = [(states[s], actions[a], n) for (s, a), n in episode.items() if s in states and a in actions]
-            largest = max((n for *_, n in drawn), default=1)
-            x, y, n = zip(*drawn) if drawn else ((), (), ())
+            bubble_points = [
+                (states[s], actions[a], n) for (s, a), n in episode.items() if s in states and a in actions
+            ]
+            largest = max((n for *_, n in bubble_points), default=1)
+            x, y, n = zip(*bubble_points) if bubble_points else ((), (), ())
             axis.scatter(x, y, [90 * count / largest for count in n], color="#1f5fa8", alpha=0.7, linewidth=0)
-            overlap = found.overlap[k]
-            told = f"{found.entropy[k]:.2f} bits" + ("" if overlap is None else f", overlap {overlap:.0%}")
-            axis.set_title(f"{run.method if k == 0 else ''} episode {k + 1}: {told}".strip(), fontsize=7)
+            overlap = bubbles.overlap[k]
+            caption = f"{bubbles.entropy[k]:.2f} bits" + ("" if overlap is None else f", overlap {overlap:.0%}")
+            axis.set_title(f"{run.method if k == 0 else ''} episode {k + 1}: {caption}".strip(), fontsize=7)
             axis.set_xlim(0, len(states) + 1)
             axis.set_ylim(len(actions) + 1, 0)
             axis.set_xlabel("state", fontsize=7)

@@ -19,7 +19,7 @@ class Series(NamedTuple):
     """Curve of one run."""
 
     name: str
-    place: int
+    position: int
     """Index of the run in its setting, which determines its colour and shape."""
     points: Sequence[Estimate]
 
@@ -76,7 +76,7 @@ class Chart:
     @cached_property
     def columns(self) -> list[str]:
         """The names of the points on the x axis."""
-        count = max([len(one.points) for one in self.series] + [len(one.values) for one in self.references])
+        count = max([len(curve.points) for curve in self.series] + [len(curve.values) for curve in self.references])
         return list(self.names) or [str(k + 1) for k in range(count)]
 
     @cached_property
@@ -102,30 +102,30 @@ class Chart:
 
     def band(self, number: int) -> str:
         """Return the points around the intervals of a curve; empty if bands of three or more runs would overlap."""
-        points = [(self.x(k, number), one) for k, one in enumerate(self.series[number].points)]
-        high = [(x, self.y(one.high)) for x, one in points if one.high is not None]
-        low = [(x, self.y(one.low)) for x, one in points if one.low is not None]
+        estimates = [(self.x(k, number), estimate) for k, estimate in enumerate(self.series[number].points)]
+        high = [(x, self.y(estimate.high)) for x, estimate in estimates if estimate.high is not None]
+        low = [(x, self.y(estimate.low)) for x, estimate in estimates if estimate.low is not None]
         return _line([*high, *reversed(low)]) if len(self.series) < 3 and len(high) > 1 else ""
 
     def dashes(self, values: Sequence[float | None]) -> str:
         """Return the points of a reference curve, which is a little longer than its episodes."""
-        known = [(k, self.y(value)) for k, value in enumerate(values) if value is not None]
+        points = [(k, self.y(value)) for k, value in enumerate(values) if value is not None]
         # 0.3 columns on each side; a single column would make it too long.
-        more = 0.3 if len(self.columns) > 1 else 24.0 / (self.size.width - self.size.left - self.size.right)
-        ends = (known[0][0] - more, known[0][1]), (known[-1][0] + more, known[-1][1])
-        return _line((self.x(k), y) for k, y in (ends[0], *known, ends[1]))
+        overhang = 0.3 if len(self.columns) > 1 else 24.0 / (self.size.width - self.size.left - self.size.right)
+        ends = (points[0][0] - overhang, points[0][1]), (points[-1][0] + overhang, points[-1][1])
+        return _line((self.x(k), y) for k, y in (ends[0], *points, ends[1]))
 
     @cached_property
     def labels(self) -> list[float]:
         """The heights of the references' names."""
-        taken: list[float] = []
-        for one in self.references:
-            height = self.y([value for value in one.values if value is not None][-1]) + 4
+        heights: list[float] = []
+        for reference in self.references:
+            height = self.y([value for value in reference.values if value is not None][-1]) + 4
             # Moved down until it overlaps no earlier label; 13 pixels are the height of a line.
-            while any(abs(height - other) < 13 for other in taken):
+            while any(abs(height - occupied) < 13 for occupied in heights):
                 height += 3
-            taken.append(height)
-        return taken
+            heights.append(height)
+        return heights
 
     @property
     def ticks(self) -> list[float]:
@@ -135,19 +135,21 @@ class Chart:
         rough = (high - low) / 5
         power = 10.0 ** floor(log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-        first = int(low / step) - 1
-        return [round(k * step, 10) for k in range(first, first + 12) if low - 1e-9 <= k * step <= high + 1e-9]
+        first_step = int(low / step) - 1
+        return [
+            round(k * step, 10) for k in range(first_step, first_step + 12) if low - 1e-9 <= k * step <= high + 1e-9
+        ]
 
 
 def limits_of(series: Sequence[Series], references: Sequence[Reference]) -> tuple[float, float]:
     """Return limits of the y axis that include 0 and all drawn values."""
-    seen = [0.0]
-    for one in series:
-        for point in one.points:
-            seen += [value for value in (point.mean, point.low, point.high) if value is not None]
-    seen += [value for one in references for value in one.values if value is not None]
-    margin = 0.05 * (max(seen) - min(seen)) or 0.5
-    return min(seen) - margin, max(seen) + margin
+    values = [0.0]
+    for curve in series:
+        for point in curve.points:
+            values += [value for value in (point.mean, point.low, point.high) if value is not None]
+    values += [value for curve in references for value in curve.values if value is not None]
+    margin = 0.05 * (max(values) - min(values)) or 0.5
+    return min(values) - margin, max(values) + margin
 
 
 def _line(points: Iterable[tuple[float, float]]) -> str:
@@ -191,15 +193,15 @@ def views(run: ReportedRun) -> list[View]:
             proportion=objective == "success",
         )
 
-    found = []
+    means = []
     if run.summary.objective == "returns":
-        found.append(view("headline", f"{run.summary.unit} per hand", "returns"))
-        found.append(view("success", "success in the episode", "success"))
+        means.append(view("headline", f"{run.summary.unit} per hand", "returns"))
+        means.append(view("success", "success in the episode", "success"))
     else:
-        found.append(view("headline", "success in the episode", "success"))
+        means.append(view("headline", "success in the episode", "success"))
     passed = View("pass", "Pass@k", lambda row: row.pass_at, measure=lambda row: (), proportion=True)
     # Under early stop only losers play the later episodes, so their means are misleading and Pass@k is shown first.
-    return [passed, *found] if run.summary.early_stop else [*found, passed]
+    return [passed, *means] if run.summary.early_stop else [*means, passed]
 
 
 def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> list[Reference]:
@@ -212,17 +214,17 @@ def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> li
         overall: True if the row is over all opponents.
     """
     measures = view.measure(row)
-    found = [
+    curves = [
         Reference("knows the opponent", "ceiling", [m.ceiling for m in measures]),
         Reference("blind", "blind", [m.blind for m in measures]),
     ]
     # The value of the best learner is known for the headline measure only.
     if view.kind == "headline" and row.optimal:
-        found.insert(1, Reference("best learner", "bayes", row.optimal))
+        curves.insert(1, Reference("best learner", "bayes", row.optimal))
     if overall and view.kind != "success":
         for floor in run.floors:
-            found.append(Reference(floor.opponent, "floor", [point.mean for point in view.points(floor)]))
-    return [one for one in found if any(value is not None for value in one.values)]
+            curves.append(Reference(floor.opponent, "floor", [point.mean for point in view.points(floor)]))
+    return [curve for curve in curves if any(value is not None for value in curve.values)]
 
 
 class RowFigure(NamedTuple):
@@ -245,8 +247,8 @@ def figure(runs: Sequence[ReportedRun], view: View, name: str | None) -> RowFigu
         view: The measure to draw.
         name: Name of the opponent or category, or None for all of them.
     """
-    rows = [(place, run, row) for place, run in enumerate(runs) if (row := _row(run, name)) is not None]
-    series = [Series(run.method, place, points) for place, run, row in rows if (points := view.points(row))]
+    rows = [(position, run, row) for position, run in enumerate(runs) if (row := _row(run, name)) is not None]
+    series = [Series(run.method, position, points) for position, run, row in rows if (points := view.points(row))]
     # The references are those of the first run, because all runs of a setting have the same exact values.
     lines = references(rows[0][1], rows[0][2], view, name is None) if rows else []
     return RowFigure(f"{view.name} by episode, {name or 'all'}, in {runs[0].setting}", series, lines)
@@ -268,31 +270,35 @@ def figures(runs: Sequence[ReportedRun], view: View) -> ViewFigures:
     bounds = (0.0, 1.0) if view.proportion else None
     names = labels(runs)
     parts = {name: figure(runs, view, name) for name in (names if len(names) > 1 else ())}
-    every = [one for one in parts.values() if one.series]
+    drawn_parts = [part for part in parts.values() if part.series]
     # One scale for all small figures, so that they can be compared.
-    if bounds is None and every:
-        scales = [limits_of(one.series, one.references) for one in every]
+    if bounds is None and drawn_parts:
+        scales = [limits_of(part.series, part.references) for part in drawn_parts]
         common = (min(low for low, _ in scales), max(high for _, high in scales))
     else:
         common = bounds or (0.0, 1.0)
-    small = {name: one.chart(SMALL, common) for name, one in parts.items()}
+    small = {name: part.chart(SMALL, common) for name, part in parts.items()}
     longest = max(len(view.points(run.summary.overall)) for run in runs)
     return ViewFigures(view, figure(runs, view, None).chart(LARGE, bounds), small, longest)
 
 
-def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
+def difference_by_episode(first_run: ReportedRun, other_run: ReportedRun) -> list[Estimate]:
     """Return the paired differences (other minus first) per episode over common tasks, as `mage compare` does."""
-    objective = first.summary.objective
-    mine = {one.place: one for one in first.played if one.failure is None}
-    pairs = [(mine[one.place], one) for one in other.played if one.failure is None and one.place in mine]
-    weights = {row.opponent: row.weight for row in first.summary.rows}
+    objective = first_run.summary.objective
+    mine = {entry.position: entry for entry in first_run.meta_episodes if entry.failure is None}
+    pairs = [
+        (mine[entry.position], entry)
+        for entry in other_run.meta_episodes
+        if entry.failure is None and entry.position in mine
+    ]
+    weights = {row.opponent: row.weight for row in first_run.summary.rows}
 
-    def value(one: Played, k: int) -> float:
-        return per_hand(one.episodes[k]) if objective == "returns" else float(one.episodes[k].success)
+    def value(entry: Played, k: int) -> float:
+        return per_hand(entry.episodes[k]) if objective == "returns" else float(entry.episodes[k].success)
 
-    planned = first.about["setting"]["options"]["num_episodes"]
+    planned = first_run.about["setting"]["options"]["num_episodes"]
     # After early stop, only losers played the later episodes, so a difference of means would be biased.
-    if not pairs or any(len(one.episodes) < planned for pair in pairs for one in pair):
+    if not pairs or any(len(entry.episodes) < planned for pair in pairs for entry in pair):
         return []
     table = Pairs([a.cluster for a, _ in pairs], [a.label for a, _ in pairs], weights)
     for k in range(planned):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mage_envs.benchmarks.report import sections
 from mage_envs.benchmarks.report.blocks import Blocks, pack
-from mage_envs.benchmarks.report.bubbles import measured
+from mage_envs.benchmarks.report.bubbles import measure_choices
 from mage_envs.benchmarks.report.charts import interval
 from mage_envs.benchmarks.report.runs import ReportedRun
 from mage_envs.benchmarks.report.trained import TrainedRun, sentence, success_chart
@@ -92,15 +92,17 @@ def document(
     # One function scope: the scripts see each other's names, and the page gets no global ones.
     script = "(() => {\n'use strict';\n" + "\n".join(map(_part, SCRIPTS)) + "\n})();"
     style = _part("page.css")
-    told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
+    all_runs: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
     # Size of the page without transcripts, with a reserve: numbers of blocks will replace -1 in the index.
-    rest = len(_page(runs, trained, (script, style, head), Blocks((), ({},) * len(told), 0)).encode()) + 100 * len(told)
-    rest += 8 * sum(len(run.played) for run in told)
-    room = int(most_mb * 1e6) - rest
+    page_size = len(
+        _page(runs, trained, (script, style, head), Blocks((), ({},) * len(all_runs), 0)).encode()
+    ) + 100 * len(all_runs)
+    page_size += 8 * sum(len(run.meta_episodes) for run in all_runs)
+    room = int(most_mb * 1e6) - page_size
     if room < 0:
-        raise ValueError(f"Without any transcript the report has {rest / 1e6:.1f} MB; raise --max-mb {most_mb:g}.")
+        raise ValueError(f"Without any transcript the report has {page_size / 1e6:.1f} MB; raise --max-mb {most_mb:g}.")
     # A reserve for the script elements around the blocks.
-    blocks = pack([run.pages for run in told], int(room * 0.995))
+    blocks = pack([run.pages for run in all_runs], int(room * 0.995))
     return _page(runs, trained, (script, style, head), blocks), blocks
 
 
@@ -115,7 +117,7 @@ def static_page(template: str, **values: Any) -> str:
         ImportError: If Jinja is not installed.
     """
     style = _part("page.css")
-    policy = f"default-src 'none'; style-src {_allowed(style)}; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src {_source_expression(style)}; base-uri 'none'; form-action 'none'"
     return templates().get_template(template).render(policy=policy, style=style, **values)
 
 
@@ -123,7 +125,7 @@ def _part(name: str) -> str:
     return files("mage_envs.benchmarks.report").joinpath("page", name).read_text("utf-8")
 
 
-def _allowed(text: str) -> str:
+def _source_expression(text: str) -> str:
     """Return the source expression of a script or style for the content security policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
@@ -141,35 +143,35 @@ def templates() -> Environment:
     except ModuleNotFoundError as error:
         raise ImportError('The report requires jinja2. Install it with: pip install "mage-envs[report]"') from error
 
-    def written(value: object) -> object:
+    def show_invisible(value: object) -> object:
         """Return the text of a value with invisible characters visible. Markup of the templates is returned as is."""
         return value if isinstance(value, Markup) else visible(str(value))
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("mage_envs.benchmarks.report", "page"),
         autoescape=True,
-        finalize=written,
+        finalize=show_invisible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters |= {
         "thousands": "{:,}".format,
         "percent": lambda share, digits=1: f"{share:.{digits}%}",
         "interval": interval,
         "duration": sections.duration,
     }
-    made.globals |= {
+    environment.globals |= {
         "all_settings": sections.all_settings,
         "differences": sections.differences,
-        "measured": measured,
+        "measure_choices": measure_choices,
         "setting_figures": sections.setting_figures,
         "success_chart": success_chart,
         "swings": sections.swings,
         "training_table": _training_table,
     }
-    return made
+    return environment
 
 
 def _page(
@@ -178,7 +180,7 @@ def _page(
     """Return the page. `texts` are its script, its style and its heading."""
     script, style, head = texts
     settings = sections.settings(runs)
-    told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
+    all_runs: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
     counts = sections.sentence(runs) if runs else "", sentence(trained) if trained else ""
     # The class of the body, with which page.css hides sections without content.
     if runs and trained:
@@ -190,14 +192,17 @@ def _page(
         .get_template("page.html")
         .render(
             kind=kind,
-            policy=f"default-src 'none'; script-src {_allowed(script)}; style-src {_allowed(style)}; base-uri 'none'",
+            policy=(
+                f"default-src 'none'; script-src {_source_expression(script)}; "
+                f"style-src {_source_expression(style)}; base-uri 'none'"
+            ),
             script=script,
             style=style,
             blocks=blocks.texts,
             sentence=" ".join(filter(None, [head.sentence, *counts])),
             levels=head.table,
             left_out=blocks.left_out,
-            transcripts=sum(len(run.pages) for run in told),
+            transcripts=sum(len(run.pages) for run in all_runs),
             runs=runs,
             trained=trained,
             settings=settings,
@@ -214,29 +219,30 @@ def _index(
     keys = [*(run.key for run in runs), *(run.key for run in trained)]
     places = dict(zip(keys, blocks.places, strict=True))
     evaluated = [
-        _listed(run, places[run.key], run.method, setting.name, run.summary.unit, run.summary.rows_are == "tasks")
+        _index_entry(run, places[run.key], run.method, setting.name, run.summary.unit, run.summary.rows_are == "tasks")
         for setting in settings
         for run in setting.runs
     ]
     # Transcripts of a training do not contain the unit of their game.
     unit = "in the game's unit"
     return {
-        "runs": evaluated + [_listed(run, places[run.key], run.name, str(run.folder), unit, False) for run in trained]
+        "runs": evaluated
+        + [_index_entry(run, places[run.key], run.name, str(run.folder), unit, False) for run in trained]
     }
 
 
-def _listed(
-    run: ReportedRun | TrainedRun, blocks: Mapping[int, int], name: str, setting: str, unit: str, alone: bool
+def _index_entry(
+    run: ReportedRun | TrainedRun, blocks: Mapping[int, int], name: str, setting: str, unit: str, has_no_opponents: bool
 ) -> dict[str, Any]:
     # Lists instead of objects, because keys would be repeated for each meta-episode; records.js has the same order.
     rows = [
         [
-            *(one.place, one.label, one.outcomes, one.gain, one.calls, one.invalid, one.no_text),
-            *(one.failure, blocks.get(one.place, -1)),
+            *(entry.position, entry.label, entry.outcomes, entry.gain, entry.calls, entry.invalid, entry.no_text),
+            *(entry.failure, blocks.get(entry.position, -1)),
         ]
-        for one in run.played
+        for entry in run.meta_episodes
     ]
-    return {"key": run.key, "name": name, "setting": setting, "unit": unit, "alone": alone, "rows": rows}
+    return {"key": run.key, "name": name, "setting": setting, "unit": unit, "alone": has_no_opponents, "rows": rows}
 
 
 def _training_table(folder: Path) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.records.record_store import Records
-from mage_envs.benchmarks.report.trained import trained_lines
-from mage_envs.benchmarks.report.transcripts import numbered, outcomes, parts
+from mage_envs.benchmarks.report.trained import training_lines
+from mage_envs.benchmarks.report.transcripts import number_calls, outcomes, split_reply
 from mage_envs.text.visible import visible
 from mage_envs.wrappers.rollout.trajectory_json import Line
 
@@ -29,7 +29,7 @@ def of_training(folder: Path) -> dict[int, Transcript]:
     of = f"training {_inline(folder.name)}"
     return {
         index: Transcript(f"Transcript {index} of {of}", {"rollout": line["rollout"]}, line)
-        for index, line in trained_lines(folder).items()
+        for index, line in training_lines(folder).items()
     }
 
 
@@ -61,42 +61,42 @@ def markdown(transcript: Transcript, episode: int | None = None, prompts: bool =
     """
     title, facts, line = transcript
     # A failed meta-episode has calls of an episode that did not end.
-    played = max([len(line["episodes"]), *(call["episode"] + 1 for call in line["calls"])])
-    if episode is not None and episode not in range(1, played + 1):
-        raise ValueError(f"Meta-episode {line['index']} has episodes 1 to {played}, and no {episode}.")
-    episodes = range(played) if episode is None else range(episode - 1, episode)
-    told = {
+    episode_count = max([len(line["episodes"]), *(call["episode"] + 1 for call in line["calls"])])
+    if episode is not None and episode not in range(1, episode_count + 1):
+        raise ValueError(f"Meta-episode {line['index']} has episodes 1 to {episode_count}, and no {episode}.")
+    episodes = range(episode_count) if episode is None else range(episode - 1, episode)
+    all_facts = {
         **facts,
         "opponent": line["opponent"] or None,
         "task": line["played"],
         "outcomes": ", ".join(_WORDS[letter] for letter in outcomes(line)),
         "failure": line["failure"],
     }
-    head = "\n".join(f"- {name}: {_inline(str(value))}" for name, value in told.items() if value is not None)
+    head = "\n".join(f"- {name}: {_inline(str(value))}" for name, value in all_facts.items() if value is not None)
     return "\n\n".join([f"# {title}", head, *_body(line, episodes, prompts)]) + "\n"
 
 
 def _body(line: Line, episodes: range, prompts: bool) -> Iterator[str]:
-    last = -1
-    ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
-    for name, call in numbered(line):
+    last_episode = -1
+    final_texts = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
+    for name, call in number_calls(line):
         if call["episode"] not in episodes:
             continue
         # The calls are in order, so a new number begins a new episode.
-        if call["episode"] != last:
-            last = call["episode"]
-            yield _title(line, last)
+        if call["episode"] != last_episode:
+            last_episode = call["episode"]
+            yield _title(line, last_episode)
         yield f"### {name}, {_inline(call['kind'])}"
         if prompts:
             for message in call["messages"]:
-                yield f"Prompt ({message['role']}):\n\n{_fenced(message['content'])}"
+                yield f"Prompt ({message['role']}):\n\n{_fence(message['content'])}"
         elif call["phase"] == "play":
-            yield f"Observation:\n\n{_fenced(call['observation'])}"
-        reply = parts(call["reply"])
-        told = (("Thinking", reply.thinking), ("Reply", reply.answer), ("Thinking", reply.rest))
-        for title, text in (("Thinking", call.get("reasoning") or ""), *told):
+            yield f"Observation:\n\n{_fence(call['observation'])}"
+        reply = split_reply(call["reply"])
+        reply_parts = (("Thinking", reply.thinking), ("Reply", reply.answer), ("Thinking", reply.trailing))
+        for title, text in (("Thinking", call.get("reasoning") or ""), *reply_parts):
             if text.strip():
-                yield f"{title}:\n\n{_fenced(text)}"
+                yield f"{title}:\n\n{_fence(text)}"
         ends = [f"action {_inline(call['action'])}"] if call["action"] is not None else []
         ends += [call["invalid_reason"]] if call["invalid_reason"] is not None else []
         ends += [f"reward {call['reward']}"] if call["reward"] else []
@@ -104,9 +104,9 @@ def _body(line: Line, episodes: range, prompts: bool) -> Iterator[str]:
         ends += [f"advantage {call['advantage']:+.3f}"] if "advantage" in call else []
         if ends:
             yield f"→ {', '.join(ends)}"
-        over = call["hand_end"] and call["episode"] < len(ended)
-        if over and (text := next(ended[call["episode"]], "")):
-            yield f"The hand ended with:\n\n{_fenced(text)}"
+        over = call["hand_end"] and call["episode"] < len(final_texts)
+        if over and (text := next(final_texts[call["episode"]], "")):
+            yield f"The hand ended with:\n\n{_fence(text)}"
 
 
 def _title(line: Line, k: int) -> str:
@@ -119,14 +119,14 @@ def _title(line: Line, k: int) -> str:
 def _inline(text: str) -> str:
     """Return a text as inline code on one line."""
     # One backtick more than the longest run of backticks in the text cannot be closed by it.
-    told = visible(text).replace("\n", " ")
-    ticks = "`" * (1 + max(map(len, re.findall("`+", told)), default=0))
-    pad = " " if told.startswith("`") or told.endswith("`") else ""
-    return f"{ticks}{pad}{told}{pad}{ticks}"
+    code = visible(text).replace("\n", " ")
+    ticks = "`" * (1 + max(map(len, re.findall("`+", code)), default=0))
+    pad = " " if code.startswith("`") or code.endswith("`") else ""
+    return f"{ticks}{pad}{code}{pad}{ticks}"
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     """Return a text as a code block whose fence is longer than any run of backticks in the text."""
-    told = visible(text).strip("\n")
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", told)), default=0))
-    return f"{fence}text\n{told}\n{fence}"
+    code = visible(text).strip("\n")
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}text\n{code}\n{fence}"

@@ -23,7 +23,7 @@ from mage_envs.benchmarks.records.about import identity_fields, setting_of
 from mage_envs.benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay
 from mage_envs.benchmarks.report.blocks import Pages
-from mage_envs.benchmarks.report.transcripts import outcomes, packed
+from mage_envs.benchmarks.report.transcripts import outcomes, pack_transcript
 from mage_envs.benchmarks.scale.decisions import Decision, decisions_of
 from mage_envs.core import Game
 from mage_envs.files.bounded import read_json_inside
@@ -39,7 +39,7 @@ INVALID = "(no usable action)"
 class Played(NamedTuple):
     """Meta-episode without its texts."""
 
-    place: int
+    position: int
     """Index in the panel."""
     label: str
     """Group in the scores: the opponent or the category."""
@@ -68,7 +68,7 @@ class ReportedRun:
     """Key of comparable runs: equal if the tasks and all options except the memory are equal."""
     summary: Summary
     floors: tuple[ScoreRow, ...]
-    played: tuple[Played, ...]
+    meta_episodes: tuple[Played, ...]
     pages: Mapping[int, bytes]
     """Transcripts by index, as JSON."""
     choices: tuple[Counter[tuple[str, str]], ...]
@@ -91,8 +91,8 @@ class ReportedRun:
         """The name of the setting, without the memory."""
         options = self.about["setting"]["options"]
         protocol = self.about["env_kwargs"].get("protocol", "adaptive")
-        named = protocol if isinstance(protocol, str) else "own protocol"
-        return f"{self.about['setting']['name']}, K = {options['num_episodes']}, {named}"
+        protocol_name = protocol if isinstance(protocol, str) else "own protocol"
+        return f"{self.about['setting']['name']}, K = {options['num_episodes']}, {protocol_name}"
 
     @property
     def measure(self) -> str:
@@ -102,25 +102,25 @@ class ReportedRun:
     @property
     def failed(self) -> int:
         """Number of failed meta-episodes."""
-        return sum(one.failure is not None for one in self.played)
+        return sum(meta_episode.failure is not None for meta_episode in self.meta_episodes)
 
     @property
     def calls(self) -> int:
         """Number of calls of the agent."""
-        return sum(one.calls for one in self.played)
+        return sum(meta_episode.calls for meta_episode in self.meta_episodes)
 
     @property
     def no_text(self) -> int:
         """Number of calls for which the server sent no text."""
-        return sum(one.no_text for one in self.played)
+        return sum(meta_episode.no_text for meta_episode in self.meta_episodes)
 
 
 def folders_of(path: Path) -> list[Path]:
     """Return the run at a path, or all runs below it, in the order of the suite if there is one. Raise NoRun."""
-    found = run_folders(path)
-    suite = None if found == [path] else read_suite(path)
+    folders = run_folders(path)
+    suite = None if folders == [path] else read_suite(path)
     planned = [] if suite is None else [path / run["folder"] for run in suite["runs"]]
-    return sorted(found, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
+    return sorted(folders, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
 
 
 def has_runs(path: Path) -> bool:
@@ -129,14 +129,14 @@ def has_runs(path: Path) -> bool:
 
 
 def read_runs(
-    paths: Sequence[Path], sample: int = 0, known: Mapping[Path, Summary] = MappingProxyType({})
+    paths: Sequence[Path], sample: int = 0, summaries: Mapping[Path, Summary] = MappingProxyType({})
 ) -> list[ReportedRun]:
     """Read the runs at these paths and below them, grouped by setting.
 
     Args:
         paths: Folders of runs, or folders that contain runs.
         sample: Number of meta-episodes per run to replay.
-        known: Scores by folder, if they were just computed from the same records.
+        summaries: Scores by folder, if they were just computed from the same records.
 
     Raises:
         NoRun: If a path contains no run.
@@ -144,10 +144,10 @@ def read_runs(
     """
     # A dict removes duplicates and keeps the order: paths may overlap.
     folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in folders_of(path)))
-    scores = {folder.resolve(): summary for folder, summary in known.items()}
+    scores = {folder.resolve(): summary for folder, summary in summaries.items()}
     runs = [
-        _read(folder, "run" if place == 0 else f"run{place + 1}", sample, scores.get(folder))
-        for place, folder in enumerate(folders)
+        _read(folder, "run" if number == 0 else f"run{number + 1}", sample, scores.get(folder))
+        for number, folder in enumerate(folders)
     ]
     groups = list(dict.fromkeys(run.group for run in runs))
     # The sort is stable, so runs of one setting keep their order.
@@ -156,22 +156,22 @@ def read_runs(
 
 def _read(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
     with reading(folder):
-        return _reported(folder, key, sample, scored)
+        return _build_run(folder, key, sample, scored)
 
 
-def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
+def _build_run(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
     about = read_about(folder)
     setting = setting_of(about)
     game = game_of(setting.panel.env_id, setting.options)
-    found: dict[int, _Line] = {}
+    lines_by_index: dict[int, _Line] = {}
     decisions = decisions_of(folder)
     # Each line is reduced as it is read; the last line of an index replaces earlier ones.
-    shards = Shards(folder, lambda line: found.update({line["index"]: _reduced(line, game, decisions)}))
-    if not found:
+    shards = Shards(folder, lambda line: lines_by_index.update({line["index"]: _reduce(line, game, decisions)}))
+    if not lines_by_index:
         raise ValueError(f"{folder} has no record yet. Play it with mage eval … --out {folder} --resume.")
-    lines = [line for _, line in sorted(found.items())]
+    lines = [line for _, line in sorted(lines_by_index.items())]
     summary = scored or summary_of(about["agent"]["name"], setting, [line.trajectory for line in lines])
-    known = [pair for line in lines for pair in line.tokens]
+    token_counts = [pair for line in lines for pair in line.tokens]
     return ReportedRun(
         key=key,
         folder=folder,
@@ -179,12 +179,12 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
         group=digest_of(identity_fields(about)),
         summary=summary,
         floors=_floors(folder),
-        played=tuple(line.played for line in lines),
-        pages=Pages({line.played.place: line.page for line in lines}),
+        meta_episodes=tuple(line.entry for line in lines),
+        pages=Pages({line.entry.position: line.page for line in lines}),
         choices=_choices(lines),
-        tokens=(sum(pair[0] for pair in known), sum(pair[1] for pair in known)) if known else None,
+        tokens=(sum(pair[0] for pair in token_counts), sum(pair[1] for pair in token_counts)) if token_counts else None,
         seconds=sum(sum(line.trajectory.seconds) for line in lines),
-        verified=_verified(shards, setting, sample),
+        verified=_describe_checks(shards, setting, sample),
         planned=shards.planned,
     )
 
@@ -192,7 +192,7 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
 class _Line(NamedTuple):
     """Data of one meta-episode for the report. All texts of a large run would not fit in memory."""
 
-    played: Played
+    entry: Played
     trajectory: Trajectory
     """Trajectory without texts."""
     page: bytes
@@ -202,15 +202,15 @@ class _Line(NamedTuple):
     tokens: tuple[tuple[int, int], ...]
 
 
-def _reduced(line: Line, game: Game, decisions: Mapping[int, Sequence[Decision]]) -> _Line:
+def _reduce(line: Line, game: Game, decisions: Mapping[int, Sequence[Decision]]) -> _Line:
     trajectory = trajectory_from_json(line)
     plays = [call for call in line["calls"] if call["phase"] == "play"]
     states = [call["information_state"] or call["observation"] for call in plays]
     return _Line(
-        played=_played(line, trajectory, game, headline(game)),
+        entry=_build_entry(line, trajectory, game, headline(game)),
         trajectory=without_texts(trajectory),
         # Level 1 is fast; the file is compressed again in larger blocks.
-        page=zlib.compress(packed(line, decisions.get(line["index"], ())), 1),
+        page=zlib.compress(pack_transcript(line, decisions.get(line["index"], ())), 1),
         # Interned, because the same states and actions occur in thousands of calls.
         choices=tuple(
             (call["episode"], intern(state), intern(call["action"] or INVALID))
@@ -231,9 +231,9 @@ def _floors(folder: Path) -> tuple[ScoreRow, ...]:
         raise ValueError(f"{folder / SUMMARY} is not readable as a summary ({one_line(error)}); {remedy}.") from error
 
 
-def _played(line: Line, trajectory: Trajectory, game: Game, objective: Objective) -> Played:
+def _build_entry(line: Line, trajectory: Trajectory, game: Game, objective: Objective) -> Played:
     return Played(
-        place=line["index"],
+        position=line["index"],
         label=label(trajectory),
         cluster=cluster_of(trajectory, game),
         seat=line["seat0"],
@@ -257,33 +257,36 @@ def _gain(trajectory: Trajectory, objective: Objective) -> float | None:
 
 
 def _choices(lines: Sequence[_Line]) -> tuple[Counter[tuple[str, str]], ...]:
-    found: dict[int, Counter[tuple[str, str]]] = {}
+    choices: dict[int, Counter[tuple[str, str]]] = {}
     for line in lines:
         for episode, state, action in line.choices:
-            found.setdefault(episode, Counter())[state, action] += 1
-    return tuple(found[k] for k in sorted(found))
+            choices.setdefault(episode, Counter())[state, action] += 1
+    return tuple(choices[k] for k in sorted(choices))
 
 
-def _verified(shards: Shards, setting: Setting, sample: int) -> str:
+def _describe_checks(shards: Shards, setting: Setting, sample: int) -> str:
     """Return a description of the checks of a run and their results."""
-    told = f"{len(shards.kept)} digests"
+    description = f"{len(shards.kept)} digests"
     try:
         root = read_json_inside(shards.folder, ROOT)
-        told += " and root agree" if root == shards.root() else "; root.json DISAGREES with the records"
+        description += " and root agree" if root == shards.root() else "; root.json DISAGREES with the records"
     except (OSError, ValueError):
-        told += " agree; no readable root.json"
+        description += " agree; no readable root.json"
     if setting.fingerprint != shards.about["fingerprint"]:
-        told += "; its data or this version are OTHERS than those it was played with"
+        description += "; its data or this version are OTHERS than those it was played with"
     if shards.problems:
-        told += f"; {len(shards.problems)} lines are DAMAGED"
+        description += f"; {len(shards.problems)} lines are DAMAGED"
     if not sample:
-        return f"{told}; not executed again"
+        return f"{description}; not executed again"
     indices = sorted(shards.kept)
     count = min(sample, len(indices))
     # The shards are read a second time for the sample, because the first reading kept no texts.
-    wanted = {indices[place * len(indices) // count] for place in range(count)}
-    chosen: dict[int, Line] = {}
-    Shards(shards.folder, lambda line: chosen.update({line["index"]: line} if line["index"] in wanted else {}))
-    found = replay([line for _, line in sorted(chosen.items())], setting)
-    again = f"{len(found)} of {count} came out OTHERWISE" if found else "all as recorded"
-    return f"{told}; {count} executed again, {again}"
+    sampled_indices = {indices[k * len(indices) // count] for k in range(count)}
+    sampled_lines: dict[int, Line] = {}
+    Shards(
+        shards.folder,
+        lambda line: sampled_lines.update({line["index"]: line} if line["index"] in sampled_indices else {}),
+    )
+    mismatches = replay([line for _, line in sorted(sampled_lines.items())], setting)
+    outcome = f"{len(mismatches)} of {count} came out OTHERWISE" if mismatches else "all as recorded"
+    return f"{description}; {count} executed again, {outcome}"

@@ -8,9 +8,17 @@ from math import sqrt
 from typing import NamedTuple
 
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow
-from mage_envs.benchmarks.evaluation.suites.paper import reported, reported_panel
+from mage_envs.benchmarks.evaluation.suites.paper import find_reported_panel, load_reported_scores
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
-from mage_envs.benchmarks.report.charts import Chart, Series, ViewFigures, figures, interval, paired, views
+from mage_envs.benchmarks.report.charts import (
+    Chart,
+    Series,
+    ViewFigures,
+    difference_by_episode,
+    figures,
+    interval,
+    views,
+)
 from mage_envs.benchmarks.report.runs import Played, ReportedRun
 
 MAX_LISTED_SWINGS = 10
@@ -42,23 +50,23 @@ def sentence(runs: Sequence[ReportedRun]) -> str:
     played_at = settings(runs)
     agents = methods[0] if len(methods) == 1 else f"{len(methods)} agents"
     where = played_at[0].name if len(played_at) == 1 else f"{len(played_at)} settings"
-    count = sum(len(run.played) for run in runs)
-    episodes = sum(len(one.episodes) for run in runs for one in run.played)
+    count = sum(len(run.meta_episodes) for run in runs)
+    episodes = sum(len(meta_episode.episodes) for run in runs for meta_episode in run.meta_episodes)
     return f"{agents} played {count:,} meta-episodes with {episodes:,} episodes in {where}."
 
 
 def duration(seconds: float) -> str:
     """Return a time with its unit, such as `12 min`."""
     # A unit is used from ten of it on, so that two digits remain.
-    unit, size = next((one for one in (("h", 3600), ("min", 60)) if seconds >= 10 * one[1]), ("s", 1))
+    unit, size = next((scale for scale in (("h", 3600), ("min", 60)) if seconds >= 10 * scale[1]), ("s", 1))
     return f"{seconds / size:.0f} {unit}"
 
 
 def all_settings(run: ReportedRun) -> str:
     """Return everything that decides what a run played, as JSON."""
     names = ("setting", "agent", "replies", "started", "commit", "versions", "platform", "argv")
-    told = {name: run.about[name] for name in names if name in run.about}
-    return json.dumps(told, indent=1, ensure_ascii=False)
+    fields = {name: run.about[name] for name in names if name in run.about}
+    return json.dumps(fields, indent=1, ensure_ascii=False)
 
 
 # -- the table -------------------------------------------------------------------------------------------------
@@ -81,41 +89,41 @@ class ResultRow(NamedTuple):
     """Class in page.css: `exact`, `paper`, or none for an agent."""
 
 
-def result_rows(found: Sequence[SettingRuns]) -> list[ResultRow]:
+def result_rows(setting_runs: Sequence[SettingRuns]) -> list[ResultRow]:
     """Return the rows of methods by settings: last episode and Pass@K with intervals, and the paper in grey."""
     rows: list[ResultRow] = []
-    for method in dict.fromkeys(run.method for setting in found for run in setting.runs):
+    for method in dict.fromkeys(run.method for setting in setting_runs for run in setting.runs):
         # A method that was run twice at a setting has one row, with its last run.
-        chosen = [[run for run in setting.runs if run.method == method][-1:] for setting in found]
-        scores = [[_cells(run, run.summary.overall) for run in mine] for mine in chosen]
-        rows.append(ResultRow(method, _paired_cells(scores, ResultCell(NOT_KNOWN))))
+        latest_runs = [[run for run in setting.runs if run.method == method][-1:] for setting in setting_runs]
+        scores = [[_cells(run, run.summary.overall) for run in mine] for mine in latest_runs]
+        rows.append(ResultRow(method, _join_cells(scores, ResultCell(NOT_KNOWN))))
         # Failures are counted as losses too if they exceed 1% in any setting.
-        lost = [[_cells(run, row) for run in mine if (row := run.summary.with_losses)] for mine in chosen]
+        lost = [[_cells(run, row) for run in mine if (row := run.summary.with_losses)] for mine in latest_runs]
         if any(lost):
-            rows.append(ResultRow(f"{method}, failures as losses", _paired_cells(lost, ResultCell()), "exact"))
-    return [*rows, *_exact_rows(found), *_paper_rows(found)]
+            rows.append(ResultRow(f"{method}, failures as losses", _join_cells(lost, ResultCell()), "exact"))
+    return [*rows, *_exact_rows(setting_runs), *_paper_rows(setting_runs)]
 
 
-def _paired_cells(cells: Sequence[Sequence[list[ResultCell]]], missing: ResultCell) -> list[ResultCell]:
+def _join_cells(cells: Sequence[Sequence[list[ResultCell]]], missing: ResultCell) -> list[ResultCell]:
     """Return the two cells of each setting in one list. A setting without a run has two cells `missing`."""
-    return [cell for one in cells for cell in (one[0] if one else (missing, missing))]
+    return [cell for pair in cells for cell in (pair[0] if pair else (missing, missing))]
 
 
 def _cells(run: ReportedRun, row: ScoreRow) -> list[ResultCell]:
-    last = row.episodes[-1].measure(run.summary.objective).estimate if row.episodes else None
+    last_estimate = row.episodes[-1].measure(run.summary.objective).estimate if row.episodes else None
     # Under early stop the last episode is played only after losses, so its mean is not shown.
-    conditional = run.summary.early_stop or last is None
-    cells = [None if conditional else last, row.pass_at[-1] if row.pass_at else None]
+    conditional = run.summary.early_stop or last_estimate is None
+    cells = [None if conditional else last_estimate, row.pass_at[-1] if row.pass_at else None]
     return [
         ResultCell(NOT_KNOWN) if cell is None else ResultCell(*interval(cell).partition(" ")[::2]) for cell in cells
     ]
 
 
-def _exact_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
+def _exact_rows(setting_runs: Sequence[SettingRuns]) -> Iterator[ResultRow]:
     """Yield rows with the exact values of the last episode, if a setting has any."""
     for name, kind in (("knows the opponent", "ceiling"), ("best learner", "bayes"), ("blind", "blind")):
         values: list[float | None] = []
-        for setting in found:
+        for setting in setting_runs:
             run = setting.runs[0]
             row = run.summary.overall
             measure = row.episodes[-1].measure(run.summary.objective) if row.episodes else None
@@ -134,24 +142,24 @@ def _paper_column(run: ReportedRun) -> str:
     """Return the panel's name without its size; empty if the paper's scores are of other tasks or options."""
     setting = run.about["setting"]
     options = setting["options"]
-    named = reported_panel(setting["name"], run.about["fingerprint"], options["memory"], options["context"])
-    return named or ""
+    panel = find_reported_panel(setting["name"], run.about["fingerprint"], options["memory"], options["context"])
+    return panel or ""
 
 
-def _paper_rows(found: Sequence[SettingRuns]) -> Iterator[ResultRow]:
-    told: dict[str, dict[str, ResultCell]] = {}
-    count = reported()["meta_episodes"]
-    for table in reported()["tables"]:
+def _paper_rows(setting_runs: Sequence[SettingRuns]) -> Iterator[ResultRow]:
+    cells_by_method: dict[str, dict[str, ResultCell]] = {}
+    count = load_reported_scores()["meta_episodes"]
+    for table in load_reported_scores()["tables"]:
         measure = "" if table["measure"] == "success rate" else f" {table['measure']}"
         for method, values in table["rows"].items():
             for column, p in zip(table["panels"], values, strict=True):
                 cell = ResultCell(f"{p:.3f}", f"± {sqrt(p * (1 - p) / count):.3f}", measure)
-                told.setdefault(method, {})[column] = cell
-    columns = [_paper_column(setting.runs[0]) for setting in found]
-    for method, cells in told.items():
+                cells_by_method.setdefault(method, {})[column] = cell
+    columns = [_paper_column(setting.runs[0]) for setting in setting_runs]
+    for method, cells in cells_by_method.items():
         if any(column in cells for column in columns):
-            both = [(ResultCell(), cells.get(column, ResultCell(NOT_KNOWN))) for column in columns]
-            yield ResultRow(f"{method} (paper)", [cell for pair in both for cell in pair], "paper")
+            pairs = [(ResultCell(), cells.get(column, ResultCell(NOT_KNOWN))) for column in columns]
+            yield ResultRow(f"{method} (paper)", [cell for pair in pairs for cell in pair], "paper")
 
 
 # -- figures ---------------------------------------------------------------------------------------------------
@@ -164,13 +172,13 @@ def setting_figures(runs: Sequence[ReportedRun]) -> list[ViewFigures]:
 
 def differences(runs: Sequence[ReportedRun]) -> Chart | None:
     """Return a figure of the paired differences between each other run and the first one, or None."""
-    first = runs[0]
+    first_run = runs[0]
     series = [
-        Series(f"{run.method} minus {first.method}", place, points)
-        for place, run in enumerate(runs)
-        if place and (points := paired(first, run))
+        Series(f"{run.method} minus {first_run.method}", position, points)
+        for position, run in enumerate(runs)
+        if position and (points := difference_by_episode(first_run, run))
     ]
-    return Chart(f"Paired difference from {first.method}, {first.measure}", series) if series else None
+    return Chart(f"Paired difference from {first_run.method}, {first_run.measure}", series) if series else None
 
 
 # -- largest swings -------------------------------------------------------------------------------------------
@@ -181,15 +189,17 @@ class Swing(NamedTuple):
 
     gain: float
     run: ReportedRun
-    played: Played
+    meta_episode: Played
 
 
 def swings(setting: SettingRuns) -> dict[str, list[Swing]]:
     """Return the meta-episodes with the largest gains and losses; empty if none played a first and a last episode."""
-    found = [Swing(one.gain, run, one) for run in setting.runs for one in run.played if one.gain is not None]
-    if not found:
+    all_swings = [
+        Swing(entry.gain, run, entry) for run in setting.runs for entry in run.meta_episodes if entry.gain is not None
+    ]
+    if not all_swings:
         return {}
     # The index is the second key, so that equal gains have the same order in every report.
-    gains = sorted((one for one in found if one.gain > 0), key=lambda one: (-one.gain, one.played.place))
-    losses = sorted((one for one in found if one.gain < 0), key=lambda one: (one.gain, one.played.place))
+    gains = sorted((s for s in all_swings if s.gain > 0), key=lambda s: (-s.gain, s.meta_episode.position))
+    losses = sorted((s for s in all_swings if s.gain < 0), key=lambda s: (s.gain, s.meta_episode.position))
     return {"Largest gain": gains[:MAX_LISTED_SWINGS], "Largest loss": losses[:MAX_LISTED_SWINGS]}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import label, per_hand
 from mage_envs.benchmarks.report.charts import Chart, Series
-from mage_envs.benchmarks.report.transcripts import outcomes, packed
+from mage_envs.benchmarks.report.transcripts import outcomes, pack_transcript
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.wrappers.rollout.training_log import TRANSCRIPTS, metric_rows, transcripts
 from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
@@ -23,7 +23,7 @@ PARTS = 10
 class KeptMetaEpisode(NamedTuple):
     """Transcript of a training, with the data that the list of transcripts shows."""
 
-    place: int
+    position: int
     """Index in the file."""
     label: str
     outcomes: str
@@ -41,7 +41,7 @@ class TrainedRun:
     key: str
     """Name in links, numbered after the evaluated runs."""
     folder: Path
-    played: tuple[KeptMetaEpisode, ...]
+    meta_episodes: tuple[KeptMetaEpisode, ...]
     pages: Mapping[int, bytes]
     rollouts: tuple[Mapping[str, Any], ...]
     """Metrics of each rollout."""
@@ -52,56 +52,56 @@ class TrainedRun:
         return f"training {self.folder.name}"
 
 
-def trained_folders(path: Path) -> list[Path]:
+def training_folders(path: Path) -> list[Path]:
     """Return the folders at a path and below it that contain transcripts of a training."""
     if (path / TRANSCRIPTS).exists():
         return [path]
-    return sorted(found.parent for found in path.rglob(TRANSCRIPTS)) if path.is_dir() else []
+    return sorted(file.parent for file in path.rglob(TRANSCRIPTS)) if path.is_dir() else []
 
 
-def read_trained(paths: Sequence[Path], before: int) -> list[TrainedRun]:
-    """Return the trainings at these paths and below them, numbered after `before` other runs."""
-    folders = dict.fromkeys(folder.resolve() for path in paths for folder in trained_folders(path))
-    return [_read(folder, f"run{place}" if place > 1 else "run") for place, folder in enumerate(folders, before + 1)]
+def read_trained(paths: Sequence[Path], count: int) -> list[TrainedRun]:
+    """Return the trainings at these paths and below them, numbered after `count` other runs."""
+    folders = dict.fromkeys(folder.resolve() for path in paths for folder in training_folders(path))
+    return [_read(folder, f"run{number}" if number > 1 else "run") for number, folder in enumerate(folders, count + 1)]
 
 
-def trained_lines(folder: Path) -> dict[int, Line]:
+def training_lines(folder: Path) -> dict[int, Line]:
     """Return the transcripts of a training by their index in the file. Raise ValueError if a line is not one."""
     # The report and `mage export` address a transcript by this index.
-    return {place: {**line, "index": place} for place, line in enumerate(transcripts(folder))}
+    return {index: {**line, "index": index} for index, line in enumerate(transcripts(folder))}
 
 
 def _read(folder: Path, key: str) -> TrainedRun:
-    lines = trained_lines(folder)
+    lines = training_lines(folder)
     return TrainedRun(
         key=key,
         folder=folder,
-        played=tuple(_kept(place, line) for place, line in lines.items()),
-        pages={place: packed(line) for place, line in lines.items()},
+        meta_episodes=tuple(_build_entry(index, line) for index, line in lines.items()),
+        pages={index: pack_transcript(line) for index, line in lines.items()},
         rollouts=tuple(metric_rows(folder, "rollout")),
     )
 
 
-def _kept(place: int, line: Line) -> KeptMetaEpisode:
-    played = trajectory_from_json(line)
-    episodes = played.episodes
+def _build_entry(index: int, line: Line) -> KeptMetaEpisode:
+    trajectory = trajectory_from_json(line)
+    episodes = trajectory.episodes
     # A difference needs the first and the last episode of a meta-episode that was played to its end.
-    whole = played.failure is None and len(episodes) == played.num_episodes > 1
+    is_complete = trajectory.failure is None and len(episodes) == trajectory.num_episodes > 1
     return KeptMetaEpisode(
-        place=place,
-        label=label(played),
+        position=index,
+        label=label(trajectory),
         outcomes=outcomes(line),
-        gain=per_hand(episodes[-1]) - per_hand(episodes[0]) if whole else None,
-        calls=len(played.steps),
-        invalid=sum(step.invalid_reason not in (None, *NO_TEXT) for step in played.steps),
-        no_text=sum(step.invalid_reason in NO_TEXT for step in played.steps),
-        failure=played.failure,
+        gain=per_hand(episodes[-1]) - per_hand(episodes[0]) if is_complete else None,
+        calls=len(trajectory.steps),
+        invalid=sum(step.invalid_reason not in (None, *NO_TEXT) for step in trajectory.steps),
+        no_text=sum(step.invalid_reason in NO_TEXT for step in trajectory.steps),
+        failure=trajectory.failure,
     )
 
 
 def sentence(runs: Sequence[TrainedRun]) -> str:
     """Return one sentence with the number of trainings, rollouts and transcripts."""
-    rollouts, count = sum(len(run.rollouts) for run in runs), sum(len(run.played) for run in runs)
+    rollouts, count = sum(len(run.rollouts) for run in runs), sum(len(run.meta_episodes) for run in runs)
     trainings = f"{len(runs)} trainings" if len(runs) > 1 else "One training"
     return f"{trainings} of {rollouts:,} rollouts kept {count:,} transcripts."
 
@@ -112,12 +112,12 @@ def success_chart(run: TrainedRun) -> Chart | None:
     series: list[Series] = []
     while any((key := f"success/episode_{len(series) + 1}") in rollout for rollout in run.rollouts):
         points = []
-        for first, end in parts:
-            values = [row[key] for row in run.rollouts[first:end] if key in row]
+        for start, end in parts:
+            values = [row[key] for row in run.rollouts[start:end] if key in row]
             if values:
                 points.append(estimate(values, range(len(values))))
         series.append(Series(f"episode {len(series) + 1}", len(series), points))
-    names = [str(end) if end - first == 1 else f"{first + 1}-{end}" for first, end in parts]
+    names = [str(end) if end - start == 1 else f"{start + 1}-{end}" for start, end in parts]
     return Chart(f"Success of {run.name}", series, axis="rollouts", names=names) if series else None
 
 

@@ -20,25 +20,25 @@ class ReplyParts(NamedTuple):
 
     thinking: str
     answer: str
-    rest: str
+    trailing: str
     """Reasoning after the answer that was never closed."""
 
 
-def parts(reply: str) -> ReplyParts:
+def split_reply(reply: str) -> ReplyParts:
     """Split a reply into the reasoning before the answer, the answer, and the reasoning after it."""
     answer = after_thoughts(reply)
     start = len(reply) - len(answer) if reply.endswith(answer) else reply.rfind(answer)
     return ReplyParts(reply[:start], answer, reply[start + len(answer) :])
 
 
-def numbered(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
+def number_calls(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each call with its name in its episode: t1, t2 for turns of play, r1, r2 for requests of a memory."""
     counts: dict[tuple[int, str], int] = {}
     for call in line["calls"]:
         letter = "t" if call["phase"] == "play" else "r"
-        place = (call["episode"], letter)
-        counts[place] = counts.get(place, 0) + 1
-        yield f"{letter}{counts[place]}", call
+        key = (call["episode"], letter)
+        counts[key] = counts.get(key, 0) + 1
+        yield f"{letter}{counts[key]}", call
 
 
 class _Lines:
@@ -53,7 +53,7 @@ class _Lines:
         return [places.setdefault(line, len(places)) for line in text.split("\n")]
 
 
-def packed(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
+def pack_transcript(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
     """Return the meta-episode as JSON in ASCII, with the exact values of its decisions if they are known.
 
     The key `lines` contains every line of the prompts and observations. A message is [role, first, last, between]: the
@@ -63,16 +63,16 @@ def packed(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
     lines = _Lines()
     calls = []
     exact = iter(decisions)
-    before: list[int] = []
-    for (name, call), seconds in zip(numbered(line), line["seconds"], strict=True):
+    previous: list[int] = []
+    for (name, call), seconds in zip(number_calls(line), line["seconds"], strict=True):
         messages = []
         for message in call["messages"]:
-            now = lines.of(message["content"])
-            first, last = _shared(before, now)
-            messages.append([message["role"], first, last, now[first : len(now) - last]])
-            before = now
-        reply = parts(call["reply"])
-        told: dict[str, Any] = {
+            current = lines.of(message["content"])
+            at_start, at_end = _common_ends(previous, current)
+            messages.append([message["role"], at_start, at_end, current[at_start : len(current) - at_end]])
+            previous = current
+        reply = split_reply(call["reply"])
+        fields: dict[str, Any] = {
             "n": name,
             "kind": call["kind"],
             "e": call["episode"],
@@ -80,7 +80,7 @@ def packed(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
             "seen": lines.of(call["observation"]) if call["phase"] == "play" else [],
             "thinking": "\n".join(filter(None, (call.get("reasoning"), reply.thinking))),
             "answer": reply.answer,
-            "rest": reply.rest,
+            "rest": reply.trailing,
             "action": call["action"],
             "wrong": call["invalid_reason"],
             "cut": call["truncated"],
@@ -98,13 +98,13 @@ def packed(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
             "exact": _exact(next(exact, None)) if call["phase"] == "play" and call["action"] is not None else None,
         }
         # Empty values are omitted to save space; the page treats a missing key as empty.
-        calls.append({key: value for key, value in told.items() if value or key in ("n", "e")})
-    found = {
+        calls.append({key: value for key, value in fields.items() if value or key in ("n", "e")})
+    page = {
         "i": line["index"],
         "outcomes": outcomes(line),
         "episodes": [
-            {name: one[name] for name in ("reward", "value", "metrics")} | {"ended": one.get("ended_with", [])}
-            for one in line["episodes"]
+            {name: episode[name] for name in ("reward", "value", "metrics")} | {"ended": episode.get("ended_with", [])}
+            for episode in line["episodes"]
         ],
         "calls": calls,
         "failure": line["failure"],
@@ -114,18 +114,18 @@ def packed(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
     }
     # Only transcripts of a training have these fields.
     if "rollout" in line:
-        found |= {name: line[name] for name in ("rollout", "group", "member")}
-    return json.dumps(found, separators=(",", ":")).encode()
+        page |= {name: line[name] for name in ("rollout", "group", "member")}
+    return json.dumps(page, separators=(",", ":")).encode()
 
 
 def _exact(decision: Decision | None) -> str:
     """Return the posterior, the best action and the cost of the played one as a text; empty if they are not known."""
     if decision is None:
         return ""
-    likely = sorted(decision.posterior.items(), key=lambda one: -one[1])
+    likely = sorted(decision.posterior.items(), key=lambda pair: -pair[1])
     # More names would hide the ones that matter.
-    shown = ", ".join(f"{name} {chance:.0%}" for name, chance in likely[:MAX_LIKELY] if chance >= 0.005)
-    return f"posterior {shown}; best {decision.best}; cost {abs(round(decision.cost, 3)):.3f}"
+    posterior = ", ".join(f"{name} {chance:.0%}" for name, chance in likely[:MAX_LIKELY] if chance >= 0.005)
+    return f"posterior {posterior}; best {decision.best}; cost {abs(round(decision.cost, 3)):.3f}"
 
 
 def outcomes(line: Line) -> str:
@@ -141,13 +141,13 @@ def _letter(episode: EpisodeResult) -> str:
     return "D" if episode.is_draw else "L"
 
 
-def _shared(before: Sequence[int], now: Sequence[int]) -> tuple[int, int]:
+def _common_ends(previous: Sequence[int], current: Sequence[int]) -> tuple[int, int]:
     """Return the number of equal lines at the beginnings and at the ends of two texts, without overlap."""
-    most = min(len(before), len(now))
-    first = 0
-    while first < most and before[first] == now[first]:
-        first += 1
-    last = 0
-    while last < most - first and before[-1 - last] == now[-1 - last]:
-        last += 1
-    return first, last
+    max_lines = min(len(previous), len(current))
+    at_start = 0
+    while at_start < max_lines and previous[at_start] == current[at_start]:
+        at_start += 1
+    at_end = 0
+    while at_end < max_lines - at_start and previous[-1 - at_end] == current[-1 - at_end]:
+        at_end += 1
+    return at_start, at_end

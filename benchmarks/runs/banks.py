@@ -36,21 +36,21 @@ def fill_bank(
     """
     if out.exists():
         raise FileExistsError(f"{out} already exists. Use another file name, or remove the file.")
-    played = named_panel(panel)
-    kept = as_memory(filling(memory))
-    if not overrides(kept, "bank_text"):
+    bank_panel = named_panel(panel)
+    shared_memory = as_memory(filling(memory))
+    if not overrides(shared_memory, "bank_text"):
         raise TypeError(f"memory={memory!r} has the option scope, but no bank_text().")
-    tasks = played.tasks()[:rows]
+    tasks = bank_panel.tasks()[:rows]
     # Every meta-episode must share this instance. A factory that returns it passes the check that refuses shared
     # instances.
-    fixed = {**options, **played.env_kwargs, "memory": lambda: kept}
+    fixed = {**options, **bank_panel.env_kwargs, "memory": lambda: shared_memory}
     # One at a time, because each meta-episode must find the entries of the earlier ones in the bank.
-    done = evaluate(player, tasks, fixed, batch=1, on_step=progress_of(player.name))
-    lost = sum(trajectory.failure is not None for trajectory in done)
-    write_atomically(out, kept.bank_text())
+    trajectories = evaluate(player, tasks, fixed, batch=1, on_step=progress_of(player.name))
+    lost = sum(trajectory.failure is not None for trajectory in trajectories)
+    write_atomically(out, shared_memory.bank_text())
     # Constructing the memory reads the file back and validates it.
     reader = as_memory(f"{memory}{_joint(memory)}scope=run,bank={out}")
-    return f"{out}: {len(done) - lost} meta-episodes of {panel}, {lost} lost, for {type(reader).__name__}\n"
+    return f"{out}: {len(trajectories) - lost} meta-episodes of {panel}, {lost} lost, for {type(reader).__name__}\n"
 
 
 def filling(spec: str) -> str:

@@ -61,9 +61,9 @@ class PiecePlayer:
         agent = agent_of(playing.agent, playing.about["agent"], setting.game_name)
         self._play = PanelPlayer(agent, self._tasks, setting.options)
 
-    def __call__(self, places: Sequence[int]) -> list[Trajectory]:
+    def __call__(self, indices: Sequence[int]) -> list[Trajectory]:
         """Return the meta-episodes at these indices of the panel."""
-        return self._play([self._tasks[place] for place in places], self._playing.batch, self._playing.env_timeout)
+        return self._play([self._tasks[index] for index in indices], self._playing.batch, self._playing.env_timeout)
 
 
 def play_spread(
@@ -106,20 +106,20 @@ def play_spread(
     conditions = Conditions(tell=partial(_tell_slow, jobs))
     with contextlib.closing(executor.run(playing, jobs, conditions)) as running:
         for number, outcome in running:
-            who = _named(jobs[number])
+            piece = _describe_piece(jobs[number])
             if isinstance(outcome, WorkerLost):
-                lost.append(f"{who}: {outcome.reason}")
+                lost.append(f"{piece}: {outcome.reason}")
                 continue
-            for place, trajectory in zip(jobs[number], unwrap(outcome, who), strict=True):
-                on_finished(place, trajectory)
+            for index, trajectory in zip(jobs[number], unwrap(outcome, piece), strict=True):
+                on_finished(index, trajectory)
     return lost
 
 
-def _named(places: Sequence[int]) -> str:
+def _describe_piece(indices: Sequence[int]) -> str:
     """Return a description of a piece."""
-    return f"meta-episodes {places[0]} to {places[-1]}"
+    return f"meta-episodes {indices[0]} to {indices[-1]}"
 
 
 def _tell_slow(jobs: Sequence[Sequence[int]], number: int, seconds: float) -> None:
     """Log that a piece is slow."""
-    LOGGER.warning("Waited %.0f s for %s so far.", seconds, _named(jobs[number]))
+    LOGGER.warning("Waited %.0f s for %s so far.", seconds, _describe_piece(jobs[number]))

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, SavedModelAgent
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
 from mage_envs.benchmarks.evaluation.run.budget import Limits
-from mage_envs.benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
+from mage_envs.benchmarks.evaluation.run.evaluate import (
+    account,
+    evaluate,
+    failure_log_in,
+    is_out_of_budget,
+    progress_of,
+)
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions, PlayOptions
 from mage_envs.benchmarks.evaluation.run.preflight import CutReplies, Preflight
@@ -76,23 +82,25 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
             sys.stderr.write(f"{options.out}: {problem}; playing it again, the old shard is kept\n")
         _keep(writer, play, partial(_add, writer, agent, setting.game_name))
         # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
-        trajectories = _played_in(writer.folder) if writer.kept else []
+        trajectories = _load_trajectories(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
     floors = baseline_rows(setting, partial(_play_baseline, options)) if options.baselines else ()
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
-def _played_in(folder: Path) -> list[Trajectory]:
+def _load_trajectories(folder: Path) -> list[Trajectory]:
     """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
     from mage_envs.benchmarks.records.record_store import Shards
 
-    found: dict[int, Trajectory] = {}
-    shards = Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
+    trajectories: dict[int, Trajectory] = {}
+    shards = Shards(
+        folder, lambda line: trajectories.update({line["index"]: without_texts(trajectory_from_json(line))})
+    )
     if lost := [*shards.unreadable, *(problem for problem in shards.problems if problem.line)]:
         # Without these lines the scores would be wrong.
         raise ValueError(f"{folder}: {lost[0]}. All meta-episodes were stored; use --resume when it can be read.")
-    return [trajectory for _, trajectory in sorted(found.items())]
+    return [trajectory for _, trajectory in sorted(trajectories.items())]
 
 
 def _add(writer: Writer, agent: Agent, game_name: str, index: int, trajectory: Trajectory) -> None:
@@ -113,13 +121,13 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]], add: Callable[[
         # If the disk is full, this fails, too. The error that is raised below already reports it.
         with suppress(OSError):
             writer.give_up()
-        kept = f"{writer.safe} of {writer.planned} meta-episodes are kept"
+        progress = f"{writer.safe} of {writer.planned} meta-episodes are kept"
         if isinstance(error, KeyboardInterrupt):
-            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume continues the run.\n")
+            sys.stderr.write(f"\nInterrupted: {progress}; the same command with --resume continues the run.\n")
             raise SystemExit(130) from None
         if isinstance(error, OSError | CutReplies) and writer.kept:
             raise RuntimeError(
-                f"{describe_error(error)} {kept}; the same command with --resume continues the run."
+                f"{describe_error(error)} {progress}; the same command with --resume continues the run."
             ) from error
         raise
 
@@ -154,25 +162,25 @@ def _play(
     if not todo:
         return []
     progress = progress_of(agent.name)
-    before = len(setting.tasks) - len(todo)
-    finished = before
+    stored = len(setting.tasks) - len(todo)
+    finished = stored
     preflight = None
     if isinstance(agent, EndpointAgent):
         slots = min(agent.slots, options.batch)
         preflight = Preflight(agent.name, len(todo), slots, price=options.price, allow_cut=options.allow_cut)
 
-    def keep(place: int, trajectory: Trajectory) -> None:
+    def keep(slot: int, trajectory: Trajectory) -> None:
         nonlocal finished
-        if lacked_budget(trajectory):
+        if is_out_of_budget(trajectory):
             return
         finished += 1
         if add is not None:
-            add(todo[place], trajectory)
+            add(todo[slot], trajectory)
         if preflight is not None:
-            preflight.add(place, trajectory)
+            preflight.add(slot, trajectory)
 
     with failure_log_in(options.out) as failure_log:
-        played = evaluate(
+        trajectories = evaluate(
             agent,
             [setting.tasks[index] for index in todo],
             setting.options,
@@ -182,14 +190,14 @@ def _play(
             env_timeout=options.env_timeout,
             memory_gb=options.env_memory_gb,
             # Meta-episodes that a limit ended are not finished, although `collect` is done with them.
-            on_step=lambda done, total: progress(finished, len(setting.tasks), before, limits.tokens),
+            on_step=lambda count, total: progress(finished, len(setting.tasks), stored, limits.tokens),
             on_finished=keep,
             reduce=without_texts,
             limits=limits,
             failure_log=failure_log,
-            resumed=before > 0,
+            resumed=stored > 0,
         )
-    return [trajectory for trajectory in played if not lacked_budget(trajectory)]
+    return [trajectory for trajectory in trajectories if not is_out_of_budget(trajectory)]
 
 
 def _executor(options: PlayOptions) -> Executor:
@@ -219,21 +227,21 @@ def _play_spread(
 
     progress = progress_of(about["agent"]["name"])
     planned = about["setting"]["meta_episodes"]
-    before = planned - len(todo)
-    played: list[Trajectory] = []
+    stored = planned - len(todo)
+    trajectories: list[Trajectory] = []
 
-    def keep(place: int, trajectory: Trajectory) -> None:
-        played.append(without_texts(trajectory))
+    def keep(index: int, trajectory: Trajectory) -> None:
+        trajectories.append(without_texts(trajectory))
         if add is not None:
-            add(place, trajectory)
-        progress(len(played) + before, planned, before)
+            add(index, trajectory)
+        progress(len(trajectories) + stored, planned, stored)
 
     with failure_log_in(options.out) as failure_log:
         lost = play_spread(executor, spec, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
-        if played:
-            account(played, about["agent"]["name"], failure_log, resumed=before > 0)
-    sys.stderr.write("".join(f"mage: {one_line(one)}\n" for one in lost))
-    return played
+        if trajectories:
+            account(trajectories, about["agent"]["name"], failure_log, resumed=stored > 0)
+    sys.stderr.write("".join(f"mage: {one_line(reason)}\n" for reason in lost))
+    return trajectories
 
 
 def ending(setting: Setting, measured: Measured) -> int:
@@ -244,9 +252,9 @@ def ending(setting: Setting, measured: Measured) -> int:
     """
     summary, trajectories, limits = measured
     if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
-        first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
+        first_failure = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
         sys.stderr.write(
-            f"mage: no meta-episode of {', '.join(unscored)} could be played; the first: {one_line(first)}\n"
+            f"mage: no meta-episode of {', '.join(unscored)} could be played; the first: {one_line(first_failure)}\n"
         )
         return 1
     missing = len(setting.tasks) - len(trajectories)
@@ -287,7 +295,7 @@ def measure_judged(
         control_folder,
         control_settings,
         folder_or_temporary,
-        judged_run,
+        judge_run,
         scale_of_setting,
     )
 
@@ -298,23 +306,23 @@ def measure_judged(
         return measure(options, agent, setting, spec), None
     with folder_or_temporary(options.out) as folder:
         # A link is refused before anything is played.
-        places = {name: control_folder(folder, name) for name in CONTROLS}
+        paths = {name: control_folder(folder, name) for name in CONTROLS}
         measured = measure(replace(options, out=folder), agent, setting, spec)
-        runs = {"": judged_run(Records(folder), setting, scale)}
+        runs = {"": judge_run(Records(folder), setting, scale)}
         free = isinstance(agent, PolicyAgent)
         # The memory of a custom object cannot be named in the setting of a control.
         if options.controls or (options.controls is None and free and can_be_controlled(setting)):
-            met = {setting.tasks[index].opponent for index in runs[""].played}
-            for name, changed in control_settings(setting, folder, free, has_other=len(met) > 1):
+            opponents = {setting.tasks[index].opponent for index in runs[""].values}
+            for name, changed in control_settings(setting, folder, free, has_other=len(opponents) > 1):
                 # Kept beside the run, so that `mage report` has the same verdict.
-                place, own = places[name], replace(options, out=places[name], baselines=False)
+                path, control_options = paths[name], replace(options, out=paths[name], baselines=False)
                 try:
-                    measure(own, agent, changed, spec)
+                    measure(control_options, agent, changed, spec)
                 except OtherRun:
                     # The memories that a control copies change if the main run was resumed. A policy plays it again.
-                    if not free or not options.resume or not (place / RUN).exists():
+                    if not free or not options.resume or not (path / RUN).exists():
                         raise
-                    shutil.rmtree(place)
-                    measure(own, agent, changed, spec)
-                runs[name] = judged_run(Records(place), changed, scale)
+                    shutil.rmtree(path)
+                    measure(control_options, agent, changed, spec)
+                runs[name] = judge_run(Records(path), changed, scale)
         return measured, JudgedAgent(agent=measured.summary.agent, scale=scale, runs=runs)

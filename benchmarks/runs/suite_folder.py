@@ -19,7 +19,7 @@ from mage_envs.benchmarks.evaluation.run.dry_run import dry_run as expect
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.run.preflight import Price
 from mage_envs.benchmarks.evaluation.scoring.scores import score_of
-from mage_envs.benchmarks.evaluation.suites.paper import reported_panel
+from mage_envs.benchmarks.evaluation.suites.paper import find_reported_panel
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.suites.suite_table import SuiteCell
@@ -44,7 +44,7 @@ class Expected(NamedTuple):
     price: float | None
 
 
-def expected_size(cells: Sequence[PlannedRun], price: Price | None, write: Callable[[str], object]) -> Expected | None:
+def estimate_size(cells: Sequence[PlannedRun], price: Price | None, write: Callable[[str], object]) -> Expected | None:
     """Return the expected size of runs from random play, without a call of a model; None if no agent is a model.
 
     Args:
@@ -52,7 +52,7 @@ def expected_size(cells: Sequence[PlannedRun], price: Price | None, write: Calla
         price: Price of tokens, or None.
         write: Function that receives one line per run.
     """
-    found = []
+    totals = []
     for cell in cells:
         expected, count = expect(cell.agent, cell.setting, price), len(cell.setting.tasks)
         name = f"{cell.folder}, {one_line(cell.agent.name)}"
@@ -61,27 +61,27 @@ def expected_size(cells: Sequence[PlannedRun], price: Price | None, write: Calla
             continue
         write(f"{name}: {expected.text(count, 1)}\n")
         parts = (expected.calls, expected.prompt_tokens, expected.reply_tokens, expected.price)
-        found.append([count * part.mean if part else 0.0 for part in parts])
-    if not found:
+        totals.append([count * part.mean if part else 0.0 for part in parts])
+    if not totals:
         return None
-    calls, prompts, replies, cost = map(sum, zip(*found, strict=True))
+    calls, prompts, replies, cost = map(sum, zip(*totals, strict=True))
     return Expected(calls, prompts, replies, None if price is None else cost)
 
 
 def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> tuple[list[SuiteCell], list[int]]:
     """Play all runs in folders below `out`. Return their scores and exit statuses."""
-    done, statuses = [], []
+    suite_cells, statuses = [], []
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
         folder = out / cell.folder
-        setting = cell.played_in(out)
+        setting = cell.setting_in(out)
         measured = measure(replace(options, out=folder), cell.agent, setting, cell.spec)
         summary_table.save(folder, measured.summary, figure=False)
         statuses.append(ending(setting, measured))
         if measured.summary.overall.meta_episodes:
             score = summary_table.number(score_of(measured.summary))
             sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}: {score}\n")
-        done.append(
+        suite_cells.append(
             SuiteCell(
                 panel=cell.panel,
                 protocol=cell.protocol,
@@ -89,16 +89,16 @@ def play_runs(cells: Sequence[PlannedRun], out: Path, options: PlayOptions) -> t
                 row=cell.row.name,
                 summary=measured.summary,
                 note=cell.note,
-                reported=reported_for(setting),
+                reported=find_reported(setting),
             )
         )
-    return done, statuses
+    return suite_cells, statuses
 
 
-def reported_for(setting: Setting) -> str | None:
+def find_reported(setting: Setting) -> str | None:
     """Return the panel whose reported scores may be shown next to a run of the setting, or None."""
     options = setting.resolved
-    return reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
+    return find_reported_panel(setting.name, setting.fingerprint, options["memory"], options["context"])
 
 
 def plan_of(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[PlannedRun]) -> dict[str, Any]:
@@ -115,9 +115,13 @@ def plan_of(suite: str, quick: bool, rows: Sequence[SuiteRow], cells: Sequence[P
 def _portable(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row without the addresses of models, so that a suite resumes with other servers."""
     agent = row["agent"]
-    named = portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(one) for key, one in agent.items()}
+    portable_agent = (
+        portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(spec) for key, spec in agent.items()}
+    )
     # Absent unless set, as in the plans of older suites.
-    return {key: value for key, value in row.items() if key not in ("model", "pool") or value} | {"agent": named}
+    return {key: value for key, value in row.items() if key not in ("model", "pool") or value} | {
+        "agent": portable_agent
+    }
 
 
 def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
@@ -129,20 +133,22 @@ def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     if path.exists():
         if not resume:
             raise OtherRun(f"{out} already holds a suite. Continue it with --resume, or use another folder.")
-        there = read_suite(out) or {}
+        stored = read_suite(out) or {}
         # The round trip through JSON turns tuples into lists, as they are in the stored plan.
-        told = [key for key, value in json.loads(json.dumps(plan)).items() if _unplayed(there).get(key) != value]
-        if told:
-            raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ. Use another folder.")
+        differing_keys = [
+            key for key, value in json.loads(json.dumps(plan)).items() if _strip_roots(stored).get(key) != value
+        ]
+        if differing_keys:
+            raise OtherRun(f"{out} holds another suite: {', '.join(differing_keys)} differ. Use another folder.")
     elif {*out.iterdir()} - {out / LOCK}:
         raise OtherRun(f"{out} is not empty and holds no suite. Use another folder.")
     else:
         write_json(path, plan)
 
 
-def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_roots(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan without the roots of its runs."""
-    runs = [{key: one[key] for key in ("folder", "fingerprint")} for one in plan["runs"]]
+    runs = [{key: run[key] for key in ("folder", "fingerprint")} for run in plan["runs"]]
     rows = [_portable(row) for row in plan["rows"]]
     return {key: value for key, value in plan.items() if key != "root"} | {"rows": rows, "runs": runs}
 
@@ -150,5 +156,5 @@ def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
 def finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:
     """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [read_json_inside(out / cell.folder, ROOT)["root"] for cell in cells]
-    runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
+    runs = [{**run, "root": root} for run, root in zip(plan["runs"], roots, strict=True)]
     write_json(out / SUITE, {**plan, "runs": runs, "root": digest_of(roots)})

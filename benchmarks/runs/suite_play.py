@@ -17,15 +17,15 @@ from mage_envs.benchmarks.evaluation.suites.suite_table import (
     SuitePart,
     latex_table,
     markdown_table,
-    of_models,
-    parts,
+    merge_models,
+    suite_tables,
     text_blocks,
     tsv,
 )
 from mage_envs.benchmarks.report.document import REPORT, can_write_reports, write_report
 from mage_envs.benchmarks.report.runs import read_runs
 from mage_envs.benchmarks.runs.suite_folder import begin, finish, plan_of, play_runs
-from mage_envs.benchmarks.suites.planning import PlannedRun, absent_panels, planned, short_names
+from mage_envs.benchmarks.suites.planning import PlannedRun, absent_panels, plan_runs, short_names
 from mage_envs.cli.tables import as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.files.locking import FolderLock
@@ -64,7 +64,7 @@ def plan_suite(
     read = read_rows(rows, tuple(shorts.values()))
     if size is not None and not suite.sized:
         raise ValueError(f"The panels of {name} have sizes of their own. Remove --size.")
-    runs = planned(
+    runs = plan_runs(
         suite,
         read,
         QUICK if quick else size,
@@ -105,16 +105,16 @@ def play_suite(plan: SuitePlan, out: Path, options: PlayOptions) -> PlayedSuite:
     shorts = short_names(named_suite(plan.suite))
     with FolderLock(out):
         begin(out, stored, options.resume)
-        done, statuses = play_runs(plan.runs, out, options)
+        run_cells, statuses = play_runs(plan.runs, out, options)
         finish(out, stored, plan.runs)
         names = list(dict.fromkeys(row.model or row.name for row in plan.rows))
-        models = of_models(done, {row.name: row.model for row in plan.rows if row.model})
-        tables = list(parts(plan.suite, models, names, list(shorts.items())))
+        models = merge_models(run_cells, {row.name: row.model for row in plan.rows if row.model})
+        tables = list(suite_tables(plan.suite, models, names, list(shorts.items())))
         # The files with all numbers have the row of each run, then those of the models.
-        cells = done + [cell for cell in models if cell not in done]
+        cells = run_cells + [cell for cell in models if cell not in run_cells]
         write_atomically(out / "table.txt", as_text(text_blocks(tables)))
         write_atomically(out / "table.tsv", tsv(cells))
-        known = {out / run.folder: cell.summary for run, cell in zip(plan.runs, done, strict=True)}
+        summaries = {out / run.folder: cell.summary for run, cell in zip(plan.runs, run_cells, strict=True)}
         if can_write_reports():
-            write_report(out / REPORT, read_runs(list(known), known=known))
+            write_report(out / REPORT, read_runs(list(summaries), summaries=summaries))
     return PlayedSuite(cells=cells, tables=tables, status=min((status for status in statuses if status), default=0))

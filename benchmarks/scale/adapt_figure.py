@@ -29,7 +29,7 @@ def adapt_figure(results: Sequence[AdaptResult]) -> Figure:
 
     Raises ImportError if matplotlib is not installed.
     """
-    figure = figures.blank(7.6, 1.7 + 0.55 * len(results), what="The figure of mage adapt")
+    figure = figures.blank(7.6, 1.7 + 0.55 * len(results), subject="The figure of mage adapt")
     axis = figure.subplots()
     for number, (name, colour, marker) in enumerate(SERIES):
         for row, result in enumerate(results):
@@ -37,8 +37,8 @@ def adapt_figure(results: Sequence[AdaptResult]) -> Figure:
             if score is not None and not score.unmet:
                 _draw_score(axis, row + (number - 1) * _APART, score, colour, marker)
         axis.plot([], [], color=colour, marker=marker, markersize=5, label=name)
-    for place, line in ((0.0, ":"), (1.0, "--")):
-        axis.axvline(place, color="#222222", linestyle=line, linewidth=1.3)
+    for level, line in ((0.0, ":"), (1.0, "--")):
+        axis.axvline(level, color="#222222", linestyle=line, linewidth=1.3)
     axis.set_yticks(range(len(results)), [one_line(result.agent) for result in results], fontsize=8)
     axis.set_ylim(len(results) - 0.5, -0.5)
     axis.set_xlabel("0: no memory, or a memory that is worth nothing; 1: the level of the best learner", fontsize=8)

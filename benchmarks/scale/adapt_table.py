@@ -52,18 +52,20 @@ def reference_rows() -> Mapping[str, Any]:
     return read
 
 
-def mean_over_families(scores: Mapping[str, ScaleScore | None], least: float = float("-inf")) -> ScaleScore | None:
+def mean_over_families(
+    scores: Mapping[str, ScaleScore | None], lower_bound: float = float("-inf")
+) -> ScaleScore | None:
     """Return the mean over families of cells, or None if no cell has a score.
 
     Args:
         scores: ScaleScore of each cell by name.
-        least: Least value of a cell in the mean.
+        lower_bound: Least value of a cell in the mean.
     """
-    known = {name: score for name, score in scores.items() if score is not None}
-    if not known:
+    known_scores = {name: score for name, score in scores.items() if score is not None}
+    if not known_scores:
         return None
-    weights = family_weights({name: CELLS[name].family for name in known})
-    return mean_score([(weights[name], score) for name, score in known.items()], least)
+    weights = family_weights({name: CELLS[name].family for name in known_scores})
+    return mean_score([(weights[name], score) for name, score in known_scores.items()], lower_bound)
 
 
 @dataclass(frozen=True)
@@ -124,63 +126,66 @@ class AdaptResult:
         if level is None:
             return text
         for name in self.conditions:
-            if name not in (self.main, NONE, OTHER) and (other := self.level(name)) is not None:
-                text += f"; {PAIRED.get(name, 'without a pool description')} {score_text(other)}"
+            if name not in (self.main, NONE, OTHER) and (condition_level := self.level(name)) is not None:
+                text += f"; {PAIRED.get(name, 'without a pool description')} {score_text(condition_level)}"
         scored = sum(score is not None for score in self.cell_levels().values())
         return text if scored == self.planned else f"{text} ({scored} of {self.planned} cells)"
 
     def row(self) -> list[str]:
         """Return the row of the agent in a table of agents: level, median, both adaptations, verdict."""
         levels = [score.mean for score in self.cell_levels().values() if score is not None and score.is_complete]
-        own, other = self.difference(NONE), self.difference(OTHER)
+        own_score, other_score = self.difference(NONE), self.difference(OTHER)
         return [
             one_line(self.agent),
             score_text(self.level()),
             share(median(levels)) if levels else NOT_KNOWN,
-            score_text(own),
-            score_text(other),
-            verdict(own, other) or "no verdict",
+            score_text(own_score),
+            score_text(other_score),
+            verdict(own_score, other_score) or "no verdict",
         ]
 
     def blocks(self) -> list[Block]:
         """Return the sentence, the table, the negative controls and the notes."""
-        own, other, levels = self.cell_differences(NONE), self.cell_differences(OTHER), self.cell_levels()
-        more = [name for name in self.conditions if name not in (self.main, NONE, OTHER)]
+        own_scores, other_scores, levels = self.cell_differences(NONE), self.cell_differences(OTHER), self.cell_levels()
+        further_conditions = [name for name in self.conditions if name not in (self.main, NONE, OTHER)]
         rows, gains = [], []
         for name, run in self.conditions[self.main].items():
             if run.scale is None:
                 gains.append([name, value_text(run.gain())])
                 continue
             values = [run.episode_value(k) for k in range(len(run.scale.no_memory))]
-            further = [self.conditions[condition].get(name) for condition in more]
+            further_runs = [self.conditions[condition].get(name) for condition in further_conditions]
             rows.append(
                 [
                     name,
                     score_text(levels[name]),
-                    *(score_text(None if one is None else one.level()) for one in further),
-                    score_text(own.get(name)),
-                    score_text(other.get(name)),
+                    *(
+                        score_text(None if condition_run is None else condition_run.level())
+                        for condition_run in further_runs
+                    ),
+                    score_text(own_scores.get(name)),
+                    score_text(other_scores.get(name)),
                     share(run.scale.best_adaptation),
                     *(NOT_KNOWN if value is None else number(value.mean) for value in values),
                     number(run.scale.no_memory[-1]),
                     number(run.scale.best_learner[-1]),
-                    *(share(stored_level(reference, name)) for reference in RULES_ALONE),
+                    *(share(reference_level(reference, name)) for reference in RULES_ALONE),
                 ]
             )
         if rows:
-            means = [stored_level(reference, "mean") if self.suite == "adapt" else None for reference in RULES_ALONE]
+            means = [reference_level(reference, "mean") if self.suite == "adapt" else None for reference in RULES_ALONE]
             rows.append(
                 [
                     MEAN,
                     score_text(self.level()),
-                    *(score_text(self.level(condition)) for condition in more),
+                    *(score_text(self.level(condition)) for condition in further_conditions),
                     score_text(self.difference(NONE)),
                     score_text(self.difference(OTHER)),
                     *[""] * 6,
                     *map(share, means),
                 ]
             )
-        columns = ["cell", "level", *more, "own memory", "other's memory", "(best)"]
+        columns = ["cell", "level", *further_conditions, "own memory", "other's memory", "(best)"]
         columns += ["ep 1", "ep 2", "ep 3", "no mem. 3", "best 3", *RULES_ALONE]
         extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], gains)] if gains else []
         scored = [score.mean for score in levels.values() if score is not None and score.is_complete]
@@ -206,15 +211,15 @@ class AdaptResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
-        own, other = self.difference(NONE), self.difference(OTHER)
+        own_score, other_score = self.difference(NONE), self.difference(OTHER)
         return {
             "suite": self.suite,
             "agent": self.agent,
             "sentence": self.sentence(),
-            "verdict": verdict(own, other),
+            "verdict": verdict(own_score, other_score),
             "main": self.main,
             "level": score_json(self.level()),
-            "adaptation": {"own": score_json(own), "other": score_json(other)},
+            "adaptation": {"own": score_json(own_score), "other": score_json(other_score)},
             "conditions": {name: self._condition_json(name) for name in self.conditions},
             "parts": {name: None if parts is None else asdict(parts) for name, parts in self.parts.items()},
         }
@@ -244,8 +249,8 @@ class AdaptResult:
 
 def _mean(estimate_of: Callable[[], Any]) -> list[float | None] | None:
     """Return an estimate as mean, low and high."""
-    found = estimate_of()
-    return None if found is None else [found.mean, found.low, found.high]
+    estimate = estimate_of()
+    return None if estimate is None else [estimate.mean, estimate.low, estimate.high]
 
 
 def score_json(score: ScaleScore | None) -> dict[str, Any] | None:
@@ -253,13 +258,13 @@ def score_json(score: ScaleScore | None) -> dict[str, Any] | None:
     return None if score is None else score.to_json()
 
 
-def stored_level(reference: str, cell: str) -> float | None:
+def reference_level(reference: str, cell: str) -> float | None:
     """Return a stored level of a reference, or None if it does not play the cell."""
     row = reference_rows().get(reference, {}).get(cell)
     return None if row is None else float(row["mean"])
 
 
-def ranked(results: Sequence[AdaptResult]) -> list[AdaptResult]:
+def rank_results(results: Sequence[AdaptResult]) -> list[AdaptResult]:
     """Return the results, the highest level first. One with failures has its worst level, one without a level none."""
 
     def level_of(result: AdaptResult) -> float:
@@ -271,7 +276,7 @@ def ranked(results: Sequence[AdaptResult]) -> list[AdaptResult]:
 
 def agents_table(results: Sequence[AdaptResult]) -> TextTable:
     """Return the table of several agents in one suite, the highest level first, with the exact lines below."""
-    rows = [result.row() for result in ranked(results)]
+    rows = [result.row() for result in rank_results(results)]
     best = [
         (name, run.scale.best_adaptation)
         for name, run in results[0].conditions[results[0].main].items()

@@ -23,7 +23,7 @@ from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_en
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.judged_hands import DecisionPrices, judge
 from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt
-from mage_envs.benchmarks.exact.regret import Horizon, executed_lines, pool_of_run
+from mage_envs.benchmarks.exact.regret import Horizon, execute_lines, pool_of_run
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, Stratum, score_strata
@@ -100,25 +100,35 @@ class CellValues:
                 raise ValueError(f"{game.title} has no exact prices of decisions.")
             self.whole, self._hand = solution.prices(episodes), solution.prices(1)
             return
-        rest = Horizon("sum").rest(env_id, env_kwargs, pool)
-        self.whole = DecisionValues(rest.game, rest.pool, rest=rest)
+        remainder = Horizon("sum").rest(env_id, env_kwargs, pool)
+        self.whole = DecisionValues(remainder.game, remainder.pool, rest=remainder)
         # In a series, an entry of the pool is an opponent with an order of the tasks.
-        self._hand = DecisionValues(rest.game, rest.pool, names=[name for name in pool for _ in range(rest.orders)])
+        self._hand = DecisionValues(
+            remainder.game, remainder.pool, names=[name for name in pool for _ in range(remainder.orders)]
+        )
 
-    def of(self, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> PlayedValue:
+    def of(self, trajectory: Trajectory, prompts: Sequence[SeenPrompt]) -> PlayedValue:
         """Return the luck-adjusted values of a finished meta-episode and its recorded prompts."""
-        whole = judge(self.whole, trajectory, seen)
-        known = judge(self._hand, trajectory, seen, trajectory.opponent or "")
-        prices = [max(each.values()) - min(each.values()) for hand in whole.hands for each in hand.values]
+        judged_whole = judge(self.whole, trajectory, prompts)
+        judged_by_hand = judge(self._hand, trajectory, prompts, trajectory.opponent or "")
+        prices = [max(values.values()) - min(values.values()) for hand in judged_whole.hands for values in hand.values]
         lost = [
-            sum(sum(hand.regrets) for hand, episode in zip(whole.hands, whole.episode_of, strict=True) if episode == k)
+            sum(
+                sum(hand.regrets)
+                for hand, episode in zip(judged_whole.hands, judged_whole.episode_of, strict=True)
+                if episode == k
+            )
             for k in range(trajectory.num_episodes)
         ]
         return PlayedValue(
-            total=whole.hands[0].available - sum(lost),
+            total=judged_whole.hands[0].available - sum(lost),
             regrets=tuple(lost),
             episodes=tuple(
-                sum(hand.adjusted for hand, episode in zip(known.hands, known.episode_of, strict=True) if episode == k)
+                sum(
+                    hand.adjusted
+                    for hand, episode in zip(judged_by_hand.hands, judged_by_hand.episode_of, strict=True)
+                    if episode == k
+                )
                 for k in range(trajectory.num_episodes)
             ),
             paid=tuple(episode.value for episode in trajectory.episodes),
@@ -133,7 +143,7 @@ def unusable_answers(trajectory: Trajectory) -> tuple[int, ...]:
     return tuple(episodes.count(k) for k in range(trajectory.num_episodes)) if episodes else ()
 
 
-def played_values(records: Records) -> dict[int, PlayedValue]:
+def luck_adjusted_values(records: Records) -> dict[int, PlayedValue]:
     """Return the luck-adjusted values of a run's meta-episodes by their index, without those that failed.
 
     The recorded replies are executed again, as `mage verify --replay` does.
@@ -163,23 +173,23 @@ def values_of_lines(
         where: Their folder, for messages.
     """
     finished = {index: line for index, line in sorted(lines.items()) if line["failure"] is None}
-    executed = executed_lines(list(finished.values()), setting, where)
-    return {index: values.of(*played) for index, played in zip(finished, executed, strict=True)}
+    executed = execute_lines(list(finished.values()), setting, where)
+    return {index: values.of(*replayed) for index, replayed in zip(finished, executed, strict=True)}
 
 
-def paid_values(records: Records, success: bool) -> dict[int, PlayedValue]:
+def payoffs(records: Records, success: bool) -> dict[int, PlayedValue]:
     """Return the values of a run's meta-episodes as they were paid, by their index.
 
     Args:
         records: Records of the run.
         success: True if success is the measure, else the return.
     """
-    found = {}
+    values = {}
     for index, line in sorted(records.lines.items()):
         if line["failure"] is None:
             paid = tuple(float(episode["success"] if success else episode["value"]) for episode in line["episodes"])
-            found[index] = PlayedValue(total=sum(paid), episodes=paid, paid=paid)
-    return found
+            values[index] = PlayedValue(total=sum(paid), episodes=paid, paid=paid)
+    return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,44 +205,44 @@ class ScaledRun:
     """All planned meta-episodes."""
     weights: Mapping[str, float]
     """Weight of each opponent."""
-    played: Mapping[int, PlayedValue]
+    values: Mapping[int, PlayedValue]
     """Values by the index of the task, without those that failed or were not played."""
 
     @property
     def failed(self) -> int:
         """Return the number of planned meta-episodes without values."""
-        return len(self.tasks) - len(self.played)
+        return len(self.tasks) - len(self.values)
 
     def level(self) -> ScaleScore | None:
         """Return the level, or None without a scale."""
         scale = self.scale
         if scale is None:
             return None
-        values = {index: level_of(scale, value) for index, value in self.played.items()}
-        slips = {index: value.slip / scale.length for index, value in self.played.items()}
+        values = {index: level_of(scale, value) for index, value in self.values.items()}
+        slips = {index: value.slip / scale.length for index, value in self.values.items()}
         # The regrets of a judged player are at least 0, so no level exceeds 1.
         return self._score(values, scale.least_level, 1.0, slips)
 
-    def level_difference(self, other: ScaledRun) -> ScaleScore | None:
+    def level_difference(self, other_run: ScaledRun) -> ScaleScore | None:
         """Return the level of this run less that of another agent's run of the same tasks; None without a scale."""
         scale = self.scale
         if scale is None:
             return None
         values = {
-            index: level_of(scale, value) - level_of(scale, other.played[index])
-            for index, value in self.played.items()
-            if index in other.played
+            index: level_of(scale, value) - level_of(scale, other_run.values[index])
+            for index, value in self.values.items()
+            if index in other_run.values
         }
         widest = 1.0 - scale.least_level
         return self._score(values, -widest, widest, {})
 
-    def difference(self, other: ScaledRun, by_regrets: bool = False) -> ScaleScore | None:
+    def difference(self, other_run: ScaledRun, by_regrets: bool = False) -> ScaleScore | None:
         """Return the level of this run less that of another run of the same tasks, in episodes 2 to K.
 
         In episode 1 no memory exists yet, so the runs differ by luck alone. None without a scale.
 
         Args:
-            other: The other run.
+            other_run: The other run.
             by_regrets: True if neither run has a memory that depends on the opponent but for what was seen of it.
                 Otherwise the posterior of the judge is not that of the agent.
         """
@@ -240,17 +250,17 @@ class ScaledRun:
         if scale is None:
             return None
         values = {
-            index: later_level(scale, value, by_regrets) - later_level(scale, other.played[index], by_regrets)
-            for index, value in self.played.items()
-            if index in other.played
+            index: later_level(scale, value, by_regrets) - later_level(scale, other_run.values[index], by_regrets)
+            for index, value in self.values.items()
+            if index in other_run.values
         }
-        slips = {index: max(self.played[index].slip, other.played[index].slip) / scale.length for index in values}
+        slips = {index: max(self.values[index].slip, other_run.values[index].slip) / scale.length for index in values}
         return self._score(values, -scale.widest_difference, scale.widest_difference, slips, paired=True)
 
     @property
     def unusable(self) -> int:
         """Return the number of answers that named no legal action or were cut."""
-        return sum(sum(value.unusable) for value in self.played.values())
+        return sum(sum(value.unusable) for value in self.values.values())
 
     def episode_value(self, episode: int) -> Estimate | None:
         """Return the value of an episode per hand against the met opponents; None if a meta-episode failed."""
@@ -264,14 +274,14 @@ class ScaledRun:
         """Return the mean over all meta-episodes. Those that failed could change it, so None if there are any."""
         if self.failed:
             return None
-        score = self._score({index: value_of(value) for index, value in self.played.items()}, -np.inf, np.inf, {})
-        return Estimate(score.mean, score.low, score.high, len(self.played))
+        score = self._score({index: value_of(value) for index, value in self.values.items()}, -np.inf, np.inf, {})
+        return Estimate(score.mean, score.low, score.high, len(self.values))
 
     def _score(
         self,
         values: Mapping[int, float],
-        least: float,
-        most: float,
+        lower_bound: float,
+        upper_bound: float,
         slips: Mapping[int, float],
         paired: bool = False,
     ) -> ScaleScore:
@@ -279,17 +289,17 @@ class ScaledRun:
         groups: dict[tuple[str, int | None], list[int]] = {}
         for index, task in enumerate(self.tasks):
             groups.setdefault((task.opponent or "", task.seat), []).append(index)
-        seats = {name: sum(other == name for other, _ in groups) for name, _ in groups}
+        seats = {name: sum(opponent == name for opponent, _ in groups) for name, _ in groups}
         strata = []
         for (name, _), indices in groups.items():
-            known = [index for index in indices if index in values]
+            available = [index for index in indices if index in values]
             strata.append(
                 Stratum(
                     opponent=name,
                     weight=self.weights[name] / seats[name],
-                    values=tuple(values[index] for index in known),
-                    missing=len(indices) - len(known),
-                    slip=max((slips.get(index, 0.0) for index in known), default=0.0),
+                    values=tuple(values[index] for index in available),
+                    missing=len(indices) - len(available),
+                    slip=max((slips.get(index, 0.0) for index in available), default=0.0),
                 )
             )
         half = None
@@ -302,7 +312,7 @@ class ScaledRun:
                 [task.opponent or "" for task in tasks],
                 self.weights,
             ).half
-        return score_strata(strata, least, most, half, paired)
+        return score_strata(strata, lower_bound, upper_bound, half, paired)
 
 
 def level_of(scale: Scale, value: PlayedValue) -> float:
@@ -325,7 +335,7 @@ def later_level(scale: Scale, value: PlayedValue, by_regrets: bool) -> float:
 
 
 def run_of_cell(
-    cell: AdaptCell, scale: Scale | None, tasks: Sequence[Task], played: Mapping[int, PlayedValue]
+    cell: AdaptCell, scale: Scale | None, tasks: Sequence[Task], values: Mapping[int, PlayedValue]
 ) -> ScaledRun:
     """Return the run of a cell from its planned tasks and the values of its meta-episodes."""
     pool = pool_of(cell)
@@ -335,12 +345,12 @@ def run_of_cell(
         scale=scale,
         tasks=tasks,
         weights={str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)},
-        played=played,
+        values=values,
     )
 
 
-def recorded_run(records: Records, cell: AdaptCell, scale: Scale | None) -> ScaledRun:
-    """Return a stored run of a cell. Raises ValueError as `played_values`."""
-    played = paid_values(records, cell.success) if cell.control else played_values(records)
+def load_cell_run(records: Records, cell: AdaptCell, scale: Scale | None) -> ScaledRun:
+    """Return a stored run of a cell. Raises ValueError as `luck_adjusted_values`."""
+    values = payoffs(records, cell.success) if cell.control else luck_adjusted_values(records)
     with reading(records.folder):
-        return run_of_cell(cell, scale, setting_of(records.about).tasks, played)
+        return run_of_cell(cell, scale, setting_of(records.about).tasks, values)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mage_envs.benchmarks.evaluation.suites.adapt import cell_of
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.exact.judged_hands import judge
-from mage_envs.benchmarks.exact.regret import executed_run, pool_of_run
+from mage_envs.benchmarks.exact.regret import execute_run, pool_of_run
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import Records, read_about
 from mage_envs.benchmarks.scale.adaptation import CellValues
@@ -37,20 +37,20 @@ def decisions_of(folder: Path) -> dict[int, Sequence[Decision]]:
     records = Records(folder)
     setting = setting_of(records.about)
     game = game_of(setting.panel.env_id, setting.options)
-    found: dict[int, Sequence[Decision]] = {}
+    decisions: dict[int, Sequence[Decision]] = {}
     try:
         pool = pool_of_run(records, setting, game)
         values = CellValues(setting.panel.env_id, setting.options, pool).whole
-        played = sorted(index for index, line in records.lines.items() if line["failure"] is None)
-        for index, (trajectory, seen) in zip(played, executed_run(records, setting), strict=True):
-            judged = judge(values, trajectory, seen)
-            found[index] = [
+        finished = sorted(index for index, line in records.lines.items() if line["failure"] is None)
+        for index, (trajectory, prompts) in zip(finished, execute_run(records, setting), strict=True):
+            judgement = judge(values, trajectory, prompts)
+            decisions[index] = [
                 Decision(dict(zip(pool, belief, strict=True)), best, cost)
-                for hand in judged.hands
+                for hand in judgement.hands
                 # `regrets` has one more entry if the hand ended outside of the rules.
                 for belief, best, cost in zip(hand.beliefs, hand.bests, hand.regrets, strict=False)
             ]
     except ValueError:
         # `mage verify` and the report's own line on verification say what is wrong with such a run.
         return {}
-    return found
+    return decisions

@@ -11,9 +11,9 @@ from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, sc
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables import summary_table
-from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.scale.adaptation import CellValues, values_of_lines
-from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scaled_run
+from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scale_run
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
 from mage_envs.benchmarks.scale.scale_text import scale_sentence
 from mage_envs.core import Task
@@ -31,10 +31,10 @@ class PanelEvaluation:
             ValueError: If the panel is unknown.
         """
         panel = named_panel(name)
-        kept = {key: value for key, value in options.items() if key not in panel.env_kwargs}
+        free_options = {key: value for key, value in options.items() if key not in panel.env_kwargs}
         self.name = full_name(name)
         self.env_id = panel.env_id
-        self._setting = Setting(panel, self.name, kept)
+        self._setting = Setting(panel, self.name, free_options)
         self.options: Mapping[str, Any] = self._setting.options
 
     @property
@@ -73,18 +73,18 @@ class PanelEvaluation:
     def _level(self, scale: Scale, trajectories: Sequence[Trajectory]) -> ScaleScore | None:
         """Return the level of an evaluation."""
         # A judge reads the results of hands, which only the prompts have, so the replies are executed again.
-        lines = {index: encoded(index, trajectory).line() for index, trajectory in enumerate(trajectories)}
-        played = values_of_lines(self._values, self._setting, lines, self.name)
-        return scaled_run(self._setting, scale, played).level()
+        lines = {index: encode_line(index, trajectory).line() for index, trajectory in enumerate(trajectories)}
+        values = values_of_lines(self._values, self._setting, lines, self.name)
+        return scale_run(self._setting, scale, values).level()
 
 
 def _row(row: ScoreRow, summary: Summary) -> dict[str, float]:
     """Return the metrics of one row."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for number, episode in enumerate(row.episodes, start=1):
-        found[f"success/episode_{number}"] = episode.success.estimate.mean
-        found[f"value/episode_{number}"] = episode.returns.estimate.mean
+        metrics[f"success/episode_{number}"] = episode.success.estimate.mean
+        metrics[f"value/episode_{number}"] = episode.returns.estimate.mean
         ceiling = episode.measure(summary.objective).ceiling
         if ceiling is not None:
-            found[f"ceiling/episode_{number}"] = ceiling
-    return found | {f"pass_at_{k}": one.mean for k, one in enumerate(row.pass_at, start=1)}
+            metrics[f"ceiling/episode_{number}"] = ceiling
+    return metrics | {f"pass_at_{k}": rate.mean for k, rate in enumerate(row.pass_at, start=1)}

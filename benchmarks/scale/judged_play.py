@@ -15,9 +15,9 @@ from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_en
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import RUN, Records, reading
-from mage_envs.benchmarks.scale.adaptation import PlayedValue, ScaledRun, played_values
+from mage_envs.benchmarks.scale.adaptation import PlayedValue, ScaledRun, luck_adjusted_values
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore, verdict
 from mage_envs.benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
 from mage_envs.cli.tables import Block, as_text
@@ -91,8 +91,8 @@ class JudgedAgent:
 
     def row(self) -> AgentRow:
         """Return the row of the agent in the table of agents."""
-        own, other = map(self.difference, CONTROLS)
-        return self._row(self.agent, self.runs[""], own, other)
+        own_score, other_score = map(self.difference, CONTROLS)
+        return self._row(self.agent, self.runs[""], own_score, other_score)
 
     def control_rows(self) -> list[AgentRow]:
         """Return the rows of the controls that were played."""
@@ -107,9 +107,9 @@ class JudgedAgent:
         }
         return JudgedCurves(self.scale.lines(), controls)
 
-    def _row(self, name: str, run: ScaledRun, own: ScaleScore | None, other: ScaleScore | None) -> AgentRow:
+    def _row(self, name: str, run: ScaledRun, own_score: ScaleScore | None, other_score: ScaleScore | None) -> AgentRow:
         values = [run.episode_value(k) for k in range(len(self.scale.no_memory))]
-        return AgentRow(agent=name, level=run.level(), own=own, other=other, episodes=values)
+        return AgentRow(agent=name, level=run.level(), own_score=own_score, other_score=other_score, episodes=values)
 
     def blocks(self) -> list[Block]:
         """Return the table of the agent, its controls and the reference lines, with its explanation."""
@@ -123,8 +123,8 @@ class JudgedAgent:
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
-        own, other = map(self.difference, CONTROLS)
-        scores = {"level": self.level, "own": own, "other": other}
+        own_score, other_score = map(self.difference, CONTROLS)
+        scores = {"level": self.level, "own": own_score, "other": other_score}
         return {
             "sentence": self.sentence(),
             "verdict": self.verdict,
@@ -133,12 +133,12 @@ class JudgedAgent:
         }
 
 
-def judged_run(records: Records, setting: Setting, scale: Scale) -> ScaledRun:
-    """Return a stored run of a setting with its scale. Raises ValueError as `played_values`."""
-    return scaled_run(setting, scale, played_values(records))
+def judge_run(records: Records, setting: Setting, scale: Scale) -> ScaledRun:
+    """Return a stored run of a setting with its scale. Raises ValueError as `luck_adjusted_values`."""
+    return scale_run(setting, scale, luck_adjusted_values(records))
 
 
-def scaled_run(setting: Setting, scale: Scale, played: Mapping[int, PlayedValue]) -> ScaledRun:
+def scale_run(setting: Setting, scale: Scale, values: Mapping[int, PlayedValue]) -> ScaledRun:
     """Return the values of a setting's meta-episodes with its scale."""
     return ScaledRun(
         unit=game_of(setting.panel.env_id, setting.options).spec.unit,
@@ -146,11 +146,11 @@ def scaled_run(setting: Setting, scale: Scale, played: Mapping[int, PlayedValue]
         scale=scale,
         tasks=setting.tasks,
         weights=setting.panel.weights(),
-        played=played,
+        values=values,
     )
 
 
-def judged_folder(folder: Path) -> JudgedAgent | None:
+def judge_folder(folder: Path) -> JudgedAgent | None:
     """Return the agent of a stored run, with the controls that its folder holds.
 
     The result is None if its decisions cannot be judged, or if the run is a control itself.
@@ -165,13 +165,13 @@ def judged_folder(folder: Path) -> JudgedAgent | None:
         scale = None if "/" in str(setting.resolved["memory"]) else scale_of_setting(setting)
         if scale is None or not records.lines:
             return None
-        runs = {"": judged_run(records, setting, scale)}
+        runs = {"": judge_run(records, setting, scale)}
         for name in CONTROLS:
-            place = control_folder(folder, name)
-            if (place / RUN).exists():
-                control = Records(place)
+            path = control_folder(folder, name)
+            if (path / RUN).exists():
+                control = Records(path)
                 _check_control(name, records, control)
-                runs[name] = judged_run(control, setting_of(control.about), scale)
+                runs[name] = judge_run(control, setting_of(control.about), scale)
     return JudgedAgent(agent=records.about["agent"]["name"], scale=scale, runs=runs)
 
 
@@ -191,15 +191,19 @@ def _check_control(name: str, main: Records, control: Records) -> None:
         raise ValueError(f"{control.folder} is not the control {name!r} of this run. Remove it.")
 
 
-def judged_together(agents: Sequence[JudgedAgent]) -> tuple[str, str]:
+def describe_agents(agents: Sequence[JudgedAgent]) -> tuple[str, str]:
     """Return the sentences of agents, if there are few, and their table as text, one table for each scale."""
     blocks: list[Block] = []
-    for scale in dict.fromkeys(one.scale for one in agents):
-        rows = [one for one in agents if one.scale == scale]
-        alone = rows[0].control_rows() if len(rows) == 1 else []
-        blocks += [agent_table([one.row() for one in rows], scale, len(scale.no_memory), alone), *legend(), ""]
-    few = agents if len(agents) <= MAX_SENTENCES else ()
-    return " ".join(f"{one.sentence()}." for one in few), as_text(blocks[:-1])
+    for scale in dict.fromkeys(agent.scale for agent in agents):
+        rows = [agent for agent in agents if agent.scale == scale]
+        control_rows = rows[0].control_rows() if len(rows) == 1 else []
+        blocks += [
+            agent_table([agent.row() for agent in rows], scale, len(scale.no_memory), control_rows),
+            *legend(),
+            "",
+        ]
+    described_agents = agents if len(agents) <= MAX_SENTENCES else ()
+    return " ".join(f"{agent.sentence()}." for agent in described_agents), as_text(blocks[:-1])
 
 
 def can_be_controlled(setting: Setting) -> bool:
@@ -222,7 +226,7 @@ def control_settings(setting: Setting, folder: Path, by_policy: bool, has_other:
     options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
     setting = replace(setting, env_kwargs=options)
     for name in CONTROLS if has_other else CONTROLS[:1]:
-        yield name, controlled(setting, name, str(folder) if name == "other" else None, by_policy)
+        yield name, apply_control(setting, name, str(folder) if name == "other" else None, by_policy)
 
 
 @contextmanager
@@ -231,5 +235,5 @@ def folder_or_temporary(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield folder
         return
-    with TemporaryDirectory(prefix="mage-eval-") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="mage-eval-") as temporary:
+        yield Path(temporary)

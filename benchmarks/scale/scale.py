@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mage_envs.benchmarks.evaluation.scoring.estimates import quantile, stratified_error
+from mage_envs.benchmarks.evaluation.scoring.estimates import quantile, strata_error
 from mage_envs.opponents.exact import Headroom
 
 ROUNDING = 1e-9
@@ -43,20 +43,20 @@ class Scale:
     """The most that any learner can earn in the last episode."""
     hands: int
     """Hands per episode."""
-    least: float
+    min_return: float
     """Least return of a hand."""
-    most: float
+    max_return: float
     """Greatest return of a hand."""
 
     @classmethod
-    def of(cls, values: Headroom, hands: int, least: float, most: float) -> Scale | None:
+    def of(cls, values: Headroom, hands: int, min_return: float, max_return: float) -> Scale | None:
         """Return the scale, or None if memory of earlier episodes is worth nothing or its value is not known.
 
         Args:
             values: Exact values of the game and pool.
             hands: Hands per episode.
-            least: Least return of a hand.
-            most: Greatest return of a hand.
+            min_return: Least return of a hand.
+            max_return: Greatest return of a hand.
         """
         if not values.exact or not values.no_memory_per_episode:
             return None
@@ -66,8 +66,8 @@ class Scale:
             knows_opponent=values.known_per_episode,
             most_in_last=values.per_episode["last"][-1],
             hands=hands,
-            least=least,
-            most=most,
+            min_return=min_return,
+            max_return=max_return,
         )
         return scale if scale.length > ROUNDING else None
 
@@ -91,12 +91,12 @@ class Scale:
     @property
     def least_level(self) -> float:
         """Return the level of the least return in every hand."""
-        return self.level(self.hands * len(self.no_memory) * self.least)
+        return self.level(self.hands * len(self.no_memory) * self.min_return)
 
     @property
     def widest_difference(self) -> float:
         """Return the largest difference of two levels in episodes 2 to K."""
-        return (len(self.no_memory) - 1) * self.hands * (self.most - self.least) / self.length
+        return (len(self.no_memory) - 1) * self.hands * (self.max_return - self.min_return) / self.length
 
     @property
     def best_adaptation(self) -> float:
@@ -104,8 +104,8 @@ class Scale:
 
         Without memory it pays again in each episode and gains nothing.
         """
-        first, *rest = self.best_learner
-        return self.hands * (sum(rest) - len(rest) * first) / self.length
+        first_value, *later_values = self.best_learner
+        return self.hands * (sum(later_values) - len(later_values) * first_value) / self.length
 
     def to_json(self) -> dict[str, Any]:
         """Return the lines as JSON values."""
@@ -174,30 +174,30 @@ class ScaleScore:
 
     def to_json(self) -> dict[str, Any]:
         """Return the score as JSON values; without a mean if an opponent was never met."""
-        known = not self.unmet
+        is_known = not self.unmet
         return {
-            "mean": self.mean if known and self.is_complete else None,
+            "mean": self.mean if is_known and self.is_complete else None,
             "low": self.floor,
             "high": self.ceiling,
             "failed": self.failed,
             "n": self.planned,
-            **({} if known else {"unmet": list(self.unmet)}),
+            **({} if is_known else {"unmet": list(self.unmet)}),
         }
 
 
 def score_strata(
-    strata: Sequence[Stratum], least: float, most: float, half: float | None = None, paired: bool = False
+    strata: Sequence[Stratum], lower_bound: float, upper_bound: float, half: float | None = None, paired: bool = False
 ) -> ScaleScore:
     """Return the score of strata.
 
-    The interval is that of `stratified_error`. A stratum without variance may have losses that are too rare to be seen:
+    The interval is that of `strata_error`. A stratum without variance may have losses that are too rare to be seen:
     by the rule of three, the lower end allows for the strata's largest slip with a probability of 3 / n, where n counts
     the meta-episodes of all strata without variance.
 
     Args:
         strata: Strata whose weights sum to 1.
-        least: Least possible value of a meta-episode.
-        most: Greatest possible value of a meta-episode.
+        lower_bound: Least possible value of a meta-episode.
+        upper_bound: Greatest possible value of a meta-episode.
         half: Half the width of the interval, if the meta-episodes are not independent (default: from the strata).
         paired: True if the values are differences of two runs. A slip of the second one raises them, so the upper end
             allows for it, too.
@@ -212,7 +212,9 @@ def score_strata(
     counts: dict[str, int] = {}
     for stratum in strata:
         counts[stratum.opponent] = counts.get(stratum.opponent, 0) + len(stratum.values)
-    mean, worst, best = (sum(s.weight * _completed(s, value) for s in strata) for value in (None, least, most))
+    mean, worst, best = (
+        sum(s.weight * _complete_mean(s, value) for s in strata) for value in (None, lower_bound, upper_bound)
+    )
     score = ScaleScore(
         mean=mean,
         low=None,
@@ -226,10 +228,12 @@ def score_strata(
     if failed or any(len(stratum.values) < 2 for stratum in strata):
         return score
     if half is None:
-        error, freedom = stratified_error([(stratum.weight, stratum.values) for stratum in strata])
+        error, freedom = strata_error([(stratum.weight, stratum.values) for stratum in strata])
         half = quantile(freedom) * error
     wide = float(np.hypot(half, unseen_loss(strata)))
-    return ScaleScore(**{**vars(score), "low": mean - wide, "high": min(mean + (wide if paired else half), most)})
+    return ScaleScore(
+        **{**vars(score), "low": mean - wide, "high": min(mean + (wide if paired else half), upper_bound)}
+    )
 
 
 def unseen_loss(strata: Sequence[Stratum]) -> float:
@@ -239,7 +243,7 @@ def unseen_loss(strata: Sequence[Stratum]) -> float:
     return sum(stratum.weight * stratum.slip * min(UNSEEN / count, 1.0) for stratum in constant)
 
 
-def _completed(stratum: Stratum, value: float | None) -> float:
+def _complete_mean(stratum: Stratum, value: float | None) -> float:
     """Return the mean of a stratum if its missing meta-episodes had this value; None leaves them out."""
     if value is None:
         return float(np.mean(stratum.values)) if stratum.values else 0.0
@@ -247,12 +251,12 @@ def _completed(stratum: Stratum, value: float | None) -> float:
     return (sum(stratum.values) + stratum.missing * value) / count
 
 
-def mean_score(scores: Sequence[tuple[float, ScaleScore]], least: float = -np.inf) -> ScaleScore:
-    """Return the weighted mean of independent scores. Values below `least` count as `least`.
+def mean_score(scores: Sequence[tuple[float, ScaleScore]], lower_bound: float = -np.inf) -> ScaleScore:
+    """Return the weighted mean of independent scores. Values below `lower_bound` count as `lower_bound`.
 
     Args:
         scores: Weight of each score, and the score. The weights sum to 1.
-        least: Least value of a score in the mean.
+        lower_bound: Least value of a score in the mean.
 
     Raises:
         ValueError: If there is no score.
@@ -260,16 +264,17 @@ def mean_score(scores: Sequence[tuple[float, ScaleScore]], least: float = -np.in
     if not scores:
         raise ValueError("A mean requires at least one score.")
     mean, worst, best = (
-        sum(weight * max(vars(score)[name], least) for weight, score in scores) for name in ("mean", "worst", "best")
+        sum(weight * max(vars(score)[name], lower_bound) for weight, score in scores)
+        for name in ("mean", "worst", "best")
     )
     low: float | None = None
     high: float | None = None
     if all(score.half is not None for _, score in scores):
-        # A score that counts as `least` has no luck left in the mean.
-        means = np.array([max(score.mean, least) for _, score in scores])
+        # A score that counts as `lower_bound` has no luck left in the mean.
+        means = np.array([max(score.mean, lower_bound) for _, score in scores])
         weights = np.array([weight for weight, _ in scores])
         lows, highs = (
-            np.array([max(mean if end is None else end, least) for mean, end in zip(means, ends, strict=True)])
+            np.array([max(mean if end is None else end, lower_bound) for mean, end in zip(means, ends, strict=True)])
             for ends in ([score.low for _, score in scores], [score.high for _, score in scores])
         )
         low = mean - float(np.linalg.norm(weights * (means - lows)))
@@ -289,14 +294,14 @@ def mean_score(scores: Sequence[tuple[float, ScaleScore]], least: float = -np.in
 ADAPTS, WRONG, UNCLEAR = "adapts", "adapts in the wrong direction", "does not measurably adapt"
 
 
-def verdict(own: ScaleScore | None, other: ScaleScore | None) -> str | None:
+def verdict(own_score: ScaleScore | None, other_score: ScaleScore | None) -> str | None:
     """Return the verdict from the two paired differences, or None without one.
 
     Args:
-        own: Level with the agent's memory less the level without memory, None if it was not played.
-        other: Level with the agent's memory less the level with another opponent's memory.
+        own_score: Level with the agent's memory less the level without memory, None if it was not played.
+        other_score: Level with the agent's memory less the level with another opponent's memory.
     """
-    differences = [score for score in (own, other) if score is not None]
+    differences = [score for score in (own_score, other_score) if score is not None]
     if len(differences) < 2 or any(score.floor is None or score.ceiling is None for score in differences):
         return None
     if all(score.floor > 0 for score in differences):  # type: ignore[operator]

@@ -35,14 +35,16 @@ def failures_text(*scores: ScaleScore | None) -> str:
     return f"; {' and '.join(dict.fromkeys(failed))} failed" if failed else ""
 
 
-def scale_sentence(agent: str, level: ScaleScore | None, own: ScaleScore | None, other: ScaleScore | None) -> str:
+def scale_sentence(
+    agent: str, level: ScaleScore | None, own_score: ScaleScore | None, other_score: ScaleScore | None
+) -> str:
     """Return the result of an agent in one sentence.
 
     Args:
         agent: Name of the agent.
         level: Its level, or None if memory of earlier episodes is worth nothing where it played.
-        own: Its adaptation: the level less that without memory. None if that was not played.
-        other: The level less that with another opponent's memory. None if that was not played.
+        own_score: Its adaptation: the level less that without memory. None if that was not played.
+        other_score: The level less that with another opponent's memory. None if that was not played.
     """
     name = one_line(agent)
     if level is None:
@@ -52,11 +54,12 @@ def scale_sentence(agent: str, level: ScaleScore | None, own: ScaleScore | None,
             f"{name} has no score, because it never met {', '.join(map(one_line, level.unmet))}: level "
             f"{score_text(level)}{failures_text(level)}"
         )
-    word = verdict(own, other)
-    failed = failures_text(level, own)
-    if own is None or other is None:
+    word = verdict(own_score, other_score)
+    failed = failures_text(level, own_score)
+    if own_score is None or other_score is None:
         return f"{name}: level {score_text(level)}{failed}, no verdict (played without the controls)"
-    parts = f"adaptation by its own memory {score_text(own)}, over another opponent's memory {score_text(other)}"
+    adaptation = score_text(own_score)
+    parts = f"adaptation by its own memory {adaptation}, over another opponent's memory {score_text(other_score)}"
     if word is None:
         return f"{name}: no verdict, level {score_text(level)}, {parts}{failed}"
     return f"{name} {word}: {score_text(level)} level, {parts}{failed}"
@@ -68,8 +71,8 @@ class AgentRow:
 
     agent: str
     level: ScaleScore | None
-    own: ScaleScore | None
-    other: ScaleScore | None
+    own_score: ScaleScore | None
+    other_score: ScaleScore | None
     episodes: Sequence[Estimate | None]
     """Value of each episode per hand against the opponents that were met."""
 
@@ -86,23 +89,23 @@ def agent_table(
         controls: Runs of the controls of one agent, below the agents.
     """
     ranked = sorted(rows, key=lambda row: -row.level.mean if row.level is not None else 0.0)
-    shown = [
+    table_rows = [
         [
             ("  " if row in controls else "") + one_line(row.agent),
             score_text(row.level),
-            *(score_text(value) if row not in controls else "" for value in (row.own, row.other)),
+            *(score_text(value) if row not in controls else "" for value in (row.own_score, row.other_score)),
             *(value_text(value) for value in row.episodes),
         ]
         for row in (*ranked, *controls)
     ]
     if scale is not None:
-        known = scale.level(scale.hands * sum(scale.knows_opponent))
+        known_level = scale.level(scale.hands * sum(scale.knows_opponent))
         scores = {"no memory": (".00", ".00"), "best learner": ("1.00", share(scale.best_adaptation))}
         for name, values in scale.lines().items():
-            level, own = scores.get(name, (share(known), ""))
-            shown.append([name, level, own, "", *map(number, values)])
+            level, adaptation = scores.get(name, (share(known_level), ""))
+            table_rows.append([name, level, adaptation, "", *map(number, values)])
     header = ["agent", "level", "own memory", "other's memory", *(f"episode {k + 1}" for k in range(episodes))]
-    return TextTable(header, shown)
+    return TextTable(header, table_rows)
 
 
 def value_text(value: Estimate | None) -> str:

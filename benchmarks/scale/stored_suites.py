@@ -16,9 +16,9 @@ from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import POOL
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records, read_about, read_suite, reading
-from mage_envs.benchmarks.scale.adaptation import ScaledRun, recorded_run, scale_of_cell
+from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run, scale_of_cell
 from mage_envs.benchmarks.suites.planning import short_names
 from mage_envs.loading.arguments import parse
 from mage_envs.wrappers.controls import SOURCED
@@ -58,19 +58,19 @@ def read_stored_suite(folder: Path, *, partial: bool = False) -> StoredSuite:
     conditions: dict[str, dict[str, ScaledRun]] = {}
     agents: dict[str, dict[str, Any]] = {}
     for run in plan["runs"]:
-        place = folder / run["folder"]
+        path = folder / run["folder"]
         name, _, condition = run["folder"].partition("/")
-        records = Records(place)
+        records = Records(path)
         if name not in panels:
-            raise ValueError(f"{place} is no run of a cell of {suite}: {', '.join(panels)}.")
+            raise ValueError(f"{path} is no run of a cell of {suite}: {', '.join(panels)}.")
         # The recorded options are the submitter's word. Those that this version rebuilds are what is executed.
-        with reading(place):
+        with reading(path):
             setting = setting_of(records.about)
         if different := next(differing_options(setting, panels[name], CELLS[name], condition), None):
-            raise ValueError(f"{place} is no run of the cell {name} of {suite}: {different}.")
+            raise ValueError(f"{path} is no run of the cell {name} of {suite}: {different}.")
         agents[name] = records.about["agent"]
         scale = cell_scale(name)
-        conditions.setdefault(condition, {})[name] = recorded_run(records, CELLS[name], scale)
+        conditions.setdefault(condition, {})[name] = load_cell_run(records, CELLS[name], scale)
     if not conditions:
         raise ValueError(f"{folder} holds no run. Play it with mage adapt … --out {folder}.")
     agent = name_of_agent(folder, agents)
@@ -101,14 +101,17 @@ def restore_sources(folder: Path) -> None:
         name, _, condition = run["folder"].partition("/")
         if condition not in sources:
             continue
-        main, place = folder / name / sources[condition], folder / run["folder"]
-        memory = str(read_about(place)["env_kwargs"].get("memory"))
+        main, path = folder / name / sources[condition], folder / run["folder"]
+        memory = str(read_about(path)["env_kwargs"].get("memory"))
         with reading(main):
             about = read_about(main)
             setting, control = setting_of(about), memory.partition("@")[0]
             by_policy = parse(about["agent"]["name"]).name in NO_MODEL
-            if control not in SOURCED or controlled(setting, control, str(main), by_policy).options["memory"] != memory:
-                raise ValueError(f"{place} was not played with the memories of {main}.")
+            if (
+                control not in SOURCED
+                or apply_control(setting, control, str(main), by_policy).options["memory"] != memory
+            ):
+                raise ValueError(f"{path} was not played with the memories of {main}.")
 
 
 @cache
@@ -162,21 +165,21 @@ def differing_options(setting: Setting, panel: str, cell: AdaptCell, condition: 
         condition: Condition that the run claims to be played under.
     """
     recorded = setting.to_json()
-    given: dict[str, Any] = {"protocol": "adaptive", "num_episodes": cell.env_kwargs()["num_episodes"]}
+    expected_kwargs: dict[str, Any] = {"protocol": "adaptive", "num_episodes": cell.env_kwargs()["num_episodes"]}
     if condition == POOL or (condition in (NONE, OTHER) and "rules" in recorded["options"]["further"]):
-        given["rules"] = cell.rules()
-    expected = Setting(named_panel(panel), panel, given).to_json()
+        expected_kwargs["rules"] = cell.rules()
+    expected = Setting(named_panel(panel), panel, expected_kwargs).to_json()
     if setting.name != panel:
         yield f"its panel is {setting.name!r}, expected {panel!r}"
     for key in ("weights", "meta_episodes", "tasks"):
         if recorded[key] != expected[key]:
             yield f"its {key} are not those of {panel}"
-    options, own = _flat(recorded["options"]), _flat(expected["options"])
+    options, expected_options = _flat(recorded["options"]), _flat(expected["options"])
     # The text of the rules follows from the other options, so it is named only if it is all that differs.
-    for key in sorted(own, key=lambda key: key == "rules"):
-        if key not in DISPLAY and options.get(key) != own[key]:
-            yield f"{key}={options.get(key)!r}, expected {own[key]!r}"
-    for key in sorted(options.keys() - own.keys()):
+    for key in sorted(expected_options, key=lambda key: key == "rules"):
+        if key not in DISPLAY and options.get(key) != expected_options[key]:
+            yield f"{key}={options.get(key)!r}, expected {expected_options[key]!r}"
+    for key in sorted(options.keys() - expected_options.keys()):
         # The question for the opponent names the cell's pool, and no later prompt shows it or its answer.
         if key == "further.elicit" and tuple(options[key]) == tuple(expected["weights"]):
             continue

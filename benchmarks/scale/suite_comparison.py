@@ -75,24 +75,25 @@ def p_text(score: ScaleScore) -> str:
     return "< .0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def compare_suites(first: Path, second: Path) -> SuiteComparison:
+def compare_suites(first_folder: Path, second_folder: Path) -> SuiteComparison:
     """Return the differences of two stored suites in the cells that both played.
 
     Raises:
         ValueError: If a suite is not valid, or if they are different suites or have no common cell.
     """
-    one, other = read_stored_suite(first), read_stored_suite(second)
-    if one.suite != other.suite:
-        raise ValueError(f"{first} holds {one.suite} and {second} {other.suite}. Compare runs of one suite.")
-    compared = compare_levels(one, other)
+    first_suite, second_suite = read_stored_suite(first_folder), read_stored_suite(second_folder)
+    if first_suite.suite != second_suite.suite:
+        suites = f"{first_folder} holds {first_suite.suite} and {second_folder} {second_suite.suite}"
+        raise ValueError(f"{suites}. Compare runs of one suite.")
+    compared = compare_levels(first_suite, second_suite)
     if compared is None:
-        raise ValueError(f"{first} and {second} have no cell in common.")
+        raise ValueError(f"{first_folder} and {second_folder} have no cell in common.")
     return compared
 
 
-def compare_levels(one: StoredSuite, other: StoredSuite) -> SuiteComparison | None:
+def compare_levels(first_suite: StoredSuite, second_suite: StoredSuite) -> SuiteComparison | None:
     """Return the differences of two runs of one suite, or None if no cell was played by both."""
-    cells = {name: score for name, score in _differences(one, other).items() if score is not None}
+    cells = {name: score for name, score in _differences(first_suite, second_suite).items() if score is not None}
     if not cells:
         return None
     families = {name: CELLS[name].family for name in cells}
@@ -102,7 +103,9 @@ def compare_levels(one: StoredSuite, other: StoredSuite) -> SuiteComparison | No
         members = [name for name in cells if families[name] == family]
         by_family[family] = mean_score([(1 / len(members), cells[name]) for name in members])
     total = mean_score([(weights[name], score) for name, score in cells.items()])
-    return SuiteComparison(suite=one.suite, first=one.agent, second=other.agent, families=by_family, total=total)
+    return SuiteComparison(
+        suite=first_suite.suite, first=first_suite.agent, second=second_suite.agent, families=by_family, total=total
+    )
 
 
 def rank_suites(suites: Sequence[StoredSuite]) -> list[tuple[int, int]]:
@@ -111,21 +114,21 @@ def rank_suites(suites: Sequence[StoredSuite]) -> list[tuple[int, int]]:
     Runs with a failed meta-episode have no test, so that they rank anywhere.
     """
     tests = {}
-    for one, other in combinations(range(len(suites)), 2):
-        compared = compare_levels(suites[one], suites[other])
-        if compared is not None and (p := tested_p(compared.total)) is not None:
-            tests[one, other] = (compared.total.mean, p)
+    for i, j in combinations(range(len(suites)), 2):
+        compared = compare_levels(suites[i], suites[j])
+        if compared is not None and (p := p_of_difference(compared.total)) is not None:
+            tests[i, j] = (compared.total.mean, p)
     return rank_intervals(len(suites), tests)
 
 
-def tested_p(total: ScaleScore) -> float | None:
+def p_of_difference(total: ScaleScore) -> float | None:
     """Return `p_value`, but 0 for a difference without any variance."""
     if total.is_complete and total.half == 0 and abs(total.mean) > ROUNDING:
         return 0.0
     return p_value(total)
 
 
-def _differences(one: StoredSuite, other: StoredSuite) -> dict[str, ScaleScore | None]:
+def _differences(first_suite: StoredSuite, second_suite: StoredSuite) -> dict[str, ScaleScore | None]:
     """Return the difference of the levels in each cell of both main conditions."""
-    ours, theirs = (suite.conditions[main_condition(suite.conditions)] for suite in (one, other))
+    ours, theirs = (suite.conditions[main_condition(suite.conditions)] for suite in (first_suite, second_suite))
     return {name: run.level_difference(theirs[name]) for name, run in ours.items() if name in theirs}

@@ -18,7 +18,7 @@ from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Su
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class PlannedRun:
     @property
     def block(self) -> str:
         """Return the name of the parent folder, which omits default settings."""
-        more = "" if self.episodes == EPISODES[0] else f"-k{self.episodes}"
-        return f"{self.panel}{more}" + ("" if self.protocol == PROTOCOLS[0] else f"-{self.protocol}")
+        suffix = "" if self.episodes == EPISODES[0] else f"-k{self.episodes}"
+        return f"{self.panel}{suffix}" + ("" if self.protocol == PROTOCOLS[0] else f"-{self.protocol}")
 
     @property
     def folder(self) -> str:
@@ -52,12 +52,12 @@ class PlannedRun:
         """Return the entry of suite.json. The fingerprint is None if it depends on another run."""
         return {"folder": self.folder, "fingerprint": None if self.row.source else self.setting.fingerprint}
 
-    def played_in(self, out: Path) -> Setting:
+    def setting_in(self, out: Path) -> Setting:
         """Return the setting to play. A run that it copies memories from must already be below `out`."""
         if self.row.source is None:
             return self.setting
         source = str(out / self.block / self.row.source)
-        return controlled(self.setting, self.row.control or "other", source, isinstance(self.agent, PolicyAgent))
+        return apply_control(self.setting, self.row.control or "other", source, isinstance(self.agent, PolicyAgent))
 
 
 def short_names(suite: Suite) -> dict[str, str]:
@@ -68,19 +68,19 @@ def short_names(suite: Suite) -> dict[str, str]:
     """
     if not suite.sized:
         return {panel: panel.rpartition("-")[2] for panel in suite.panels}
-    found = {}
+    prefixes = {}
     names = {panel: panel.removeprefix("paper-") for panel in suite.panels}
     for panel, name in names.items():
         words = name.split("-")
         heads = ("-".join(words[:count]) for count in range(1, len(words) + 1))
-        others = [other for other in names.values() if other != name]
+        others = [other_name for other_name in names.values() if other_name != name]
         unique = (h for h in heads if not any(o == h or o.startswith(f"{h}-") for o in others))
         # A name that begins another one, such as kuhn-cfr and kuhn-cfr-second, has no unique prefix.
-        found[panel] = next(unique, name)
-    return found
+        prefixes[panel] = next(unique, name)
+    return prefixes
 
 
-def planned(
+def plan_runs(
     suite: Suite,
     rows: Sequence[SuiteRow],
     size: int | None = None,
@@ -101,18 +101,18 @@ def planned(
     Raises:
         ValueError: If a run cannot be played with its options, or if the source of a row does not play a panel.
     """
-    found: list[PlannedRun] = []
+    runs: list[PlannedRun] = []
     shorts = short_names(suite)
     for protocol in protocols or suite.protocols:
         for episodes in lengths or suite.lengths:
             for panel, note in _present(suite, quick).items():
                 short = shorts[panel]
                 for row in rows:
-                    for cell in _planned(_sized(panel, note, size), short, row, protocol, episodes, note):
-                        if row.source and f"{cell.block}/{row.source}" not in {one.folder for one in found}:
+                    for cell in _plan_run(_add_size(panel, note, size), short, row, protocol, episodes, note):
+                        if row.source and f"{cell.block}/{row.source}" not in {run.folder for run in runs}:
                             raise ValueError(f"Row {row.name} copies from {row.source}, which does not play {short}.")
-                        found.append(cell)
-    return found
+                        runs.append(cell)
+    return runs
 
 
 def _present(suite: Suite, quick: bool) -> dict[str, str]:
@@ -129,29 +129,29 @@ def absent_panels(suite: Suite, quick: bool) -> dict[str, str]:
     return {panel: reason for panel, reason in reasons.items() if reason}
 
 
-def _sized(panel: str, note: str, size: int | None) -> str:
+def _add_size(panel: str, note: str, size: int | None) -> str:
     """Return the name of the panel to play with its size: a stand-in if there is a reason for one."""
-    played = named_panel(panel).stand_in if note else panel
-    return full_name(played) if size is None else f"{played}-{size}"
+    base = named_panel(panel).stand_in if note else panel
+    return full_name(base) if size is None else f"{base}-{size}"
 
 
-def _planned(
+def _plan_run(
     panel: str, short: str, row: SuiteRow, protocol: str, episodes: int, reason: str = ""
 ) -> Iterator[PlannedRun]:
     """Yield the run, or nothing if the row is not measured at this panel."""
     spec = row.agent_at(short)
     if spec is None:
         return
-    agent, named = make_agent(spec, row.sampling), named_panel(panel)
-    own: dict[str, Any] = {}
+    agent, base_panel = make_agent(spec, row.sampling), named_panel(panel)
+    model_options: dict[str, Any] = {}
     if isinstance(agent, SavedModelAgent):
-        if agent.settings.env_id != named.env_id:
+        if agent.settings.env_id != base_panel.env_id:
             return
-        own = named.kept_of(agent.settings.env_kwargs)
+        model_options = base_panel.filter_options(agent.settings.env_kwargs)
         if cell_of(panel) is not None:
             # The lines of a cell are those of its own game and rules, whatever the model was trained on.
-            own = {key: value for key, value in own.items() if key in DISPLAY}
-    options = {**own, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+            model_options = {key: value for key, value in model_options.items() if key in DISPLAY}
+    options = {**model_options, **row.env_kwargs, "protocol": protocol, "num_episodes": episodes}
     if row.pool is not None:
         cell = cell_of(panel)
         # A negative control without a description has no such run.
@@ -162,9 +162,9 @@ def _planned(
         options["rules"] = cell.rules()
     if row.memory is not None:
         options["memory"] = row.memory
-    setting = Setting(named, panel, options)
+    setting = Setting(base_panel, panel, options)
     if row.control is not None and row.source is None:
-        setting = controlled(setting, row.control, None, by_policy=isinstance(agent, PolicyAgent))
+        setting = apply_control(setting, row.control, None, by_policy=isinstance(agent, PolicyAgent))
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint
     notes = [f"other options ({', '.join(sorted(row.env_kwargs))})"] if row.env_kwargs else []

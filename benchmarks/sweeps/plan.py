@@ -63,9 +63,9 @@ def read_plan(path: Path, seeds: int) -> list[SweepRun]:
     runs = []
     for preset, (override, fields) in product(presets, overrides.items()):
         name = "-".join(part for part in (preset, override) if part) or "run"
-        chosen = ["--preset", preset] if preset else []
+        preset_flags = ["--preset", preset] if preset else []
         # An override takes precedence over the common fields.
-        words = (*chosen, *flags({**common, **(fields or {})}))
+        words = (*preset_flags, *flags({**common, **(fields or {})}))
         runs += [SweepRun(name, seed, words, str(path)) for seed in numbers]
     return runs
 
@@ -79,13 +79,13 @@ def seeds_of(count: int) -> range:
 
 def flags(fields: Fields) -> list[str]:
     """Return fields as arguments of mage train."""
-    found: list[str] = []
+    arguments: list[str] = []
     for name, value in fields.items():
-        found.append(f"--{name}")
+        arguments.append(f"--{name}")
         if isinstance(value, list):
-            found += map(str, value)
+            arguments += map(str, value)
         elif isinstance(value, Mapping):
-            found.append(json.dumps(value))
+            arguments.append(json.dumps(value))
         else:
-            found.append(str(value).lower() if isinstance(value, bool) else str(value))
-    return found
+            arguments.append(str(value).lower() if isinstance(value, bool) else str(value))
+    return arguments

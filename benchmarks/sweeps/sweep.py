@@ -35,22 +35,22 @@ def sweep(name: str, runs: Sequence[SweepRun], out: Path, executor: str, as_json
     results: dict[str, dict[int, Measures]] = {run.name: {} for run in runs}
     todo = []
     for run in runs:
-        kept = done(out, run)
-        if kept is None:
+        measures = done(out, run)
+        if measures is None:
             todo.append(run)
         else:
-            results[run.name][run.seed] = kept
-    shown, before = progress_of(name, "trainings"), len(runs) - len(todo)
+            results[run.name][run.seed] = measures
+    progress, stored = progress_of(name, "trainings"), len(runs) - len(todo)
     # Each worker writes its own result, so an interruption loses only the trainings in progress.
-    for place, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
-        run = todo[place]
+    for index, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
+        run = todo[index]
         try:
             results[run.name][run.seed] = unwrap(outcome, f"{run.name}, seed {run.seed}")
         except SystemExit as end:
             if end.code != INTERRUPTED:
                 raise
             raise KeyboardInterrupt from end
-        shown(sum(map(len, results.values())), len(runs), before)
+        progress(sum(map(len, results.values())), len(runs), stored)
     write_atomically(out / TABLE, as_text([table(results)]))
     if as_json:
         print_json(list(rows(results)))
@@ -65,14 +65,14 @@ def rows(results: Mapping[str, Mapping[int, Measures]]) -> Iterator[dict[str, An
         names = dict.fromkeys(measure for measures in by_seed.values() for measure in measures)
         for measure in names:
             values = {seed: measures[measure] for seed, measures in by_seed.items() if measure in measures}
-            found = estimate(list(values.values()), list(values))
+            mean = estimate(list(values.values()), list(values))
             yield {
                 "run": name,
                 "measure": measure,
-                "mean": found.mean,
-                "low": found.low,
-                "high": found.high,
-                "seeds": found.n,
+                "mean": mean.mean,
+                "low": mean.low,
+                "high": mean.high,
+                "seeds": mean.n,
             }
 
 

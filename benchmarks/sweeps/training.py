@@ -33,9 +33,9 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
 
     def train(run: SweepRun) -> Measures:
         # A job that is retried after the loss of its worker may have finished.
-        kept = done(out, run)
-        if kept is not None:
-            return kept
+        stored = done(out, run)
+        if stored is not None:
+            return stored
         # Imported here: a sweep whose runs are all done prints its table without loading torch.
         import torch
 
@@ -55,7 +55,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
             # A sweep file may come from a stranger, so it may not import a module that the user did not name.
             names = names_from(run.file, paths=True) if run.file else nullcontext()
             log = os.fdopen(open_to_append(folder / SHOWN), "a", encoding="utf-8")
-            with names, log as shown, redirect_stdout(shown), redirect_stderr(shown):
+            with names, log as output, redirect_stdout(output), redirect_stderr(output):
                 status = main(words)
         finally:
             torch.set_num_threads(threads)
@@ -63,9 +63,9 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
             # Ctrl-C ended the training, which saved its state. It also ends the sweep.
             raise SystemExit(INTERRUPTED)
         if status:
-            last = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
-            raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (full log: {folder / SHOWN})")
-        measures = measured(folder) | evaluated(folder, run.panels)
+            last_line = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
+            raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last_line)} (full log: {folder / SHOWN})")
+        measures = training_measures(folder) | evaluation_measures(folder, run.panels)
         # Written last: the presence of this file marks the run as finished.
         write_atomically(folder / RESULT, json.dumps({"arguments": run.arguments, "measures": measures}) + "\n")
         return measures
@@ -96,22 +96,22 @@ def done(out: Path, run: SweepRun) -> Measures | None:
     return measures
 
 
-def evaluated(folder: Path, panels: Sequence[str]) -> Measures:
+def evaluation_measures(folder: Path, panels: Sequence[str]) -> Measures:
     """Return the headline scores of a saved model on panels, and the draws if there are any.
 
     A panel whose data or engine are absent has none. The runs are kept below the model's folder.
     """
-    found: Measures = {}
+    measures: Measures = {}
     for name in panels:
         if named_panel(name).missing() or named_panel(name).obstacle():
             continue
         agent, out = make_agent(str(folder)), folder / "evaluations" / name
         options = EvalOptions(panel=name, out=out, resume=(out / RUN).exists(), baselines=False)
         scored = measure(options, agent, setting_from(options, agent), str(folder)).summary
-        found[name] = score_of(scored)
+        measures[name] = score_of(scored)
         if draws := scored.overall.episodes[-1].draws:
-            found[f"{name}, draws"] = draws
-    return found
+            measures[f"{name}, draws"] = draws
+    return measures
 
 
 def _stops_early(folder: Path) -> bool:
@@ -121,7 +121,7 @@ def _stops_early(folder: Path) -> bool:
     return as_protocol(PlaySettings.load(folder).env_kwargs.get("protocol", "adaptive")).early_stop
 
 
-def measured(folder: Path) -> Measures:
+def training_measures(folder: Path) -> Measures:
     """Return means over the last fifth of the rollouts, and the best evaluation score if there is one.
 
     The means are success and value of the first and the last episode, and their differences.
@@ -129,16 +129,16 @@ def measured(folder: Path) -> Measures:
     from mage_envs.wrappers.rollout.training_log import means, metric_rows
 
     rows = metric_rows(folder, "rollout")
-    last = means(rows[-max(len(rows) // _PART, 1) :])
-    found: Measures = {}
+    last_means = means(rows[-max(len(rows) // _PART, 1) :])
+    measures: Measures = {}
     for kind in ("success", "value"):
         values: list[float] = []
-        while (key := f"{kind}/episode_{len(values) + 1}") in last:
-            values.append(last[key])
+        while (key := f"{kind}/episode_{len(values) + 1}") in last_means:
+            values.append(last_means[key])
         if values:
-            found[f"{kind}, first"] = values[0]
+            measures[f"{kind}, first"] = values[0]
         # After an early stop, only meta-episodes without a success play the last episode.
         if values and not _stops_early(folder):
-            found |= {f"{kind}, last": values[-1], f"{kind}, gain": values[-1] - values[0]}
+            measures |= {f"{kind}, last": values[-1], f"{kind}, gain": values[-1] - values[0]}
     scores = [row["score"] for row in metric_rows(folder, "eval")]
-    return found | ({"best evaluation": max(scores)} if scores else {})
+    return measures | ({"best evaluation": max(scores)} if scores else {})

@@ -64,8 +64,8 @@ class Pairing:
     def from_json(cls, data: Mapping[str, Any]) -> Pairing:
         """Return the pairing from the values of `to_json`."""
         exact = None if data["exact"] is None else np.array(data["exact"], float)
-        first, second = data["policies"]
-        return cls((first, second), np.array(data["returns"], float), exact)
+        first_name, second_name = data["policies"]
+        return cls((first_name, second_name), np.array(data["returns"], float), exact)
 
 
 def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | PairingFailure:
@@ -121,19 +121,21 @@ class PairingRun:
             self._returns.append([self._match.play(deal, seating) for seating in (0, 1)])
             return
         game = self._settings.make_game()
-        policies = [self._made(name, game) for name in self.names]
+        policies = [self._make_policy(name, game) for name in self.names]
         if self._settings.exact:
             self._exact = _exact(self._settings, game, self.names, policies)
-        self._match = _Match(settings=self._settings, game=game, names=self.names, policies=policies, asked=self._asked)
+        self._match = _Match(
+            settings=self._settings, game=game, names=self.names, policies=policies, current_names=self._asked
+        )
 
-    def _made(self, name: str, game: Game) -> Policy:
+    def _make_policy(self, name: str, game: Game) -> Policy:
         self._asked[:] = [name]
-        policy = _blamed(name, lambda: make_opponent(name, game))
+        policy = _call_policy(name, lambda: make_opponent(name, game))
         self._asked.clear()
         return policy
 
 
-def _blamed(name: str, call: Callable[[], T]) -> T:
+def _call_policy(name: str, call: Callable[[], T]) -> T:
     try:
         return call()
     # BaseException: a policy may raise anything, and its name belongs into the report.
@@ -148,7 +150,12 @@ class _Match:
     """The matches of a pairing, played one after the other."""
 
     def __init__(
-        self, settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy], asked: list[str]
+        self,
+        settings: Settings,
+        game: Game,
+        names: tuple[str, str],
+        policies: Sequence[Policy],
+        current_names: list[str],
     ) -> None:
         self._names = names
         self._seed = settings.seed
@@ -161,7 +168,7 @@ class _Match:
         for name, policy in zip(names, policies, strict=True):
             # States of a table game are shared, so that a policy's replies to them can be cached.
             table: dict[State, Reply] | None = {} if isinstance(game, TableGame) else None
-            seats.append(_NamedSeat(policy, name, table, asked))
+            seats.append(_NamedSeat(policy, name, table, current_names))
         self._tables = [Table(seats), Table(reversed(seats))]
 
     def play(self, deal: int, seating: int) -> list[float]:
@@ -186,9 +193,9 @@ class _Match:
 class _NamedSeat(Seat):
     """Seat that writes its policy's name into `asked` before each call of the policy."""
 
-    def __init__(self, policy: Policy, name: str, table: dict[State, Reply] | None, asked: list[str]) -> None:
+    def __init__(self, policy: Policy, name: str, table: dict[State, Reply] | None, current_names: list[str]) -> None:
         super().__init__(policy, name, table)
-        self._asked, self._names = asked, [name]
+        self._asked, self._names = current_names, [name]
 
     def on_meta_episode_start(self) -> None:
         self._asked[:] = self._names
@@ -202,9 +209,9 @@ class _NamedSeat(Seat):
         self._asked[:] = self._names
         super().on_hand_end(turn)
 
-    def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
+    def move(self, state: State, index: int, hand: Asking) -> tuple[str, State]:
         self._asked[:] = self._names
-        return super().move(state, place, hand)
+        return super().move(state, index, hand)
 
 
 class _Blamed(AtEpisode):
@@ -215,19 +222,24 @@ class _Blamed(AtEpisode):
         self._name = name
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        return _blamed(self._name, lambda: super(_Blamed, self).distribution(turn))
+        return _call_policy(self._name, lambda: super(_Blamed, self).distribution(turn))
 
 
 def _exact(settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy]) -> np.ndarray | None:
     """Return the expected mean return per hand, shape (2 seatings, 2 policies), or None if it is not known."""
-    known = [policy for policy in policies if is_exact(policy)]
-    if len(known) < 2 or not is_enumerable(game):
+    exact_policies = [policy for policy in policies if is_exact(policy)]
+    if len(exact_policies) < 2 or not is_enumerable(game):
         return None
     # Policies that depend only on the information state play all episodes alike, so one episode is enough.
     varies = not all(map(is_state_policy, policies))
     values = np.zeros((2, 2))
     episodes = range(settings.episodes if varies else 1)
     for episode in episodes:
-        first, second = (_Blamed(name, policy, episode) for name, policy in zip(names, known, strict=True))
-        values += [policy_value(game, (first, second)), policy_value(game, (second, first))[::-1]]
+        first_policy, second_policy = (
+            _Blamed(name, policy, episode) for name, policy in zip(names, exact_policies, strict=True)
+        )
+        values += [
+            policy_value(game, (first_policy, second_policy)),
+            policy_value(game, (second_policy, first_policy))[::-1],
+        ]
     return values / len(episodes)

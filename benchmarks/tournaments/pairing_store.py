@@ -32,20 +32,20 @@ class Store:
         path = folder / "settings.json"
         if path.exists():
             self._compare(path, settings)
-        told = self._rules | {"policies": settings.policies, "imports": settings.imports}
-        write_json(path, told, sort_keys=True)
+        content = self._rules | {"policies": settings.policies, "imports": settings.imports}
+        write_json(path, content, sort_keys=True)
 
     def _compare(self, path: Path, settings: Settings) -> None:
         try:
-            found = read_json_inside(self.folder, path.name)
-            policies = set(found.pop("policies"))
+            stored = read_json_inside(self.folder, path.name)
+            policies = set(stored.pop("policies"))
             # A policy may be registered by another module than before.
-            del found["imports"]
+            del stored["imports"]
         except (ValueError, KeyError, AttributeError) as error:
             raise OtherTournament(f"{path} is not readable ({error}); choose another folder.") from error
-        differing = sorted(key for key in found.keys() | self._rules.keys() if found.get(key) != self._rules.get(key))
+        differing = sorted(key for key in stored.keys() | self._rules.keys() if stored.get(key) != self._rules.get(key))
         if differing:
-            changes = ", ".join(f"{key} {found.get(key)!r} there, {self._rules.get(key)!r} now" for key in differing)
+            changes = ", ".join(f"{key} {stored.get(key)!r} there, {self._rules.get(key)!r} now" for key in differing)
             raise OtherTournament(
                 f"{self.folder} contains a tournament with other settings ({changes}); choose another folder."
             )

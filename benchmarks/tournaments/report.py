@@ -12,7 +12,7 @@ import numpy as np
 
 from mage_envs.benchmarks import figures
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, delimited, number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, format_delimited, number
 from mage_envs.benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically, write_json
@@ -41,15 +41,15 @@ def blocks(results: Results) -> list[Block]:
     lines += [_ranking(results.standings)]
     lines += ["Elo: by matches won (Bradley-Terry); alpha-rank: who stays if each may change to what beats it"]
     names = _order(results)
-    columns = ["", *(str(place) for place in range(1, len(names) + 1))]
+    columns = ["", *(str(rank) for rank in range(1, len(names) + 1))]
     rows = []
-    for place, row in enumerate(names, start=1):
-        rows.append([f"{place} {row}", *(_cell(results.cells.get((row, column, "both"))) for column in names)])
+    for rank, row in enumerate(names, start=1):
+        rows.append([f"{rank} {row}", *(_cell(results.cells.get((row, column, "both"))) for column in names)])
     lines += ["", f"{results.unit.capitalize()} per hand of the row against the column, mean over both seats"]
     lines += [TextTable(columns, rows)]
-    inside, known = results.agreement()
-    if known:
-        lines += ["", f"Of {known} seatings with an exact value, {inside} have it inside the 95% interval of play."]
+    inside, seatings = results.agreement()
+    if seatings:
+        lines += ["", f"Of {seatings} seatings with an exact value, {inside} have it inside the 95% interval of play."]
     lines += ["", *results.notes] if results.notes else []
     lines += ["", *_failures(results)] if results.failures else []
     return lines
@@ -68,12 +68,12 @@ def _failures(results: Results) -> list[str]:
 def _ranking(standings: Sequence[Standing]) -> TextTable:
     columns = ["policy", "payoff", "95% interval", "wins", "draws", "losses", "Elo", "alpha-rank"]
     rows = []
-    for place, s in enumerate(standings, start=1):
+    for rank, s in enumerate(standings, start=1):
         rating = NOT_KNOWN if s.rating is None else f"{s.rating:.0f}"
         shares = (f"{share:.1%}" for share in (s.wins, s.draws, s.losses))
         payoff = f"{number(s.payoff.mean)}{EXACT if s.exact else ''}"
         mass = number(s.alpha_rank)
-        rows.append([f"{place} {s.policy}", payoff, "" if s.exact else _span(s.payoff), *shares, rating, mass])
+        rows.append([f"{rank} {s.policy}", payoff, "" if s.exact else _span(s.payoff), *shares, rating, mass])
     return TextTable(columns, rows)
 
 
@@ -113,18 +113,20 @@ def save(folder: Path, results: Results) -> list[Path]:
 def payoffs_csv(results: Results) -> str:
     """Return CSV with one line per row, column and seat of the row."""
     header = ["row", "column", "seat", "mean", "low", "high", "deals", "exact"]
-    played = [(c, c.played) for c in results.cells.values()]
-    return delimited([header, *([c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in played)])
+    payoffs = [(c, c.played) for c in results.cells.values()]
+    return format_delimited(
+        [header, *([c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in payoffs)]
+    )
 
 
 def ranking_csv(results: Results) -> str:
     """Return CSV with one line per policy, the best first."""
     header = ["place", "policy", "payoff", "low", "high", "exact", "wins", "draws", "losses", "rating", "alpha_rank"]
     rows: list[Sequence[object]] = [header]
-    for place, s in enumerate(results.standings, start=1):
+    for rank, s in enumerate(results.standings, start=1):
         payoff = (s.payoff.mean, s.payoff.low, s.payoff.high, s.exact)
-        rows.append((place, s.policy, *payoff, s.wins, s.draws, s.losses, s.rating, s.alpha_rank))
-    return delimited(rows)
+        rows.append((rank, s.policy, *payoff, s.wins, s.draws, s.losses, s.rating, s.alpha_rank))
+    return format_delimited(rows)
 
 
 # -- the heat map ----------------------------------------------------------------------------------------------
@@ -143,18 +145,18 @@ def heat_map(path: Path, results: Results) -> None:
     # Width of the longest name at font size 9.
     label = 0.35 + 0.072 * max(map(len, labels))
     width, height = label + 2 * side + 1.5, side + 0.75 * label + 0.8
-    figure = figures.blank(width, height, what="The heat map", constrained=False)
+    figure = figures.blank(width, height, subject="The heat map", constrained=False)
     bottom, tall, wide = 0.75 * label / height, side / height, side / width
     limits = _limits(results)
     panels: tuple[tuple[RowSeat, str], ...] = (("both", "both seats equally often"), ("first", "row in the first seat"))
-    for place, (seat, title) in enumerate(panels):
-        axis = figure.add_axes(((label + place * (side + 0.3)) / width, bottom, wide, tall))
+    for index, (seat, title) in enumerate(panels):
+        axis = figure.add_axes(((label + index * (side + 0.3)) / width, bottom, wide, tall))
         image = _panel(axis, results, names, seat, limits)
         axis.set_title(title, fontsize=9)
         axis.set_xticks(range(len(names)), labels, rotation=45, ha="right", rotation_mode="anchor", fontsize=9)
-        axis.set_yticks(range(len(names)), labels if place == 0 else [""] * len(names), fontsize=9)
-    beside = figure.add_axes(((label + 2 * side + 0.5) / width, bottom + 0.1 * tall, 0.15 / width, 0.8 * tall))
-    bar = figure.colorbar(image, cax=beside)
+        axis.set_yticks(range(len(names)), labels if index == 0 else [""] * len(names), fontsize=9)
+    bar_axis = figure.add_axes(((label + 2 * side + 0.5) / width, bottom + 0.1 * tall, 0.15 / width, 0.8 * tall))
+    bar = figure.colorbar(image, cax=bar_axis)
     bar.set_label(f"{results.unit} per hand of the row", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)

@@ -90,18 +90,18 @@ class Results:
         """Return (seatings whose interval contains the exact value, seatings with an exact value and an interval)."""
         # Each seating is two cells, one per policy, so half of them are counted.
         seatings = [c for c in self.cells.values() if c.seat == "first" or (c.seat == "second" and c.row < c.column)]
-        found = [c.agrees for c in seatings if c.row <= c.column]
-        return sum(agrees is True for agrees in found), sum(agrees is not None for agrees in found)
+        agreements = [c.agrees for c in seatings if c.row <= c.column]
+        return sum(agrees is True for agrees in agreements), sum(agrees is not None for agrees in agreements)
 
     def to_json(self) -> dict[str, Any]:
         """Return the results as plain JSON values."""
-        inside, known = self.agreement()
+        inside, seatings = self.agreement()
         return {
             "settings": self.settings.rules() | {"policies": list(self.settings.policies)},
             "unit": self.unit,
             "ranking": [asdict(standing) for standing in self.standings],
             "payoffs": [asdict(cell) for cell in self.cells.values()],
-            "exact_values_inside_their_interval": {"seatings": known, "inside": inside},
+            "exact_values_inside_their_interval": {"seatings": seatings, "inside": inside},
             "failures": [{"pairing": list(names), **asdict(failure)} for names, failure in self.failures.items()],
             "notes": list(self.notes),
         }
@@ -121,16 +121,19 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Pairi
         for seat in SEATS
     }
     # Rankings compare means over the same others, so they need a complete payoff matrix.
-    whole = _without_holes(settings.policies, failures)
+    ranked_policies = _without_holes(settings.policies, failures)
     notes: list[str] = []
-    ratings = _optional(whole, lambda: _ratings(whole, pairings), "Ratings need choix", notes)
+    ratings = _optional(ranked_policies, lambda: _ratings(ranked_policies, pairings), "Ratings need choix", notes)
     masses = _optional(
-        whole, lambda: _alpha_rank(whole, cells, pairings), "alpha-rank needs matplotlib and networkx", notes
+        ranked_policies,
+        lambda: _alpha_rank(ranked_policies, cells, pairings),
+        "alpha-rank needs matplotlib and networkx",
+        notes,
     )
     standings = []
-    for name in whole:
-        payoff, exact = _payoff(name, whole, cells, pairings, limits)
-        wins, draws, losses = _shares(name, whole, pairings)
+    for name in ranked_policies:
+        payoff, exact = _payoff(name, ranked_policies, cells, pairings, limits)
+        wins, draws, losses = _shares(name, ranked_policies, pairings)
         standings.append(
             Standing(
                 policy=name,
@@ -156,12 +159,12 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Pairi
 
 def _without_holes(policies: Sequence[str], failures: Mapping[tuple[str, str], PairingFailure]) -> list[str]:
     """Return policies without a missing pairing: repeatedly drop the policy that misses the most pairings."""
-    left = list(policies)
-    while missing := [names for names in failures if set(names) <= set(left)]:
+    remaining = list(policies)
+    while missing := [names for names in failures if set(names) <= set(remaining)]:
         blamed = [name for names in missing for name in failures[names].policies]
         # Ties go to the policy that was blamed more often: a pairing's failure usually names the one at fault.
-        left.remove(max(left, key=lambda name: (sum(name in names for names in missing), blamed.count(name))))
-    return left if len(left) > 1 else []
+        remaining.remove(max(remaining, key=lambda name: (sum(name in names for names in missing), blamed.count(name))))
+    return remaining if len(remaining) > 1 else []
 
 
 def _key(row: str, column: str) -> tuple[str, str]:
@@ -173,9 +176,9 @@ def _both_seats(values: np.ndarray, names: tuple[str, str], row: str, column: st
 
     `values` has the shape (..., 2 seatings, 2 policies).
     """
-    first, second = values[..., 0, :], values[..., 1, :]
-    as_zero = np.stack([first[..., 0], second[..., 0]], axis=-1)
-    as_one = np.stack([second[..., 1], first[..., 1]], axis=-1)
+    first_seating, second_seating = values[..., 0, :], values[..., 1, :]
+    as_zero = np.stack([first_seating[..., 0], second_seating[..., 0]], axis=-1)
+    as_one = np.stack([second_seating[..., 1], first_seating[..., 1]], axis=-1)
     # Against itself a policy has both roles, so their mean is its return.
     if row == column:
         return np.asarray((as_zero + as_one) / 2)
@@ -194,9 +197,9 @@ def _cell(pairing: Pairing, row: str, column: str, seat: RowSeat, limits: tuple[
     values = of(pairing.returns)
     # In a zero-sum game a policy's payoff against itself is exactly 0, which needs no interval.
     cancels = row == column and not values.any()
-    played = Estimate(0.0, 0.0, 0.0, len(values)) if cancels else interval(values, limits)
+    payoff = Estimate(0.0, 0.0, 0.0, len(values)) if cancels else interval(values, limits)
     exact = None if pairing.exact is None else float(of(pairing.exact))
-    return Cell(row=row, column=column, seat=seat, played=played, exact=exact)
+    return Cell(row=row, column=column, seat=seat, played=payoff, exact=exact)
 
 
 def interval(values: np.ndarray, limits: tuple[float, float]) -> Estimate:
@@ -216,18 +219,18 @@ def interval(values: np.ndarray, limits: tuple[float, float]) -> Estimate:
 
 def _payoff(
     name: str,
-    whole: Sequence[str],
+    policies: Sequence[str],
     cells: Mapping[tuple[str, str, RowSeat], Cell],
     pairings: Mapping[tuple[str, str], Pairing],
     limits: tuple[float, float],
 ) -> tuple[Estimate, bool]:
     """Return the mean payoff against all others, and True if it is exact. The interval covers only inexact parts."""
     per_deal = []
-    exact = {other: cells[name, other, "both"].exact for other in whole if other != name}
-    for other, value in exact.items():
-        pairing = pairings[_key(name, other)]
-        played = _both_seats(pairing.returns, pairing.names, name, other).mean(axis=-1)
-        per_deal.append(played if value is None else np.full(len(played), value))
+    exact = {opponent: cells[name, opponent, "both"].exact for opponent in policies if opponent != name}
+    for opponent, value in exact.items():
+        pairing = pairings[_key(name, opponent)]
+        returns = _both_seats(pairing.returns, pairing.names, name, opponent).mean(axis=-1)
+        per_deal.append(returns if value is None else np.full(len(returns), value))
     # Averaged per deal first, because all pairings share their deals and are not independent.
     series = np.mean(per_deal, axis=0)
     if None in exact.values():
@@ -235,9 +238,11 @@ def _payoff(
     return Estimate(float(series[0]), None, None, len(series)), True
 
 
-def _shares(name: str, whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) -> tuple[float, float, float]:
+def _shares(
+    name: str, policies: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]
+) -> tuple[float, float, float]:
     """Return the shares of matches won, drawn and lost against all others."""
-    signs = np.array([np.sign(_difference(pairings[_key(name, o)], name, o)) for o in whole if o != name])
+    signs = np.array([np.sign(_difference(pairings[_key(name, o)], name, o)) for o in policies if o != name])
     return float((signs > 0).mean()), float((signs == 0).mean()), float((signs < 0).mean())
 
 
@@ -249,10 +254,10 @@ def _difference(pairing: Pairing, row: str, column: str) -> np.ndarray:
 
 
 def _optional(
-    whole: Sequence[str], compute: Callable[[], dict[str, float]], need: str, notes: list[str]
+    policies: Sequence[str], compute: Callable[[], dict[str, float]], need: str, notes: list[str]
 ) -> dict[str, float]:
     """Return a ranking, or an empty one if no policy is left or a library is missing. The latter adds a note."""
-    if not whole:
+    if not policies:
         return {}
     try:
         return compute()
@@ -261,26 +266,26 @@ def _optional(
         return {}
 
 
-def _ratings(whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) -> dict[str, float]:
+def _ratings(policies: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) -> dict[str, float]:
     """Return maximum-likelihood ratings of the Bradley-Terry model. A draw counts as half a win and half a loss.
 
     Each pairing has one additional drawn match, because a policy that never lost would have an infinite rating.
     """
     import choix
 
-    wins = np.zeros((len(whole), len(whole)))
-    for i, row in enumerate(whole):
-        for j, column in enumerate(whole):
+    wins = np.zeros((len(policies), len(policies)))
+    for i, row in enumerate(policies):
+        for j, column in enumerate(policies):
             if i != j:
                 ahead = np.sign(_difference(pairings[_key(row, column)], row, column))
                 wins[i, j] = ((1 + ahead) / 2).sum() + 0.5
     strengths = choix.ilsr_pairwise_dense(wins, max_iter=10_000)
     ratings = 1500 + ELO * (strengths - strengths.mean())
-    return {name: float(rating) for name, rating in zip(whole, ratings, strict=True)}
+    return {name: float(rating) for name, rating in zip(policies, ratings, strict=True)}
 
 
 def _alpha_rank(
-    whole: Sequence[str], cells: Mapping[tuple[str, str, RowSeat], Cell], pairings: Mapping[tuple[str, str], Pairing]
+    policies: Sequence[str], cells: Mapping[tuple[str, str, RowSeat], Cell], pairings: Mapping[tuple[str, str], Pairing]
 ) -> dict[str, float]:
     """Return the masses of OpenSpiel's alpha-rank for the meta-game of choosing a policy, with infinite alpha.
 
@@ -289,14 +294,14 @@ def _alpha_rank(
     """
     from open_spiel.python.egt import alpharank
 
-    better = np.zeros((len(whole), len(whole)))
-    for i, row in enumerate(whole):
-        for j, column in enumerate(whole):
+    better = np.zeros((len(policies), len(policies)))
+    for i, row in enumerate(policies):
+        for j, column in enumerate(policies):
             if i < j:
                 sign = _who_earns_more(row, column, cells, pairings)
                 better[i, j], better[j, i] = sign, -sign
     masses = alpharank.compute([better], use_inf_alpha=True, inf_alpha_eps=EPSILON)[2]
-    return {name: float(mass) for name, mass in zip(whole, masses, strict=True)}
+    return {name: float(mass) for name, mass in zip(policies, masses, strict=True)}
 
 
 def _who_earns_more(
@@ -311,9 +316,9 @@ def _who_earns_more(
             return 0
         return 1 if difference > 0 else -1
     per_deal = _difference(pairings[_key(row, column)], row, column).mean(axis=-1)
-    found = estimate(per_deal.tolist(), range(len(per_deal)))
-    if found.low is None or found.high is None:
+    mean_difference = estimate(per_deal.tolist(), range(len(per_deal)))
+    if mean_difference.low is None or mean_difference.high is None:
         return 0
-    if found.low > 0:
+    if mean_difference.low > 0:
         return 1
-    return -1 if found.high < 0 else 0
+    return -1 if mean_difference.high < 0 else 0

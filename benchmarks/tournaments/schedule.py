@@ -47,8 +47,8 @@ def play_all(
         slow_after: Seconds without progress after which a line with the names of the pairing is logged.
         store: Folder that keeps finished pairings and returns those of an earlier run. Failed pairings are not kept,
             so they are played again.
-        on_finished: Callback `on_finished(done, all, kept)`, called at the start and after each pairing. `kept` of the
-            `done` pairings are from an earlier run.
+        on_finished: Callback `on_finished(done, all, stored)`, called at the start and after each pairing. `stored` of
+            the `done` pairings are from an earlier run.
 
     Returns:
         The outcome of each pairing by its pair of names.
@@ -62,17 +62,17 @@ def play_all(
     pairings = settings.pairings()
     outcomes: dict[Names, Pairing | PairingFailure] = {}
     for names in pairings:
-        if store is not None and (found := store.read(names)) is not None:
-            outcomes[names] = found
-    kept = len(outcomes)
+        if store is not None and (result := store.read(names)) is not None:
+            outcomes[names] = result
+    stored = len(outcomes)
     waiting = [names for names in pairings if names not in outcomes]
 
     def tell() -> None:
         if on_finished is not None:
-            on_finished(len(outcomes), len(pairings), kept)
+            on_finished(len(outcomes), len(pairings), stored)
 
-    def tell_slow(place: int, seconds: float) -> None:
-        LOGGER.warning("Waited %.0f s so far for %s.", seconds, " against ".join(waiting[place]))
+    def tell_slow(index: int, seconds: float) -> None:
+        LOGGER.warning("Waited %.0f s so far for %s.", seconds, " against ".join(waiting[index]))
 
     tell()
     # One call plays for CHUNK seconds, then up to one more part, which the worker's own watch ends at the deadline.
@@ -80,10 +80,10 @@ def play_all(
     conditions = Conditions(retries=RETRIES, deadline=limit, slow_after=slow_after, tell=tell_slow)
     running = (executor or Local()).run(partial(_Player, settings, deadline), waiting, conditions)
     with contextlib.closing(running):
-        for place, found in running:
-            names = waiting[place]
-            lost = isinstance(found, WorkerLost)
-            outcome = _failure(names, found, deadline) if lost else unwrap(found, f"{' against '.join(names)}")
+        for index, result in running:
+            names = waiting[index]
+            lost = isinstance(result, WorkerLost)
+            outcome = _failure(names, result, deadline) if lost else unwrap(result, f"{' against '.join(names)}")
             # Written as it arrives, so that an interruption loses only the pairings in progress.
             if store is not None and isinstance(outcome, Pairing):
                 store.write(outcome)
@@ -109,7 +109,7 @@ class _Player:
         self._settings, self._deadline = settings, deadline
         self._run: PairingRun | None = None
         # The executor reports slow calls, so this watch only enforces the timeout.
-        self._watch = Watchdog(lambda who, seconds: None)
+        self._watch = Watchdog(lambda label, seconds: None)
         # Entered for the life of the worker; `close` leaves it.
         self._watch.__enter__()
 

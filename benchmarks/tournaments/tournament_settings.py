@@ -35,8 +35,8 @@ class Settings:
     def __post_init__(self) -> None:
         # A policy `module:Class` names its module itself. Whether this process has imported it already must not change
         # the stored settings.
-        named = {name.partition(":")[0] for name in self.policies if ":" in name}
-        object.__setattr__(self, "imports", tuple(module for module in self.imports if module not in named))
+        policy_modules = {name.partition(":")[0] for name in self.policies if ":" in name}
+        object.__setattr__(self, "imports", tuple(module for module in self.imports if module not in policy_modules))
         doubled = sorted({name for name in self.policies if self.policies.count(name) > 1})
         if doubled:
             raise ValueError(f"Policy {doubled[0]!r} is named twice. Name it once; it plays itself anyway.")
@@ -81,9 +81,9 @@ class Settings:
         """Return all pairs of names, self-play included. Each pair is in alphabetical order."""
         # Pairings of a policy that is appended later are last, so that earlier pairings keep their place.
         return [
-            (min(name, other), max(name, other))
-            for place, name in enumerate(self.policies)
-            for other in self.policies[: place + 1]
+            (min(name, earlier_name), max(name, earlier_name))
+            for index, name in enumerate(self.policies)
+            for earlier_name in self.policies[: index + 1]
         ]
 
     def rules(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from mage_envs.benchmarks.evaluation.run.panel_setting import setting_from
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.benchmarks.exact.regret import regret_of_run
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.cli.program import main as mage
@@ -111,7 +111,7 @@ def cell(
     """
     setting = setting_from(options, agent)
     if control is not None:
-        setting = controlled(setting, control, source)
+        setting = apply_control(setting, control, source)
     run_options = replace(options, agents=(agent.name,), out=out, resume=out.exists(), control=None)
     scores = measure(run_options, agent, setting, agent.name).summary.overall
     regrets = regret_of_run(Records(out))

@@ -11,7 +11,7 @@ import mage_envs.cli.program
 from mage_envs.benchmarks import SUITES
 from mage_envs.benchmarks.paper.ablation import ablation_runs, panels_of
 from mage_envs.benchmarks.records.record_store import Records
-from mage_envs.benchmarks.sweeps.training import evaluated
+from mage_envs.benchmarks.sweeps.training import evaluation_measures
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer.backends.play_settings import PlaySettings
@@ -100,13 +100,13 @@ def test_a_trained_model_is_evaluated_on_panels_whose_data_are_here(
     save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
     options = {"style": "words", "context": "conversation", "memory": "history", "protocol": "paper"}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
-    rates = evaluated(tmp_path, ["paper-kuhn-cfr-16", "paper-webshop"])
+    rates = evaluation_measures(tmp_path, ["paper-kuhn-cfr-16", "paper-webshop"])
     records = Records(tmp_path / "evaluations" / "paper-kuhn-cfr-16").trajectories()
     won = [any(episode.success for episode in trajectory.episodes) for trajectory in records]
     assert rates == {"paper-kuhn-cfr-16": sum(won) / 16}
     assert {trajectory.num_episodes for trajectory in records} == {10}
     # A second call reads the records.
-    assert evaluated(tmp_path, ["paper-kuhn-cfr-16"]) == rates
+    assert evaluation_measures(tmp_path, ["paper-kuhn-cfr-16"]) == rates
 
 
 def test_no_seeds_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

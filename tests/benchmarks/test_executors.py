@@ -12,11 +12,11 @@ from mage_envs.benchmarks import make_agent
 from mage_envs.benchmarks.chaos.processes import CheckRow, Found
 from mage_envs.benchmarks.evaluation.run import evaluate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
-from mage_envs.benchmarks.exact.headroom_table import Setup, solved_rows
-from mage_envs.benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
-from mage_envs.benchmarks.executors.remote import sent
+from mage_envs.benchmarks.exact.headroom_table import Setup, solve_rows
+from mage_envs.benchmarks.executors import Conditions, Local, Processes, make_executor, run_in_order, unwrap
+from mage_envs.benchmarks.executors.remote import pack_work
 from mage_envs.benchmarks.records.about import about_run
-from mage_envs.benchmarks.records.lines import encoded
+from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.runs import measuring
 from mage_envs.benchmarks.runs.distributed import Playing
@@ -118,9 +118,9 @@ def test_the_jobs_of_a_lost_worker_are_reported_and_played_by_resume(local_run, 
 
 
 def test_results_come_in_the_order_of_the_jobs():
-    assert list(in_order(Backwards(), divmod, (7,), [1, 2, 3])) == [(7, 0), (3, 1), (2, 1)]
+    assert list(run_in_order(Backwards(), divmod, (7,), [1, 2, 3])) == [(7, 0), (3, 1), (2, 1)]
     with pytest.raises(ZeroDivisionError):
-        list(in_order(Local(), divmod, (7,), [1, 0]))
+        list(run_in_order(Local(), divmod, (7,), [1, 0]))
 
 
 def test_ceilings_are_the_same(monkeypatch, capsys):
@@ -139,7 +139,7 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
     monkeypatch.setattr("mage_envs.benchmarks.commands.check.make_executor", lambda spec: Backwards())
-    monkeypatch.setattr("mage_envs.benchmarks.commands.check.checked", checks_in_words)
+    monkeypatch.setattr("mage_envs.benchmarks.commands.check.run_checks", checks_in_words)
     eval_command = [
         "check",
         "mage/KuhnPoker-v0",
@@ -167,9 +167,9 @@ def checks_in_words(request):
 
 def test_the_rows_of_headroom_are_the_same():
     rows = [Setup(game="KuhnPoker", pool="kuhn/paper"), Setup(game="Sokoban", pool="")]
-    local_rows, spread_rows = (list(solved_rows(lambda *_: None, rows, executor)) for executor in (None, Backwards()))
-    assert [replace(row.found, seconds=0.0) for row in local_rows if row.found] == [
-        replace(row.found, seconds=0.0) for row in spread_rows if row.found
+    local_rows, spread_rows = (list(solve_rows(lambda *_: None, rows, executor)) for executor in (None, Backwards()))
+    assert [replace(row.values, seconds=0.0) for row in local_rows if row.values] == [
+        replace(row.values, seconds=0.0) for row in spread_rows if row.values
     ]
     assert [row.reason for row in spread_rows] == ["", "not enumerable"]
 
@@ -201,7 +201,7 @@ def test_executors_that_are_not_installed_name_their_extra(monkeypatch):
 
 
 def test_a_worker_refuses_other_versions_and_other_data():
-    work = sent(Work)
+    work = pack_work(Work)
     assert work(7) == (7, 0)
     old = replace(work, versions={**work.versions, "mage-envs": "0.0.1"}, make=work.make + b"\0")
     refused = old(7)
@@ -233,7 +233,7 @@ def test_a_worker_makes_its_environments_once_and_again_after_a_failure(monkeypa
     player = Playing(agent="scripted:first", about=about, batch=4, env_timeout=60.0)()
 
     def digests(places):
-        return [encoded(index, trajectory).digest for index, trajectory in zip(places, player(places), strict=True)]
+        return [encode_line(index, trajectory).digest for index, trajectory in zip(places, player(places), strict=True)]
 
     all_digests = digests([0, 1, 2])
     assert digests([0]) + digests([1, 2]) == all_digests

@@ -11,7 +11,7 @@ from mage_envs.cli.program import COMMANDS, load_command
 from mage_envs.trainer.config.fields import RunFields
 from tests.processes import ROOT
 
-RENDERERS = {"TextTable", "markdown", "delimited"}
+RENDERERS = {"TextTable", "markdown", "format_delimited"}
 """Makers of a table, whose first argument is its header."""
 PAGE = ROOT / "docs" / "glossary.md"
 ROWS = [

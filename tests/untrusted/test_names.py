@@ -10,7 +10,7 @@ from importlib import import_module
 
 import pytest
 
-from mage_envs.benchmarks.evaluation.tables.summary_table import delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import format_delimited
 from mage_envs.cli.program import main
 from mage_envs.files.bounded import UnsafeFile, lines_inside, open_inside, parse_json, read_inside
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -175,4 +175,4 @@ def test_text_stays_in_its_cell():
         "[U+001B]0", "[U+001B]]0"
     )
     rows = [["=1+1", "+x", "-x", "@x", "\t=x", "-1.5", "-0.123 [-0.200, 0.100]", "plain", 2, None]]
-    assert delimited(rows) == "'=1+1,'+x,'-x,'@x,'\t=x,-1.5,\"-0.123 [-0.200, 0.100]\",plain,2,\n"
+    assert format_delimited(rows) == "'=1+1,'+x,'-x,'@x,'\t=x,-1.5,\"-0.123 [-0.200, 0.100]\",plain,2,\n"

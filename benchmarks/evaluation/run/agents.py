@@ -132,7 +132,7 @@ class EndpointAgent:
             endpoint.replied = None
         self._listed = _one_model({endpoint.query_model_id() for endpoint in self._endpoints(game_name)})
 
-    def served(self, game_name: str) -> dict[str, str | None]:
+    def model_ids(self, game_name: str) -> dict[str, str | None]:
         """Return the id of the served model in the servers' lists and in their replies so far, None if unknown.
 
         Raises:
@@ -157,12 +157,12 @@ class EndpointAgent:
         return shared_endpoints(self._endpoint + limits)
 
 
-def _one_model(found: Collection[str | None]) -> str | None:
+def _one_model(model_ids: Collection[str | None]) -> str | None:
     """Return the id that all servers share, or None if it is unknown. Raise RuntimeError if there are several."""
-    known = sorted({one for one in found if one is not None})
-    if len(known) > 1:
-        raise RuntimeError(f"The servers of one agent must serve one model, got {', '.join(known)}.")
-    return known[0] if known else None
+    known_ids = sorted({model_id for model_id in model_ids if model_id is not None})
+    if len(known_ids) > 1:
+        raise RuntimeError(f"The servers of one agent must serve one model, got {', '.join(known_ids)}.")
+    return known_ids[0] if known_ids else None
 
 
 class SavedModelAgent:
@@ -191,13 +191,13 @@ class SavedModelAgent:
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling settings for the records. They are the same in every game."""
-        own: dict[str, Any] = {
+        sampling: dict[str, Any] = {
             "max_tokens": self.settings.max_new_tokens,
             "temperature": self.settings.temperature,
         }
         if self.settings.reply_format is not None and self.settings.reply_format.shows_date:
-            own["date"] = self.settings.prompt_format.date
-        return own | dict(self.sampling or {})
+            sampling["date"] = self.settings.prompt_format.date
+        return sampling | dict(self.sampling or {})
 
     def generator(self, game: Game) -> Generator:
         # In a conversation each prompt extends the last one, so its key-value cache can be reused.
@@ -230,21 +230,21 @@ class PolicyAgent:
         return self._make_policy(game)
 
 
-class _Placed:
+class _FixedIndexPolicy:
     """A policy that plays the legal action at a fixed index, or answers nothing if the game lists no actions."""
 
-    def __init__(self, place: int) -> None:
-        self._place = place
+    def __init__(self, index: int) -> None:
+        self._index = index
 
     def reset(self, rng: np.random.Generator) -> None: ...
 
     def act(self, turn: Turn) -> str:
-        return turn.legal_actions[self._place] if turn.legal_actions else ""
+        return turn.legal_actions[self._index] if turn.legal_actions else ""
 
 
 _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
-    "first": lambda game: _Placed(0),
-    "last": lambda game: _Placed(-1),
+    "first": lambda game: _FixedIndexPolicy(0),
+    "last": lambda game: _FixedIndexPolicy(-1),
     "random": lambda game: make_opponent("uniform", game),
 }
 
@@ -269,24 +269,24 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None, name: str
 
 def _agent(spec: str, sampling: Mapping[str, float] | None) -> Agent:
     parsed = parse(spec)
-    kind, rest = parsed.name, parsed.arguments or ""
+    kind, arguments = parsed.name, parsed.arguments or ""
     saved = kind in ("model", "checkpoint")
-    models = (saved and rest) or (kind not in ("policy", "scripted", "llm", "hf") and Path(spec).is_dir() and spec)
+    models = (saved and arguments) or (kind not in ("policy", "scripted", "llm", "hf") and Path(spec).is_dir() and spec)
     if models:
         return SavedModelAgent(models, sampling)
-    if kind == "hf" and rest:
+    if kind == "hf" and arguments:
         return HuggingFaceAgent(spec, parsed, sampling)
-    if kind == "llm" and rest:
-        return EndpointAgent(rest, sampling)
+    if kind == "llm" and arguments:
+        return EndpointAgent(arguments, sampling)
     if sampling:
         raise ValueError(f"Agent {spec!r} is not a model, so sampling has no effect. Remove the sampling settings.")
-    if kind == "policy" and rest:
-        return PolicyAgent(lambda game: make_opponent(rest, game), spec)
-    if kind == "scripted" and rest in _SCRIPTS:
-        return PolicyAgent(_SCRIPTS[rest], spec)
+    if kind == "policy" and arguments:
+        return PolicyAgent(lambda game: make_opponent(arguments, game), spec)
+    if kind == "scripted" and arguments in _SCRIPTS:
+        return PolicyAgent(_SCRIPTS[arguments], spec)
     policies = [f"policy:{name}" for name in list_opponents()]
-    known = policies + [f"scripted:{name}" for name in _SCRIPTS]
-    hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, known)
+    spellings = policies + [f"scripted:{name}" for name in _SCRIPTS]
+    hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, spellings)
     raise ValueError(f"Unknown agent {spec!r}: expected a folder or one of the forms {', '.join(FORMS)}.{hint}")
 
 
@@ -296,7 +296,7 @@ def split_memory(spec: str) -> tuple[str, str | None]:
     A `+` in a path or in the name of a model does not separate.
     """
     agent, plus, memory = spec.rpartition("+")
-    named = memory.partition(":")[0]
-    if not plus or not agent or not named or "@" in named or Path(spec).exists():
+    memory_name = memory.partition(":")[0]
+    if not plus or not agent or not memory_name or "@" in memory_name or Path(spec).exists():
         return spec, None
     return agent, memory

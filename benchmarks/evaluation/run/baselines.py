@@ -45,19 +45,19 @@ def baseline_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
     if not specs:
         return ()
     game = game_of(setting.panel.env_id, setting.options)
-    panel, given = (
+    panel, env_kwargs = (
         {name: value for name, value in options.items() if name not in _SHOWN}
         for options in (setting.panel.env_kwargs, setting.env_kwargs)
     )
     # A row of a policy that knows the opponent reads its name in `Turn.opponent`.
-    given |= {"memory": "none", "reveal_opponent": True}
-    plain = replace(setting, panel=replace(setting.panel, env_kwargs=panel), env_kwargs=given)
+    env_kwargs |= {"memory": "none", "reveal_opponent": True}
+    plain = replace(setting, panel=replace(setting.panel, env_kwargs=panel), env_kwargs=env_kwargs)
     weights = setting.panel.weights() or None
     rows = []
     for label, spec in specs.items():
-        told = f"{plain.fingerprint} {spec} {_code()}"
-        path = cache_root() / "floors" / f"{sha256(told.encode()).hexdigest()[:32]}.json"
-        row = _kept(path)
+        cache_key = f"{plain.fingerprint} {spec} {_hash_code()}"
+        path = cache_root() / "floors" / f"{sha256(cache_key.encode()).hexdigest()[:32]}.json"
+        row = _load_cached_row(path)
         if row is None:
             try:
                 # A cached row would show the duration of an earlier run, so costs are not stored.
@@ -74,7 +74,7 @@ def baseline_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
     return tuple(rows)
 
 
-def _kept(path: Path) -> ScoreRow | None:
+def _load_cached_row(path: Path) -> ScoreRow | None:
     """Return the cached row, or None if it is missing or damaged."""
     try:
         return read_scores(ScoreRow, path.read_bytes())
@@ -83,14 +83,14 @@ def _kept(path: Path) -> ScoreRow | None:
 
 
 @cache
-def _code() -> str:
+def _hash_code() -> str:
     """Return a hash of this version's code and word tables."""
-    told = sha256()
+    digest = sha256()
     for package in (mage_envs, opponents, wrappers):
         root = Path(package.__path__[0])
         for file in files_below(root):
             if file.suffix != ".pyc":
-                told.update(f"{package.__name__} {file.relative_to(root)} ".encode() + file.read_bytes())
+                digest.update(f"{package.__name__} {file.relative_to(root)} ".encode() + file.read_bytes())
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
-        told.update(f"{file.name} ".encode() + file.read_bytes())
-    return told.hexdigest()
+        digest.update(f"{file.name} ".encode() + file.read_bytes())
+    return digest.hexdigest()

@@ -149,7 +149,7 @@ class _Stream:
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         ready, self._ready = self._ready, []
         if not ready and self._running:
-            ready = self._waited(timeout)
+            ready = self._wait(timeout)
         if ready and not self._answers:
             [(_, completion)] = ready
             # An exhausted budget says nothing about the endpoint, so it is not an error of the first call.
@@ -165,14 +165,16 @@ class _Stream:
         self._held, self._ready, self._running, self._first = [], [], set(), None
         self._generator.cancel()
 
-    def _waited(self, timeout: float | None) -> list[tuple[int, Completion]]:
+    def _wait(self, timeout: float | None) -> list[tuple[int, Completion]]:
         """Return the answers that are ready within `timeout` seconds, with their tokens counted."""
         answers = self._generator.poll(timeout)
         self._running -= {slot for slot, _ in answers}
         return [(slot, self._limits.count(completion)) for slot, completion in answers]
 
 
-def guarded(generator: Generator | StreamingGenerator, limits: Limits | None = None) -> Generator | StreamingGenerator:
+def limit_calls(
+    generator: Generator | StreamingGenerator, limits: Limits | None = None
+) -> Generator | StreamingGenerator:
     """Return the generator within `limits`. One that streams receives a single prompt until its first answer."""
-    given = limits or Limits()
-    return _Stream(generator, given) if isinstance(generator, StreamingGenerator) else _Batches(generator, given)
+    limits = limits or Limits()
+    return _Stream(generator, limits) if isinstance(generator, StreamingGenerator) else _Batches(generator, limits)

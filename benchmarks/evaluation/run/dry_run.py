@@ -22,7 +22,7 @@ NOTE = (
 )
 
 
-class _Counted:
+class _TokenCounter:
     """A generator that counts the characters of each prompt as tokens, and a reply as `limit` tokens."""
 
     def __init__(self, generator: Generator, limit: int) -> None:
@@ -30,7 +30,7 @@ class _Counted:
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         answers = self._generator.generate(prompts)
-        return [replace(one, tokens=self._tokens(prompt)) for prompt, one in zip(prompts, answers, strict=True)]
+        return [replace(reply, tokens=self._tokens(prompt)) for prompt, reply in zip(prompts, answers, strict=True)]
 
     def _tokens(self, prompt: Prompt) -> tuple[int, int]:
         characters = sum(len(message.content) for message in prompt.messages)
@@ -54,7 +54,7 @@ def dry_run(agent: Agent, setting: Setting, price: Price | None, count: int = PR
     request = agent.request(setting.game_name)
     limit = int(request.get("max_tokens") or request["max_completion_tokens"])
     random = make_agent("scripted:random").generator(game_of(setting.panel.env_id, setting.options))
-    counted = GeneratorAgent(_Counted(random, limit), f"dry run of {agent.name}")
-    played = evaluate(counted, setting.tasks[:count], setting.options, reduce=without_texts)
-    whole = [trajectory for trajectory in played if trajectory.failure is None]
-    return expectation(whole, price)._replace(seconds=None)
+    counted = GeneratorAgent(_TokenCounter(random, limit), f"dry run of {agent.name}")
+    trajectories = evaluate(counted, setting.tasks[:count], setting.options, reduce=without_texts)
+    finished = [trajectory for trajectory in trajectories if trajectory.failure is None]
+    return expectation(finished, price)._replace(seconds=None)

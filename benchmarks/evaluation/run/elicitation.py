@@ -30,4 +30,4 @@ def add_question(setting: Setting, agent: Agent, form: ElicitForm = "probabiliti
         if not isinstance(policy, ReportsBelief):
             raise ValueError(f"{agent.name} states no belief: it has no method report_belief. Remove --elicit.")
     # Absent unless set, so that the default adds no option to a record.
-    return setting.changed(elicit=names, **({} if form == "probabilities" else {"elicit_form": form}))
+    return setting.with_options(elicit=names, **({} if form == "probabilities" else {"elicit_form": form}))

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent
-from mage_envs.benchmarks.evaluation.run.budget import SPENT, Limits, guarded
+from mage_envs.benchmarks.evaluation.run.budget import SPENT, Limits, limit_calls
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.benchmarks.evaluation.suites.environments import check_opponents, env_maker, game_of
 from mage_envs.core import Task
@@ -53,8 +53,8 @@ class PanelPlayer:
         game = game_of(env_id, env_kwargs)
         # A policy reads no text, so the control of its memory is its own affair.
         memory = (env_kwargs or {}).get("memory")
-        made = agent.generator(game, memory) if isinstance(agent, PolicyAgent) else agent.generator(game)
-        self._generator = guarded(made, limits)
+        generator = agent.generator(game, memory) if isinstance(agent, PolicyAgent) else agent.generator(game)
+        self._generator = limit_calls(generator, limits)
         check_opponents(tasks, game)
         self._envs = RolloutEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
         self._slots = agent.slots if isinstance(agent, EndpointAgent) else None
@@ -80,7 +80,7 @@ class PanelPlayer:
             reduce: Function that returns a smaller trajectory to keep.
         """
         at_once, in_flight = depth_first(len(tasks), batch, self._slots)
-        played = collect(
+        trajectories = collect(
             self._envs.pool(in_flight),
             self._generator,
             [RolloutSpec(task) for task in tasks],
@@ -91,10 +91,10 @@ class PanelPlayer:
             on_finished=on_finished,
             reduce=reduce,
         )
-        if any(trajectory.failures for trajectory in played):
+        if any(trajectory.failures for trajectory in trajectories):
             # After a failure the state of an environment is unknown, so the next call must not reuse it.
             self._envs.renew()
-        return played
+        return trajectories
 
     def close(self) -> None:
         """Stop the worker processes."""
@@ -152,8 +152,8 @@ def evaluate(
     # Further workers would have no environment to play.
     workers = min(workers, batch, len(panel))
     player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
-    kept = nullcontext() if failure_log is None else failure_log.record_crash("eval", 0)
-    with closing(player), kept:
+    failure_entries = nullcontext() if failure_log is None else failure_log.record_crash("eval", 0)
+    with closing(player), failure_entries:
         trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
     account(trajectories, agent.name, failure_log, resumed)
     return trajectories
@@ -173,8 +173,8 @@ def depth_first(count: int, batch: int, slots: int | None) -> tuple[int, int]:
     """
     at_once = min(batch, count) if slots is None else min(batch, count, slots)
     # At least the rest of the division, which would be played alone after the last full round.
-    last = max(count % at_once, min(at_once, (count - at_once) // 2))
-    return at_once, min(batch, at_once + last)
+    final_round = max(count % at_once, min(at_once, (count - at_once) // 2))
+    return at_once, min(batch, at_once + final_round)
 
 
 def account(
@@ -192,16 +192,16 @@ def account(
         RuntimeError: If every meta-episode failed, and none of them because of the budget.
     """
     if failure_log is not None:
-        failure_log.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
+        failure_log.record([t for t in trajectories if not is_out_of_budget(t)], "eval", 0)
     failures = [t.failure for t in trajectories if t.failure is not None]
-    if len(failures) == len(trajectories) and not resumed and not any(lacked_budget(t) for t in trajectories):
+    if len(failures) == len(trajectories) and not resumed and not any(is_out_of_budget(t) for t in trajectories):
         error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} failed; the first: {failures[0]}")
         if failure_log is not None:
             error.add_note(f"{TRACEBACK} {failure_log.path}")
         raise error
 
 
-def lacked_budget(trajectory: Trajectory) -> bool:
+def is_out_of_budget(trajectory: Trajectory) -> bool:
     """Return True if a meta-episode was not finished because the budget was exhausted."""
     return (trajectory.failure or "").startswith(f"generator: {SPENT}: ")
 
@@ -215,16 +215,16 @@ def failure_log_in(folder: Path | None) -> Iterator[FailureLog]:
     failure_log = FailureLog(folder or mkdtemp(prefix="mage-eval-"))
     # An evaluation has no optimiser steps: 0 keeps its lines and drops only an incomplete last one.
     failure_log.resume(0)
-    before = failure_log.count
+    earlier_failures = failure_log.count
     try:
         yield failure_log
-        if failure_log.count > before:
+        if failure_log.count > earlier_failures:
             sys.stderr.write(f"{failure_log.summary()}\n")
     finally:
         if folder is None and not failure_log.path.exists():
             failure_log.path.parent.rmdir()
 
 
-def progress_of(what: str, unit: str = "meta-episodes") -> Progress:
+def progress_of(label: str, unit: str = "meta-episodes") -> Progress:
     """Return a progress display for slow work, which is shown from the beginning."""
-    return Progress(what, 0, unit, at_once=True)
+    return Progress(label, 0, unit, at_once=True)

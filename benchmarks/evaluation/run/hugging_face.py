@@ -70,20 +70,20 @@ class HuggingFaceAgent:
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling and limits in that game, for the records."""
         settings = self._settings(game_name)
-        own: dict[str, Any] = {
+        sampling: dict[str, Any] = {
             "max_tokens": settings.max_new_tokens,
             "max_prompt_tokens": settings.prompt_format.max_prompt_length,
             "temperature": settings.temperature,
         }
         if settings.prompt_format.chat_template_kwargs:
-            own["chat_template_kwargs"] = dict(settings.prompt_format.chat_template_kwargs)
+            sampling["chat_template_kwargs"] = dict(settings.prompt_format.chat_template_kwargs)
         # As JSON, because the identity of a recorded agent is compared with this one.
-        own["reply_format"] = asdict(self._facts) | {"end_ids": list(self._facts.end_ids)}
+        sampling["reply_format"] = asdict(self._facts) | {"end_ids": list(self._facts.end_ids)}
         if self._facts.shows_date:
-            own["date"] = settings.prompt_format.date
+            sampling["date"] = settings.prompt_format.date
         if self.options.stop:
-            own["stop"] = True
-        return own | dict(self.sampling or {})
+            sampling["stop"] = True
+        return sampling | dict(self.sampling or {})
 
     @cached_property
     def _facts(self) -> ReplyFormat:
@@ -111,15 +111,15 @@ class HuggingFaceAgent:
         from mage_envs.trainer.backends.weights import positions_of
         from mage_envs.trainer.config.presets import COMMON, prompt_limit, reply_limit
 
-        chosen = self.options
-        reply = chosen.max_tokens or self._own_limit() or reply_limit(game_name)
+        options = self.options
+        reply = options.max_tokens or self._own_limit() or reply_limit(game_name)
         # Small models have fewer positions than the two limits together. A prompt is shortened, a reply is not.
         positions = positions_of(self.folder)
         prompt = prompt_limit(game_name) if positions is None else min(prompt_limit(game_name), positions - reply)
         if positions is not None and prompt < 1:
             raise ValueError(
                 f"Agent {self.name!r}: replies of {reply} tokens leave no room for a prompt in the model's {positions} "
-                f"positions. Set a lower limit, as in hf:{chosen.model},max_tokens={positions // 2}."
+                f"positions. Set a lower limit, as in hf:{options.model},max_tokens={positions // 2}."
             )
         return PlaySettings(
             "",
@@ -164,11 +164,11 @@ def local_generator(
         from mage_envs.trainer.backends.play_settings import make_generator
 
         quieten()
-        made = make_generator(agent.folder, settings, converses, device="auto", **(sampling or {}))
+        generator = make_generator(agent.folder, settings, converses, device="auto", **(sampling or {}))
     except ModuleNotFoundError as error:
         raise _missing(agent.name, error) from error
-    agent.replies = str(made.batching)
-    return made
+    agent.replies = str(generator.batching)
+    return generator
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> ImportError:

@@ -19,24 +19,26 @@ def setting_from(options: PanelOptions, agent: Agent) -> Setting:
     """Return the setting that the options select. The options of a saved model are the defaults."""
     if options.panel is not None and options.opponents is not None:
         raise ValueError("--panel fixes its opponents. Remove --panel or --opponents.")
-    own = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
-    given = options.game_options or {}
+    model_options = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
+    game_options = options.game_options or {}
     # These two have a flag of their own.
     flags = {"num_episodes": options.episodes, "memory": options.memory}
     flags = {name: value for name, value in flags.items() if value is not None}
-    if doubled := sorted(set(given) & set(flags)):
+    if doubled := sorted(set(game_options) & set(flags)):
         raise ValueError(f"{doubled[0]} is set by --game-option and by its flag. Remove one of them.")
-    chosen = {**given, **flags}
+    user_options = {**game_options, **flags}
     if options.panel is not None:
-        named = named_panel(options.panel)
+        chosen_panel = named_panel(options.panel)
         if options.rows is not None or options.seed is not None:
             raise ValueError("--panel fixes its rows and its seed. Remove --rows and --seed, or use --opponents.")
-        env_id = options.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else named.env_id)
-        if env_id != named.env_id:
-            raise ValueError(f"Panel {options.panel!r} is played in {named.env_id}, not in {env_id}.")
+        env_id = options.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else chosen_panel.env_id)
+        if env_id != chosen_panel.env_id:
+            raise ValueError(f"Panel {options.panel!r} is played in {chosen_panel.env_id}, not in {env_id}.")
         # The panel's options win over those of the model's training. The user's own ones are checked by `Setting`.
-        return Setting(named, full_name(options.panel), {**named.kept_of(own), **chosen})
-    return _own_setting(options, agent, {**own, **chosen})
+        return Setting(
+            chosen_panel, full_name(options.panel), {**chosen_panel.filter_options(model_options), **user_options}
+        )
+    return _own_setting(options, agent, {**model_options, **user_options})
 
 
 def _own_setting(options: PanelOptions, agent: Agent, env_kwargs: Mapping[str, Any]) -> Setting:

@@ -66,32 +66,32 @@ class Expectation(NamedTuple):
         return f"{count:,} meta-episodes, with 95% intervals: {calls} calls, {tokens}, {hours} hours{price}"
 
 
-def expectation(played: Sequence[Trajectory], price: Price | None) -> Expectation:
+def expectation(trajectories: Sequence[Trajectory], price: Price | None) -> Expectation:
     """Return the means of meta-episodes that did not fail. Those with one seed are one cluster.
 
     Args:
-        played: Meta-episodes, at least one.
+        trajectories: Meta-episodes, at least one.
         price: Price of tokens, or None.
     """
-    clusters = [trajectory.task.seed for trajectory in played]
+    clusters = [trajectory.task.seed for trajectory in trajectories]
 
     def mean(values: Sequence[float] | None) -> Estimate | None:
         return None if values is None else estimate(values, clusters)
 
-    tokens = [[step.tokens for step in trajectory.steps] for trajectory in played]
+    tokens = [[step.tokens for step in trajectory.steps] for trajectory in trajectories]
     # A total over the counted calls alone would be too low.
-    known = [[one for one in row if one is not None] for row in tokens] if all(map(all, tokens)) else None
-    prompts = None if known is None else [float(sum(one[0] for one in row)) for row in known]
-    replies = None if known is None else [float(sum(one[1] for one in row)) for row in known]
+    counted = [[pair for pair in row if pair is not None] for row in tokens] if all(map(all, tokens)) else None
+    prompts = None if counted is None else [float(sum(pair[0] for pair in row)) for row in counted]
+    replies = None if counted is None else [float(sum(pair[1] for pair in row)) for row in counted]
     prices = None
     if price is not None and prompts is not None and replies is not None:
         pairs = zip(prompts, replies, strict=True)
         prices = [(prompt * price.prompt + reply * price.reply) / 1e6 for prompt, reply in pairs]
     return Expectation(
-        calls=estimate([float(len(trajectory.steps)) for trajectory in played], clusters),
+        calls=estimate([float(len(trajectory.steps)) for trajectory in trajectories], clusters),
         prompt_tokens=mean(prompts),
         reply_tokens=mean(replies),
-        seconds=mean([sum(trajectory.seconds) for trajectory in played]),
+        seconds=mean([sum(trajectory.seconds) for trajectory in trajectories]),
         price=mean(prices),
     )
 
@@ -126,44 +126,44 @@ class Preflight:
         self._played: dict[int, Trajectory] = {}
         self._finished = 0
 
-    def add(self, place: int, trajectory: Trajectory) -> None:
+    def add(self, index: int, trajectory: Trajectory) -> None:
         """Add a finished meta-episode. Write the report to stderr after the last one of the sample.
 
         Args:
-            place: Index among the meta-episodes to play.
+            index: Index among the meta-episodes to play.
             trajectory: The meta-episode.
 
         Raises:
             CutReplies: If too many replies of the sample were cut.
         """
         self._finished += 1
-        if place >= self._size:
+        if index >= self._size:
             return
-        self._played[place] = without_texts(trajectory)
+        self._played[index] = without_texts(trajectory)
         if len(self._played) == self._size:
             self._report(list(self._played.values()))
 
-    def _report(self, played: Sequence[Trajectory]) -> None:
-        steps = [step for trajectory in played for step in trajectory.steps]
-        failed = sum(failure.kind == GENERATOR for trajectory in played for failure in trajectory.failures)
+    def _report(self, trajectories: Sequence[Trajectory]) -> None:
+        steps = [step for trajectory in trajectories for step in trajectory.steps]
+        failed = sum(failure.kind == GENERATOR for trajectory in trajectories for failure in trajectory.failures)
         counts = reply_problems_of(steps)
-        told = [f"{name.replace('_', ' ')} {_count(counts[name], len(steps))}" for name in REPLY_PROBLEMS]
-        told.append(f"failed {_count(failed, len(steps) + failed)}")
+        problems = [f"{name.replace('_', ' ')} {_count(counts[name], len(steps))}" for name in REPLY_PROBLEMS]
+        problems.append(f"failed {_count(failed, len(steps) + failed)}")
         sys.stderr.write(
             f"Preflight of {one_line(self._agent)}, {self._size} meta-episodes, {len(steps)} replies: "
-            f"{', '.join(told)}\n"
+            f"{', '.join(problems)}\n"
         )
-        if whole := [trajectory for trajectory in played if trajectory.failure is None]:
-            text = expectation(whole, self._price).text(self._count, self._slots)
+        if finished := [trajectory for trajectory in trajectories if trajectory.failure is None]:
+            text = expectation(finished, self._price).text(self._count, self._slots)
             sys.stderr.write(f"Expected for {text}\n")
         # With as many slots as meta-episodes, all calls may be paid for already.
-        left = self._finished < self._count
-        if counts["cut"] > MAX_CUT * len(steps) and left and not self._allow_cut:
+        has_remaining = self._finished < self._count
+        if counts["cut"] > MAX_CUT * len(steps) and has_remaining and not self._allow_cut:
             raise CutReplies(
                 f"{counts['cut']} of {len(steps)} replies in the preflight were cut at the token limit, more than "
                 f"{MAX_CUT:.0%}. Raise max_tokens in the agent's name, or add --allow-cut to continue."
             )
 
 
-def _count(found: int, of: int) -> str:
-    return f"{found} ({found / of:.1%})" if of else "0"
+def _count(count: int, total: int) -> str:
+    return f"{count} ({count / total:.1%})" if total else "0"

@@ -22,17 +22,17 @@ def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory])
     game = game_of(setting.panel.env_id, setting.options)
     count = len(setting.tasks)
     # An id that stands for many games does not name this one.
-    named = "" if game.title == game.spec.name else f"{game.title}, "
-    hashed = f"{named}{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
+    game_prefix = "" if game.title == game.spec.name else f"{game.title}, "
+    hashed = f"{game_prefix}{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
     weights = setting.panel.weights()
-    met = {trajectory.opponent for trajectory in trajectories}
+    opponents = {trajectory.opponent for trajectory in trajectories}
     # The weighted mean needs every opponent of the pool. In a partial run, those that were met count equally.
-    scored = weights if weights and set(weights) <= met else None
+    scored = weights if weights and set(weights) <= opponents else None
     optimal: tuple[float, ...] = ()
-    whole = [t for t in trajectories if t.failure is None]
+    finished = [t for t in trajectories if t.failure is None]
     # The optimal learner is solved for returns, fresh deals and whole meta-episodes only.
-    if scored and whole and headline(game) == "returns" and setting.resolved["deal"] == "fresh":
-        planned = max(t.num_episodes for t in whole)
-        if all(len(t.episodes) == planned for t in whole):
-            optimal = optimal_learner(game, scored, whole)
+    if scored and finished and headline(game) == "returns" and setting.resolved["deal"] == "fresh":
+        planned = max(t.num_episodes for t in finished)
+        if all(len(t.episodes) == planned for t in finished):
+            optimal = optimal_learner(game, scored, finished)
     return summarise(trajectories, game, weights=scored, optimal=optimal, agent=agent, panel=hashed)

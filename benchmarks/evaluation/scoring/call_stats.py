@@ -62,12 +62,12 @@ def without_texts(trajectory: Trajectory) -> Trajectory:
     Steps with equal fields share one object. The seconds are summed.
     """
     # The many steps of a panel have few distinct combinations of these fields. The cache returns one object for each.
-    steps = tuple(_counted_step(step.phase, step.kind, step.invalid_reason, step.tokens) for step in trajectory.steps)
+    steps = tuple(_intern_step(step.phase, step.kind, step.invalid_reason, step.tokens) for step in trajectory.steps)
     return replace(trajectory, steps=steps, seconds=(sum(trajectory.seconds),), opponent_calls=(), failed_reply=None)
 
 
 @lru_cache(maxsize=10_000)
-def _counted_step(phase: str, kind: str, reason: str | None, tokens: tuple[int, int] | None) -> Step:
+def _intern_step(phase: str, kind: str, reason: str | None, tokens: tuple[int, int] | None) -> Step:
     """Return the shared step with these fields."""
     return Step(episode=0, phase=phase, turn=0, hand=0, anchor="", kind=kind, invalid_reason=reason, tokens=tokens)
 
@@ -84,7 +84,7 @@ def reply_problems_of(steps: Sequence[Step]) -> dict[str, int]:
     """Return the number of replies with each of `REPLY_PROBLEMS`."""
     reasons = Counter(step.invalid_reason for step in steps)
     invalid, cut, overflow = (reasons[reason] for reason in (INVALID, LENGTH, OVERFLOW))
-    return {"invalid": invalid, "cut": cut, "overflow": overflow, "no_text": sum(reasons[one] for one in NO_TEXT)}
+    return {"invalid": invalid, "cut": cut, "overflow": overflow, "no_text": sum(reasons[cause] for cause in NO_TEXT)}
 
 
 def _shares(steps: Sequence[Step]) -> CallShares:
@@ -108,15 +108,15 @@ def costs_of(trajectories: Sequence[Trajectory]) -> Costs | None:
     """Return the mean costs, or None if `trajectories` is empty."""
     if not trajectories:
         return None
-    counted = [step.tokens for t in trajectories for step in t.steps]
-    known = [one for one in counted if one is not None]
+    tokens_by_call = [step.tokens for t in trajectories for step in t.steps]
+    counted = [tokens for tokens in tokens_by_call if tokens is not None]
     # A mean over the counted calls alone would be too low, so the tokens are unknown if any call was not counted.
-    told = len(known) == len(counted) > 0
+    all_counted = len(counted) == len(tokens_by_call) > 0
     count = len(trajectories)
     return Costs(
-        calls=len(counted) / count,
-        tokens_in=sum(one[0] for one in known) / count if told else None,
-        tokens_out=sum(one[1] for one in known) / count if told else None,
+        calls=len(tokens_by_call) / count,
+        tokens_in=sum(tokens[0] for tokens in counted) / count if all_counted else None,
+        tokens_out=sum(tokens[1] for tokens in counted) / count if all_counted else None,
         seconds=sum(sum(t.seconds) for t in trajectories) / count,
     )
 
@@ -124,8 +124,8 @@ def costs_of(trajectories: Sequence[Trajectory]) -> Costs | None:
 def first_success(trajectories: Sequence[Trajectory]) -> float | None:
     """Return the mean number of the first successful episode, from 1, among the meta-episodes that had one."""
     firsts = [next((k for k, e in enumerate(t.episodes, start=1) if e.success), None) for t in trajectories]
-    found = [k for k in firsts if k is not None]
-    return float(np.mean(found)) if found else None
+    first_episodes = [k for k in firsts if k is not None]
+    return float(np.mean(first_episodes)) if first_episodes else None
 
 
 def failure_kinds(trajectories: Sequence[Trajectory]) -> dict[str, int]:
@@ -142,22 +142,22 @@ def as_losses(trajectories: Sequence[Trajectory], game: Game) -> list[Trajectory
     Raises:
         ValueError: If every meta-episode failed.
     """
-    whole = [t for t in trajectories if t.failure is None]
-    if not whole:
+    finished = [t for t in trajectories if t.failure is None]
+    if not finished:
         raise ValueError("Every meta-episode failed, so none shows how many hands a loss has.")
-    return [t if t.failure is None else _lost(t, whole, game) for t in trajectories]
+    return [t if t.failure is None else _as_loss(t, finished, game) for t in trajectories]
 
 
-def _lost(failed: Trajectory, whole: Sequence[Trajectory], game: Game) -> Trajectory:
+def _as_loss(failed: Trajectory, finished: Sequence[Trajectory], game: Game) -> Trajectory:
     # If no finished one began in this seat, any other still has the right number of hands.
-    like = next((t for t in whole if t.task.seat == failed.task.seat), whole[0])
+    like = next((t for t in finished if t.task.seat == failed.task.seat), finished[0])
 
-    def lost(k: int) -> EpisodeResult:
-        played = like.episodes[min(k, len(like.episodes) - 1)]
-        worst = game.spec.min_return * played.hands
+    def make_loss(k: int) -> EpisodeResult:
+        episode = like.episodes[min(k, len(like.episodes) - 1)]
+        worst = game.spec.min_return * episode.hands
         return EpisodeResult(
-            reward=0.0, value=worst, hands=played.hands, success=False, timeout=True, seats=played.seats
+            reward=0.0, value=worst, hands=episode.hands, success=False, timeout=True, seats=episode.seats
         )
 
-    episodes = tuple(lost(k) for k in range(like.num_episodes))
+    episodes = tuple(make_loss(k) for k in range(like.num_episodes))
     return replace(failed, failure=None, episodes=episodes, num_episodes=like.num_episodes)

@@ -83,7 +83,7 @@ def estimate(
     return Estimate(mean, low, high, len(x))
 
 
-def stratified(strata: Sequence[tuple[float, Sequence[float]]]) -> Estimate:
+def estimate_strata(strata: Sequence[tuple[float, Sequence[float]]]) -> Estimate:
     """Return the weighted sum of the means of independent samples, with its interval.
 
     Each sample is one stratum. Its variance is estimated without bias, because strata of a few values are common. The
@@ -99,18 +99,18 @@ def stratified(strata: Sequence[tuple[float, Sequence[float]]]) -> Estimate:
         ValueError: If there is no stratum, or one without values.
     """
     if not strata or not all(len(values) for _, values in strata):
-        raise ValueError("stratified() requires at least one stratum, each with values.")
+        raise ValueError("estimate_strata() requires at least one stratum, each with values.")
     mean = float(sum(weight * np.mean(values) for weight, values in strata))
     count = sum(len(values) for _, values in strata)
     if any(len(values) < 2 for _, values in strata):
         return Estimate(mean, None, None, count)
-    error, freedom = stratified_error(strata)
+    error, freedom = strata_error(strata)
     half = quantile(freedom) * error
     return Estimate(mean, mean - half, mean + half, count)
 
 
-def stratified_error(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
-    """Return the standard error of `stratified` and its degrees of freedom. Each stratum has two values or more."""
+def strata_error(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+    """Return the standard error of `estimate_strata` and its degrees of freedom, for strata of two values or more."""
     parts = [(weight**2 * float(np.var(values, ddof=1)) / len(values), len(values) - 1) for weight, values in strata]
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / sum(part**2 / df for part, df in parts) if variance > 0 else 1.0

@@ -33,18 +33,18 @@ class ExactValues:
         below.
         """
         if (name, episode) not in self._policies:
-            made: object = None
+            opponent: object = None
             if self._game.spec.players == 2 and is_enumerable(self._game):
                 try:
-                    made = make_opponent(name, self._game)
+                    opponent = make_opponent(name, self._game)
                 except UnknownOpponent:
                     # The name belongs to an instance that is not registered.
-                    made = None
-            found = made if is_exact(made) else None
-            if found is not None:
-                first = self._policy(name, 0) if episode > 0 else None
-                found = first if is_state_policy(first) else in_episode(found, episode)
-            self._policies[name, episode] = found
+                    opponent = None
+            policy = opponent if is_exact(opponent) else None
+            if policy is not None:
+                first_policy = self._policy(name, 0) if episode > 0 else None
+                policy = first_policy if is_state_policy(first_policy) else in_episode(policy, episode)
+            self._policies[name, episode] = policy
         return self._policies[name, episode]
 
     def ceiling(self, name: str, episode: int, seat: int, objective: Objective) -> float | None:
@@ -62,24 +62,26 @@ class ExactValues:
             self._known[key] = None if policy is None else ceiling(self._game, policy, seat, objective)
         return self._known[key]
 
-    def blind(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
+    def blind(
+        self, name: str, episode: int, seat: int, objective: Objective, row_opponents: Sequence[str]
+    ) -> float | None:
         """Return the return against this opponent of the best single policy against the pool, or None if unknown.
 
         In games of perfect information that policy depends on the order of moves, and only its mean over the pool is
-        known. This mean is returned for each opponent if all opponents of the pool are in `met`.
+        known. This mean is returned for each opponent if all opponents of the pool are in `row_opponents`.
 
         Args:
             name: Name of the opponent.
             episode: Episode, from 0.
             seat: Seat of the learner.
             objective: Measure to maximise.
-            met: Names of the opponents in the row.
+            row_opponents: Names of the opponents in the row.
         """
         policy, response = self._policy(name, episode), self._response(seat, episode, objective)
         if policy is None or response is None:
             return None
         if not isinstance(response, TabularPolicy):
-            return response if set(met) == set(self._pool) else None
+            return response if set(row_opponents) == set(self._pool) else None
         key = ("blind", policy, seat, objective)
         if key not in self._known:
             seated: tuple[ExactPolicy, ...] = (response, policy) if seat == 0 else (policy, response)
@@ -102,7 +104,7 @@ class ExactValues:
         return self._responses[key]
 
 
-def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Trajectory]) -> tuple[float, ...]:
+def optimal_learner(game: Game, pool: Mapping[str, float], trajectories: Sequence[Trajectory]) -> tuple[float, ...]:
     """Return the exact return per hand in each episode of the optimal learner.
 
     This learner knows the pool and maximises the sum of the episodes.
@@ -110,22 +112,22 @@ def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Traj
     Args:
         game: Game of the meta-episodes.
         pool: Weight of each opponent.
-        played: Finished meta-episodes with fresh deals. They determine the seats.
+        trajectories: Finished meta-episodes with fresh deals. They determine the seats.
 
     Returns:
         One value per episode; empty if the exact values are unknown.
     """
-    seats = [[seat for episode in t.episodes for seat in episode.seats] for t in played]
-    firsts = {one[0] for one in seats}
+    seats = [[seat for episode in t.episodes for seat in episode.seats] for t in trajectories]
+    firsts = {seat_row[0] for seat_row in seats}
     # `bayes_value` needs a seating rule by name, and the trajectories contain only the seats themselves.
-    rule = "alternate" if any(len(set(one)) > 1 for one in seats) else "fixed"
+    rule = "alternate" if any(len(set(seat_row)) > 1 for seat_row in seats) else "fixed"
     if len(firsts) < game.spec.players:
         rule = {0: "first", 1: "second"}.get(min(firsts), "") if rule == "fixed" and len(firsts) == 1 else ""
     if not rule or game.spec.players != 2 or not is_enumerable(game):
         return ()
-    hands = played[0].episodes[0].hands
+    hands = trajectories[0].episodes[0].hands
     try:
-        known = bayes_value(game, pool, episodes=len(played[0].episodes), hands=hands, seat=rule, limit=STATES)
+        solution = bayes_value(game, pool, episodes=len(trajectories[0].episodes), hands=hands, seat=rule, limit=STATES)
     except (NotExact, TooManyStates, UnknownOpponent, TypeError):
         return ()
-    return tuple(value / hands for value in known.per_episode)
+    return tuple(value / hands for value in solution.per_episode)

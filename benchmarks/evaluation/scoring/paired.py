@@ -87,38 +87,40 @@ class Pairs:
         self.clusters = len(numbers)
         self._rows: list[tuple[str, Floats, tuple[int, int] | None]] = []
 
-    def add(self, measure: str, first: Sequence[float], second: Sequence[float], proportion: bool = False) -> None:
+    def add(
+        self, measure: str, first_values: Sequence[float], second_values: Sequence[float], proportion: bool = False
+    ) -> None:
         """Add a measure.
 
         Args:
             measure: Name of the measure.
-            first: Value of the first run for each task.
-            second: Value of the second run for each task.
+            first_values: Value of the first run for each task.
+            second_values: Value of the second run for each task.
             proportion: True if all values are 0 or 1, which adds McNemar's test.
         """
-        a, b = np.asarray(first, float), np.asarray(second, float)
+        a, b = np.asarray(first_values, float), np.asarray(second_values, float)
         only = (int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())) if proportion else None
         self._rows.append((measure, a - b, only))
 
-    def _summed(self, row: Floats) -> Floats:
+    def _sum_clusters(self, row: Floats) -> Floats:
         """Return the weighted sum of each cluster."""
         return np.bincount(self._cluster, self._weights * row).astype(np.float64)
 
     def differences(self, seed: int = SEED) -> list[PairedDifference]:
         """Return one row per measure, in the order of `add`."""
-        sums = np.stack([self._summed(row) for _, row, _ in self._rows], axis=1)
-        sizes = self._summed(np.ones(len(self._cluster)))
+        sums = np.stack([self._sum_clusters(row) for _, row, _ in self._rows], axis=1)
+        sizes = self._sum_clusters(np.ones(len(self._cluster)))
         means = sums.sum(axis=0)
         bounds = _intervals(sums, sizes, seed)
         chances = sign_test(sums, seed)
-        found = []
+        rows = []
         for number, (measure, row, only) in enumerate(self._rows):
             error = _error(sums[:, number] - means[number] * sizes)
             low, high = (None, None) if bounds is None else (float(bounds[0][number]), float(bounds[1][number]))
             # Difference detected with power 1 - b at level a: the standard error times the sum of the quantiles of a /
             # 2 and b.
             t = quantile(self.clusters - 1) + NormalDist().inv_cdf(POWER) if self.clusters > 1 else 0.0
-            found.append(
+            rows.append(
                 PairedDifference(
                     measure=measure,
                     mean=float(means[number]),
@@ -132,10 +134,10 @@ class Pairs:
                     mcnemar=None if only is None else mcnemar(*only),
                 )
             )
-        return adjusted_together([found])[0]
+        return adjust_jointly([rows])[0]
 
 
-def adjusted_together(tables: Sequence[Sequence[PairedDifference]]) -> list[list[PairedDifference]]:
+def adjust_jointly(tables: Sequence[Sequence[PairedDifference]]) -> list[list[PairedDifference]]:
     """Return the tables with Holm's correction over every test in all of them.
 
     A reader who looks for any significant row runs all tests at once, so all tables form one family.
@@ -174,8 +176,8 @@ def _intervals(sums: Floats, sizes: Floats, seed: int) -> tuple[Floats, Floats] 
     rng = np.random.default_rng([seed, 0])
     means = np.empty((DRAWS, sums.shape[1]))
     for start in range(0, DRAWS, _CHUNK):
-        drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=min(_CHUNK, DRAWS - start)).astype(float)
-        means[start : start + _CHUNK] = (drawn @ sums) / (drawn @ sizes)[:, None]
+        resampled = rng.multinomial(groups, np.full(groups, 1 / groups), size=min(_CHUNK, DRAWS - start)).astype(float)
+        means[start : start + _CHUNK] = (resampled @ sums) / (resampled @ sizes)[:, None]
     level = NormalDist().cdf(-((groups / (groups - 1)) ** 0.5) * quantile(groups - 1))
     low, high = np.quantile(means, [level, 1 - level], axis=0)
     return low, high
@@ -209,26 +211,26 @@ def rank_intervals(count: int, tests: Mapping[tuple[int, int], tuple[float, floa
         count: Number of runs.
         tests: Mean of the first run less the second and p-value, by the indices of the two runs.
     """
-    above: dict[int, set[int]] = {place: set() for place in range(count)}
+    above: dict[int, set[int]] = {run: set() for run in range(count)}
     adjusted = holm([p for _, p in tests.values()])
-    for ((one, other), (mean, _)), p in zip(tests.items(), adjusted, strict=True):
+    for ((first_run, second_run), (mean, _)), p in zip(tests.items(), adjusted, strict=True):
         if p <= SIGNIFICANT:
-            worse, better = (other, one) if mean > 0 else (one, other)
+            worse, better = (second_run, first_run) if mean > 0 else (first_run, second_run)
             above[worse].add(better)
-    below = {place: sum(place in better for better in above.values()) for place in above}
-    return [(1 + len(above[place]), count - below[place]) for place in range(count)]
+    below = {run: sum(run in better for better in above.values()) for run in above}
+    return [(1 + len(above[run]), count - below[run]) for run in range(count)]
 
 
 def holm(chances: Sequence[float]) -> list[float]:
     """Return the p-values after Holm's correction (1979), which bounds the probability of any false finding."""
-    adjusted, least = [0.0] * len(chances), 0.0
-    for rank, place in enumerate(sorted(range(len(chances)), key=lambda place: chances[place])):
-        least = max(least, min((len(chances) - rank) * chances[place], 1.0))
-        adjusted[place] = least
+    adjusted, bound = [0.0] * len(chances), 0.0
+    for rank, index in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
+        bound = max(bound, min((len(chances) - rank) * chances[index], 1.0))
+        adjusted[index] = bound
     return adjusted
 
 
-def mcnemar(first: int, second: int) -> float:
+def mcnemar(first_only: int, second_only: int) -> float:
     """Return the exact two-sided p-value of McNemar's test.
 
     Under the null hypothesis, each pair that differs favours either run with probability 1/2.
@@ -236,4 +238,4 @@ def mcnemar(first: int, second: int) -> float:
     from scipy.special import bdtr
 
     # The binomial distribution's lower tail; with equal counts both tails overlap.
-    return min(2 * float(bdtr(min(first, second), first + second, 0.5)), 1.0)
+    return min(2 * float(bdtr(min(first_only, second_only), first_only + second_only, 0.5)), 1.0)

@@ -112,23 +112,23 @@ class ScoreRow:
 
     def reply_problems(self) -> dict[str, float]:
         """Return the share of replies with each of `REPLY_PROBLEMS`, over all kinds of call."""
-        count = max(sum(one.calls for one in self.calls.values()), 1)
+        count = max(sum(shares.calls for shares in self.calls.values()), 1)
         return {
-            name: sum(one.calls * float(vars(one)[name]) for one in self.calls.values()) / count
+            name: sum(shares.calls * float(vars(shares)[name]) for shares in self.calls.values()) / count
             for name in REPLY_PROBLEMS
         }
 
     def warnings(self) -> list[str]:
         """Return one line for each problem that makes the scores doubtful: many unusable replies, or many failures."""
-        found = [
+        lines = [
             f"Warning: {share:.0%} of the replies {REPLY_PROBLEMS[name]}."
             for name, share in self.reply_problems().items()
             if share > MAX_UNUSABLE
         ]
-        played = self.meta_episodes + self.failures
-        if self.failures > MAX_UNUSABLE * played:
-            found.append(f"Warning: {self.failures} of {played} meta-episodes failed and are left out of the scores.")
-        return found
+        planned = self.meta_episodes + self.failures
+        if self.failures > MAX_UNUSABLE * planned:
+            lines.append(f"Warning: {self.failures} of {planned} meta-episodes failed and are left out of the scores.")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -225,11 +225,11 @@ def summarise(
         raise ValueError("No meta-episode was played, so there are no scores.")
     if weights is not None and set(weights) != set(names):
         raise ValueError(f"weights must name the opponents met, {', '.join(names)}; got {', '.join(weights)}.")
-    alone = not any(t.opponent for t in trajectories)
+    has_no_opponents = not any(t.opponent for t in trajectories)
     counts = Counter(label(t) for t in trajectories)
     # Opponents count equally, but categories of tasks count by their number of tasks: they are not met equally often.
-    given = weights or {name: float(counts[name]) if alone else 1.0 for name in names}
-    shares = {name: given[name] / sum(given.values()) for name in names}
+    raw_weights = weights or {name: float(counts[name]) if has_no_opponents else 1.0 for name in names}
+    shares = {name: raw_weights[name] / sum(raw_weights.values()) for name in names}
     objective = headline(game)
     scoring = _Scoring(shares, objective, ExactValues(game, pool or shares), game)
     rows = []
@@ -237,10 +237,10 @@ def summarise(
         mine = [t for t in trajectories if label(t) == name]
         rows.append(_row(name, shares[name], mine, scoring._replace(weights={name: 1.0})))
     title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
-    kept = [t for t in trajectories if t.failure is None]
+    finished = [t for t in trajectories if t.failure is None]
     overall = replace(_row(title, 1.0, trajectories, scoring), optimal=tuple(optimal))
     lost = None
-    if kept and len(trajectories) - len(kept) > MAX_FAILED_SHARE * len(trajectories):
+    if finished and len(trajectories) - len(finished) > MAX_FAILED_SHARE * len(trajectories):
         lost = _row("failures as losses", 1.0, as_losses(trajectories, game), scoring)
     return Summary(
         agent=agent,
@@ -250,8 +250,8 @@ def summarise(
         objective=objective,
         rows=tuple(rows),
         overall=overall,
-        rows_are="tasks" if alone else "opponent",
-        early_stop=any(len(t.episodes) < t.num_episodes for t in kept),
+        rows_are="tasks" if has_no_opponents else "opponent",
+        early_stop=any(len(t.episodes) < t.num_episodes for t in finished),
         with_losses=lost,
     )
 
@@ -273,32 +273,34 @@ class _Scoring(NamedTuple):
 
 def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: _Scoring) -> ScoreRow:
     """Return the scores of these meta-episodes as one row."""
-    kept = [t for t in trajectories if t.failure is None]
-    steps = [step for t in kept for step in t.steps]
+    finished = [t for t in trajectories if t.failure is None]
+    steps = [step for t in finished for step in t.steps]
     planned = max(t.num_episodes for t in trajectories)
     episodes = []
     for k in range(planned):
-        if any(len(t.episodes) > k for t in kept):
-            episodes.append(_episode_score(kept, k, scoring))
-    whole = bool(kept) and planned > 1 and all(len(t.episodes) == planned for t in kept)
+        if any(len(t.episodes) > k for t in finished):
+            episodes.append(_episode_score(finished, k, scoring))
+    is_complete = bool(finished) and planned > 1 and all(len(t.episodes) == planned for t in finished)
 
     def gain(of: Callable[[EpisodeResult], float]) -> Estimate | None:
-        return scoring.mean(kept, [of(t.episodes[-1]) - of(t.episodes[0]) for t in kept]) if whole else None
+        return (
+            scoring.mean(finished, [of(t.episodes[-1]) - of(t.episodes[0]) for t in finished]) if is_complete else None
+        )
 
-    passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
+    passed = [[float(any(e.success for e in t.episodes[:k])) for t in finished] for k in range(1, planned + 1)]
     return ScoreRow(
         opponent=name,
         weight=weight,
-        meta_episodes=len(kept),
-        failures=len(trajectories) - len(kept),
+        meta_episodes=len(finished),
+        failures=len(trajectories) - len(finished),
         invalid=share_invalid(steps),
         episodes=tuple(episodes),
         gain=gain(per_hand),
         success_gain=gain(lambda e: float(e.success)),
-        pass_at=tuple(scoring.mean(kept, values, proportion=True) for values in passed) if kept else (),
-        first_success=first_success(kept),
-        calls=shares_by_kind(kept),
-        costs=costs_of(kept),
+        pass_at=tuple(scoring.mean(finished, values, proportion=True) for values in passed) if finished else (),
+        first_success=first_success(finished),
+        calls=shares_by_kind(finished),
+        costs=costs_of(finished),
         failed_by=failure_kinds(trajectories),
         no_text=share_without_text(steps),
     )
@@ -321,37 +323,37 @@ def cluster_of(trajectory: Trajectory, game: Game) -> Hashable:
     return trajectory.task.seed if family is None else family
 
 
-def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> EpisodeScore:
+def _episode_score(finished: Sequence[Trajectory], k: int, scoring: _Scoring) -> EpisodeScore:
     """Return the scores of episode `k` over the meta-episodes that played it."""
     weights, objective, exact, _ = scoring
-    played = [t for t in kept if len(t.episodes) > k]
-    results = [t.episodes[k] for t in played]
+    trajectories = [t for t in finished if len(t.episodes) > k]
+    results = [t.episodes[k] for t in trajectories]
 
     def measure(estimate: Estimate, kind: Objective) -> Measure:
         """Return the measure, with exact values if it has any."""
-        if len(played) < len(kept):
+        if len(trajectories) < len(finished):
             # Early stop selects by success, so the remaining seats and opponents are not those of the panel.
             return Measure(estimate, None, None)
         # Exact success rates are per hand, and exact returns are computed only if they are the headline.
         if (kind == "returns" and objective == "success") or (kind == "success" and any(e.hands > 1 for e in results)):
             return Measure(estimate, None, None)
-        ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in played]
+        ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in trajectories]
         names = tuple(weights)
-        blind = [[exact.blind(t.opponent, k, seat, kind, names) for seat in t.episodes[k].seats] for t in played]
+        blind = [[exact.blind(t.opponent, k, seat, kind, names) for seat in t.episodes[k].seats] for t in trajectories]
         return Measure(estimate, average(ceilings), average(blind))
 
     def average(values: list[list[float | None]]) -> float | None:
         """Return the mean over seats, then over meta-episodes; None if any value is unknown."""
-        known = [[value for value in seats if value is not None] for seats in values]
-        if any(len(some) < len(seats) or not some for some, seats in zip(known, values, strict=True)):
+        known_values = [[value for value in seats if value is not None] for seats in values]
+        if any(len(row) < len(seats) or not row for row, seats in zip(known_values, values, strict=True)):
             return None
-        return scoring.mean(played, [float(np.mean(seats)) for seats in known]).mean
+        return scoring.mean(trajectories, [float(np.mean(seats)) for seats in known_values]).mean
 
     return EpisodeScore(
-        returns=measure(scoring.mean(played, [per_hand(e) for e in results]), "returns"),
-        success=measure(scoring.mean(played, [float(e.success) for e in results], proportion=True), "success"),
-        draws=scoring.mean(played, [float(e.is_draw) for e in results]).mean,
-        timeouts=scoring.mean(played, [float(e.timeout) for e in results]).mean,
+        returns=measure(scoring.mean(trajectories, [per_hand(e) for e in results]), "returns"),
+        success=measure(scoring.mean(trajectories, [float(e.success) for e in results], proportion=True), "success"),
+        draws=scoring.mean(trajectories, [float(e.is_draw) for e in results]).mean,
+        timeouts=scoring.mean(trajectories, [float(e.timeout) for e in results]).mean,
         metrics={
             name: float(np.mean([e.metrics[name] for e in results if name in e.metrics]))
             for name in sorted({name for e in results for name in e.metrics})

@@ -58,7 +58,7 @@ class AdaptCell:
     """True for a negative control: exact headroom 0, and no score."""
     success: bool = False
     """True if success is the measure of a negative control, else the return."""
-    alone: bool = False
+    single: bool = False
     """True if `pool` is the name of a single opponent."""
     players: Mapping[str, str] = field(default_factory=dict)
     """References that are players of the game's own; the suite ships no others for such a cell, besides `random`."""
@@ -68,7 +68,7 @@ class AdaptCell:
     @property
     def opponents(self) -> str | Mapping[str, float]:
         """Return the opponents as a panel names them."""
-        return {self.pool: 1.0} if self.alone else f"pool:{self.pool}"
+        return {self.pool: 1.0} if self.single else f"pool:{self.pool}"
 
     @property
     def seats(self) -> Sequence[int]:
@@ -77,8 +77,8 @@ class AdaptCell:
 
     def env_kwargs(self) -> dict[str, Any]:
         """Return the options of the environment."""
-        own = {"protocol": "adaptive", "num_episodes": EPISODES, "hands_per_episode": self.hands}
-        return {**own, **self.options}
+        defaults = {"protocol": "adaptive", "num_episodes": EPISODES, "hands_per_episode": self.hands}
+        return {**defaults, **self.options}
 
     def rules(self) -> str:
         """Return the rules of the game followed by the description of the pool."""
@@ -94,7 +94,7 @@ class AdaptCell:
             return "policy:counting" if self.counts else None
         if reference == "nash":
             return f"policy:{self.nash}" if self.nash else None
-        if self.alone:
+        if self.single:
             # Against a single opponent all three are the best response.
             return f"policy:best-response-to:{self.pool}"
         if reference == "blind":
@@ -243,7 +243,7 @@ CELLS: Mapping[str, AdaptCell] = {
         nash="pd/all-d",
         about="a pool of one: tit-for-tat",
         control=True,
-        alone=True,
+        single=True,
     ),
 }
 """Name of a cell to the cell, the negative controls last."""

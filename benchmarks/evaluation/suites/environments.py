@@ -36,13 +36,13 @@ def _nearest_option(env_id: str, options: Mapping[str, Any]) -> str:
     game = gym.spec(env_id).kwargs.get("game_name")
     if game not in list_games():
         return ""
-    known = [
+    accepted = [
         *META_OPTIONS,
         *inspect.signature(make_meta_env).parameters,
         *inspect.signature(load_game(game)).parameters,
     ]
-    unknown = next((name for name in options if name not in known), None)
-    return "" if unknown is None else f" unknown option {unknown!r}.{nearest_name(unknown, known)}"
+    unknown = next((name for name in options if name not in accepted), None)
+    return "" if unknown is None else f" unknown option {unknown!r}.{nearest_name(unknown, accepted)}"
 
 
 def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: int = 1) -> list[gym.Env[Any, Any]]:

@@ -151,7 +151,7 @@ class Panel:
         folder = os.environ.get(self.variable) if self.variable and "data" not in self.env_kwargs else None
         return {**self.defaults, **({"data": folder} if folder else {})}
 
-    def kept_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def filter_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a saved model that the panel does not set. A model keeps its own style of prompts."""
         set_here = {*self.env_kwargs, *self.default_options()} - {"style"}
         return {key: value for key, value in options.items() if key not in set_here}
@@ -171,10 +171,10 @@ class Panel:
         if (reason := self.missing()) and "data" not in (env_kwargs or {}):
             raise ValueError(f"This panel requires the original data, but {reason}. Set it to their folder.")
         if self.by_weight:
-            drawn = panel(self.env_id, (None,), self.size, self.seed, self.seats)
+            tasks = panel(self.env_id, (None,), self.size, self.seed, self.seats)
             return tuple(
                 replace(task, opponent=name)
-                for task, name in zip(drawn, shared_out(self.weights(), self.size), strict=True)
+                for task, name in zip(tasks, apportion(self.weights(), self.size), strict=True)
             )
         if self.ids is None:
             # Rotations share a seed; with own seeds the order of a series is drawn for each meta-episode.
@@ -182,8 +182,8 @@ class Panel:
             return panel(self.env_id, opponents, rows, self.seed, seats, rotations, self.own_seeds)
         # The ids depend on the size, so a trial takes the first ones of the smallest real size.
         ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, max(self.size, min(SIZES)))[: self.size]
-        drawn = panel(self.env_id, opponents, len(ids), self.seed, seats)
-        return tuple(replace(row, task_id=one) for row, one in zip(drawn, ids, strict=True))
+        tasks = panel(self.env_id, opponents, len(ids), self.seed, seats)
+        return tuple(replace(task, task_id=task_id) for task, task_id in zip(tasks, ids, strict=True))
 
 
 def _rotations(env_id: str, options: Mapping[str, Any]) -> int:
@@ -195,22 +195,22 @@ def _rotations(env_id: str, options: Mapping[str, Any]) -> int:
     return count
 
 
-def shared_out(weights: Mapping[str, float], count: int) -> list[str]:
+def apportion(weights: Mapping[str, float], count: int) -> list[str]:
     """Return `count` names, so that the share of each name in every prefix is as near to its weight as possible."""
-    found: list[str] = []
-    for place in range(1, count + 1):
+    names: list[str] = []
+    for position in range(1, count + 1):
         # max returns the first of equal values, so that the order does not depend on anything else.
-        found.append(max(weights, key=lambda name: round(weights[name] * place - found.count(name), 9)))
-    return found
+        names.append(max(weights, key=lambda name: round(weights[name] * position - names.count(name), 9)))
+    return names
 
 
-def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
+def weights_of(opponents: str | Mapping[str, float]) -> dict[str, float]:
     """Return the names and normalised weights of a pool, or of opponents with their weights."""
-    made = as_pool(pool)
-    return {str(entry): weight for entry, weight in zip(made.entries, made.weights, strict=True)}
+    pool = as_pool(opponents)
+    return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
 
 
-def _repeated(
+def _opponents_panel(
     game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0,)
 ) -> Panel:
     """Return the panel of a game with opponents."""
@@ -219,7 +219,7 @@ def _repeated(
 
 def _split_panels(prefix: str, split: Split) -> dict[str, Panel]:
     """Return the two panels of a split of a game's opponents by their names."""
-    panel_of = partial(_repeated, split.game, seats=split.seats)
+    panel_of = partial(_opponents_panel, split.game, seats=split.seats)
     return {
         f"{prefix}-train": panel_of(split.train, split.seed, split.train_about),
         f"{prefix}-heldout": panel_of(split.heldout, split.seed + 1, split.heldout_about),
@@ -243,11 +243,11 @@ def _panel_of(game: str, fields: Mapping[str, Any]) -> Panel:
     """Return a panel of a game from the fields of its record."""
     ids = fields.get("ids")
     # Imported when the ids are needed, because the modules of some games are large.
-    later = _NamedIds(ids) if isinstance(ids, str) else ids
+    task_ids = _NamedIds(ids) if isinstance(ids, str) else ids
     # A game with roles has its learner in one seat.
     seat: Any = getattr(RECORDS[game].settings, "seat", None)
     seats = {"first": {"seats": (0,)}, "second": {"seats": (1,)}}.get(seat, {}) if fields.get("opponents") else {}
-    return Panel(**{"env_id": f"mage/{game}-Meta-v0", **seats, **fields, "ids": later})
+    return Panel(**{"env_id": f"mage/{game}-Meta-v0", **seats, **fields, "ids": task_ids})
 
 
 @dataclass(frozen=True)
@@ -264,21 +264,23 @@ class _NamedIds:
 def _own_panels() -> dict[str, Panel]:
     """Return the panels of the games' records, then those of the paper, in the order of the games."""
     # Computed anew, because a module of the user's may register a record at any time.
-    found = {
+    record_panels = {
         name: _panel_of(record.name, fields) for record in RECORDS.values() for name, fields in record.panels.items()
     }
-    return found | {name: _panel_of(game, fields) for name, (game, fields) in RELEASED.items() if game in RECORDS}
+    return record_panels | {
+        name: _panel_of(game, fields) for name, (game, fields) in RELEASED.items() if game in RECORDS
+    }
 
 
 def base_panels() -> dict[str, Panel]:
     """Return all panels by their names without a size. This loads the opponents of every game."""
-    own = _own_panels()
-    found = {name: panel for name, panel in own.items() if panel.opponents}
+    own_panels = _own_panels()
+    panels = {name: panel for name, panel in own_panels.items() if panel.opponents}
     for prefix, split in list_splits().items():
-        found |= _split_panels(prefix, split)
-    found |= {f"{prefix}-{RELATED}": _series_panel(prefix, series) for prefix, series in list_series().items()}
+        panels |= _split_panels(prefix, split)
+    panels |= {f"{prefix}-{RELATED}": _series_panel(prefix, series) for prefix, series in list_series().items()}
     # Games of one player come last in lists; the names from above keep their places.
-    return {**found, **own}
+    return {**panels, **own_panels}
 
 
 def _base_panel(name: str) -> Panel | None:
@@ -289,9 +291,9 @@ def _base_panel(name: str) -> Panel | None:
     if part == RELATED:
         series = find_series(prefix)
         return None if series is None else _series_panel(prefix, series)
-    own = _own_panels()
-    if name in own or part not in ("train", "heldout"):
-        return own.get(name)
+    own_panels = _own_panels()
+    if name in own_panels or part not in ("train", "heldout"):
+        return own_panels.get(name)
     split = find_split(prefix)
     return None if split is None else _split_panels(prefix, split)[name]
 
@@ -334,19 +336,19 @@ def panel_names() -> tuple[str, ...]:
 def named_panel(name: str) -> Panel:
     """Return a panel by its name, with or without a size. Raise ValueError with the nearest name if it is unknown."""
     base, _, size = name.rpartition("-")
-    found = _base_panel(name)
-    if found is None and size.isdecimal():
-        found = _base_panel(base)
-        if found is not None:
-            found = replace(found, size=int(size)) if int(size) in (*found.sizes, QUICK) else None
-    if found is None:
+    match = _base_panel(name)
+    if match is None and size.isdecimal():
+        match = _base_panel(base)
+        if match is not None:
+            match = replace(match, size=int(size)) if int(size) in (*match.sizes, QUICK) else None
+    if match is None:
         names = base_panels()
         hint = nearest_name(name, [*names, *panel_names()])
         raise ValueError(f"Unknown panel {name!r}.{hint} mage list panels shows all of them: {', '.join(names)}.")
-    return found
+    return match
 
 
 def full_name(name: str) -> str:
     """Return a panel's name with its size, unless the size is one of its own."""
-    found = _base_panel(name)
-    return name if found is None or found.size not in (*SIZES, *found.sizes) else f"{name}-{found.sizes[0]}"
+    match = _base_panel(name)
+    return name if match is None or match.size not in (*SIZES, *match.sizes) else f"{name}-{match.sizes[0]}"

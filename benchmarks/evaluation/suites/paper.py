@@ -50,13 +50,13 @@ def setting_for(panel: str, **options: Any) -> Setting:
     return Setting(named_panel(panel), full_name(panel), options)
 
 
-def _released(about: str, *panels: str) -> Suite:
+def _paper_suite(about: str, *panels: str) -> Suite:
     """Return a suite that is played as the paper evaluates: K = 10 under its protocol."""
     return Suite(about=about, panels=panels, protocols=("paper",), lengths=(10,))
 
 
 SUITES: Mapping[str, Suite] = {
-    "paper-table1": _released(
+    "paper-table1": _paper_suite(
         "the five environments of the paper's main table",
         "paper-kuhn",
         "paper-tictactoe-mcts100",
@@ -64,7 +64,7 @@ SUITES: Mapping[str, Suite] = {
         "paper-sokoban-2box",
         "paper-webshop",
     ),
-    "paper-ood": _released(
+    "paper-ood": _paper_suite(
         "opponents and tasks that training never shows",
         "paper-tictactoe-mcts1000",
         "paper-kuhn-cfr",
@@ -76,7 +76,7 @@ SUITES: Mapping[str, Suite] = {
         "webshop-ood-phrase",
         "webshop-ood-catalogue",
     ),
-    "paper-ablations": _released(
+    "paper-ablations": _paper_suite(
         "the panels on which the paper evaluates its ablations: 4.4.1, 4.4.2 and 4.4.3",
         "paper-alfworld-seen",
         "paper-webshop",
@@ -116,14 +116,14 @@ def named_suite(name: str) -> Suite:
     return SUITES[name]
 
 
-def reported() -> dict[str, Any]:
+def load_reported_scores() -> dict[str, Any]:
     """Return the paper's scores (`reported.json`) with their protocol and number of episodes."""
     text = files("mage_envs.benchmarks.evaluation.suites").joinpath("reported.json").read_text("utf-8")
     read: dict[str, Any] = json.loads(text)
     return read
 
 
-def released_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
+def find_released_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
     """Return the panel of the paper that a run played whole and under the released options, or None.
 
     Memory and context are free, because they are the method that is measured.
@@ -145,11 +145,11 @@ def released_panel(name: str, fingerprint: str, memory: Any, context: Any) -> st
         return None
 
 
-def reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
+def find_reported_panel(name: str, fingerprint: str, memory: Any, context: Any) -> str | None:
     """Return the panel whose reported scores may be shown next to a run without a remark, or None.
 
-    The arguments are those of `released_panel`. Rooms of Sokoban come from another generator than the paper's, so only
-    the table of `mage paper`, which marks them, shows both.
+    The arguments are those of `find_released_panel`. Rooms of Sokoban come from another generator than the paper's, so
+    only the table of `mage paper`, which marks them, shows both.
     """
-    found = released_panel(name, fingerprint, memory, context)
-    return found if found in COMPARABLE else None
+    base = find_released_panel(name, fingerprint, memory, context)
+    return base if base in COMPARABLE else None

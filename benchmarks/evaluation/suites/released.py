@@ -38,11 +38,11 @@ def _rooms(boxes: int, seed: int, about: str) -> Fields:
     return _panel("Sokoban", seed, f"{about}: {boxes} {noun}, in rooms of our generator", {"boxes": boxes})
 
 
-def _games(split: str, seed: int, about: str, stand_in: str) -> Fields:
+def _alfworld_panel(split: str, seed: int, about: str, stand_in: str) -> Fields:
     options = {"split": split, "data": "official"}
-    told = f"{about}, from the folder that {ALFWORLD} names"
+    description = f"{about}, from the folder that {ALFWORLD} names"
     ids = "mage_envs.games.alfworld.about.panel_ids:task_ids"
-    return _panel("ALFWorld", seed, told, options, variable=ALFWORLD, stand_in=stand_in, ids=ids)
+    return _panel("ALFWorld", seed, description, options, variable=ALFWORLD, stand_in=stand_in, ids=ids)
 
 
 RELEASED: Mapping[str, Fields] = {
@@ -56,10 +56,10 @@ RELEASED: Mapping[str, Fields] = {
     "paper-sokoban-2box": _rooms(2, 65, TABLE),
     "paper-sokoban-1box": _rooms(1, 66, UNSEEN),
     "paper-sokoban-3box": _rooms(3, 67, UNSEEN),
-    "paper-alfworld-seen": _games(
+    "paper-alfworld-seen": _alfworld_panel(
         "eval_in_distribution", 68, f"{TABLE}: official valid_seen games", "alfworld-eval-in"
     ),
-    "paper-alfworld-unseen": _games(
+    "paper-alfworld-unseen": _alfworld_panel(
         "eval_out_of_distribution", 69, f"{UNSEEN}: official valid_unseen games", "alfworld-eval-out"
     ),
     "paper-webshop": _panel(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.suites.sampling import checked, read_sampling
+from mage_envs.benchmarks.evaluation.suites.sampling import read_sampling, validate_sampling
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.wrappers.controls import CONTROLS, SOURCED
@@ -69,39 +69,40 @@ def read_rows(path: Path, panels: tuple[str, ...]) -> tuple[SuiteRow, ...]:
         ValueError: If the file is not YAML or a row is malformed. The message names the place and the remedy.
     """
     try:
-        told = read_yaml(path)
+        values = read_yaml(path)
     except ModuleNotFoundError as error:
         raise ImportError('--rows requires PyYAML. Install it with: pip install "mage-envs[records]"') from error
-    if not isinstance(told, list) or not told:
+    if not isinstance(values, list) or not values:
         raise ValueError(f"{path} must be a list of rows, each with the keys {', '.join(KEYS)}.")
-    rows = tuple(_row(f"{path}, row {number}", one, panels) for number, one in enumerate(told, start=1))
+    rows = tuple(_row(f"{path}, row {number}", value, panels) for number, value in enumerate(values, start=1))
     names = [row.name for row in rows]
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"{path} has two rows named {doubled!r}. Names must differ.")
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         # Rows are played in their order, so the source must be played first.
-        if row.source is not None and row.source not in names[:place]:
-            hint = nearest_name(row.source, names[:place])
+        if row.source is not None and row.source not in names[:index]:
+            hint = nearest_name(row.source, names[:index])
             raise ValueError(f"{path}: {row.name} is from {row.source!r}, which must be a row above it.{hint}")
         if row.model in names:
             raise ValueError(f"{path}: model {row.model!r} of {row.name} is the name of a row. Rename one.")
-        first = next(one for one in rows if one.model == row.model)
-        told = [key for key in _SHARED if row.model and vars(row)[key] != vars(first)[key]]
-        if told:
+        first_run = next(other_row for other_row in rows if other_row.model == row.model)
+        differing_keys = [key for key in _SHARED if row.model and vars(row)[key] != vars(first_run)[key]]
+        if differing_keys:
             raise ValueError(
-                f"{path}: {first.name} and {row.name} are runs of one model, but their {', '.join(told)} differ."
+                f"{path}: {first_run.name} and {row.name} are runs of one model, but their "
+                f"{', '.join(differing_keys)} differ."
             )
     return rows
 
 
-def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
+def _row(where: str, fields: Any, panels: tuple[str, ...]) -> SuiteRow:
     """Return a row from its YAML value. Raise ValueError if it is malformed."""
-    if not isinstance(told, dict):
-        raise ValueError(f"{where}: it must have the keys {', '.join(KEYS)}, got {told!r}.")
-    for key in told:
+    if not isinstance(fields, dict):
+        raise ValueError(f"{where}: it must have the keys {', '.join(KEYS)}, got {fields!r}.")
+    for key in fields:
         if key not in KEYS:
             raise ValueError(f"{where}: unknown key {key!r}.{nearest_name(str(key), KEYS)} Keys: {', '.join(KEYS)}.")
-    name, agent = told.get("name"), told.get("agent")
+    name, agent = fields.get("name"), fields.get("agent")
     # The name becomes a folder below --out and must not lead out of it.
     if not isinstance(name, str) or not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
         raise ValueError(f"{where}: name must consist of letters, digits and . _ + -, got {name!r}.")
@@ -113,20 +114,20 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
     parts = list(agent.values()) if isinstance(agent, dict) else [agent]
     if agent is None or not parts or not all(isinstance(part, str) for part in parts):
         raise ValueError(f"{where}: agent must name an agent, or one for each panel, got {agent!r}.")
-    memory, kwargs = told.get("memory"), told.get("env_kwargs") or {}
+    memory, kwargs = fields.get("memory"), fields.get("env_kwargs") or {}
     if not isinstance(memory, str | None):
         raise ValueError(f"{where}: memory must be a name, got {memory!r}.")
     if not isinstance(kwargs, dict):
         raise ValueError(f"{where}: env_kwargs must be a mapping of options, got {kwargs!r}.")
-    if taken := next((key for key in SET if key in kwargs), None):
-        raise ValueError(f"{where}: env_kwargs must not set {taken}. The suite or the key memory sets it.")
-    model = told.get("model")
+    if fixed_key := next((key for key in SET if key in kwargs), None):
+        raise ValueError(f"{where}: env_kwargs must not set {fixed_key}. The suite or the key memory sets it.")
+    model = fields.get("model")
     if not isinstance(model, str | None) or model == "":
         raise ValueError(f"{where}: model must be a name, got {model!r}.")
-    pool = told.get("pool")
+    pool = fields.get("pool")
     if pool not in (None, POOL):
         raise ValueError(f"{where}: pool must be {POOL} or absent, got {pool!r}.")
-    control, source = told.get("control"), told.get("from")
+    control, source = fields.get("control"), fields.get("from")
     if control is not None and control not in ("none", *CONTROLS):
         hint = nearest_name(str(control), CONTROLS)
         raise ValueError(f"{where}: unknown control {control!r}.{hint} Use none, {', '.join(CONTROLS)}.")
@@ -140,7 +141,7 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
         agent=agent,
         memory=memory,
         env_kwargs=kwargs,
-        sampling=_sampling(where, told),
+        sampling=_sampling(where, fields),
         control=control,
         source=source,
         model=model,
@@ -148,12 +149,12 @@ def _row(where: str, told: Any, panels: tuple[str, ...]) -> SuiteRow:
     )
 
 
-def _sampling(where: str, told: Mapping[str, Any]) -> dict[str, float] | None:
+def _sampling(where: str, fields: Mapping[str, Any]) -> dict[str, float] | None:
     """Return the sampling of a row, or None. Raise ValueError if it is malformed."""
-    given = told.get("sampling")
-    if given is None:
+    sampling = fields.get("sampling")
+    if sampling is None:
         return None
     try:
-        return checked(given) if isinstance(given, dict) else read_sampling(str(given))
+        return validate_sampling(sampling) if isinstance(sampling, dict) else read_sampling(str(sampling))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error

@@ -20,9 +20,9 @@ def read_sampling(text: str) -> dict[str, float]:
     return call(f"Sampling {text!r}", Spec("sampling", text), _settings)
 
 
-def checked(given: Mapping[str, Any]) -> dict[str, float]:
+def validate_sampling(settings: Mapping[str, Any]) -> dict[str, float]:
     """Return the settings as numbers. Raise ValueError if a name is unknown or a value is out of range."""
-    return read_sampling(",".join(f"{name}={value}" for name, value in given.items())) if given else {}
+    return read_sampling(",".join(f"{name}={value}" for name, value in settings.items())) if settings else {}
 
 
 def _settings(
@@ -35,5 +35,5 @@ def _settings(
         raise ValueError(f"top_p={top_p:g} is out of range. Use {FORM}.")
     if top_k is not None and top_k < 0:
         raise ValueError(f"top_k={top_k} is out of range. Use {FORM}.")
-    given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    return {name: value for name, value in given.items() if value is not None}
+    settings = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    return {name: value for name, value in settings.items() if value is not None}

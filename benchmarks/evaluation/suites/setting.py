@@ -45,8 +45,8 @@ class Setting:
             object.__setattr__(self, "env_kwargs", {**defaults, **self.env_kwargs})
         fixed = self.panel.env_kwargs
         if overruled := sorted(key for key in fixed if self.env_kwargs.get(key, fixed[key]) != fixed[key]):
-            told = ", ".join(f"{key}={fixed[key]!r}" for key in overruled)
-            raise ValueError(f"Panel {self.name!r} fixes {told}. Remove the option, or use another panel.")
+            fixed_values = ", ".join(f"{key}={fixed[key]!r}" for key in overruled)
+            raise ValueError(f"Panel {self.name!r} fixes {fixed_values}. Remove the option, or use another panel.")
         if "opponent" in self.env_kwargs:
             raise ValueError(
                 "The panel names the opponents, so opponent in --game-option has no effect. Use --opponents with --env."
@@ -86,25 +86,34 @@ class Setting:
         described: EnvMetadata = env.get_wrapper_attr("env_metadata")
         protocol: Protocol = env.get_wrapper_attr("protocol")
         game = game_of(env_id, self.options)
-        given = {key: value for key, value in (env.spec.kwargs if env.spec else {}).items() if key != "game_name"}
+        env_kwargs = {key: value for key, value in (env.spec.kwargs if env.spec else {}).items() if key != "game_name"}
         defaults = inspect.signature(MetaEpisode.__init__).parameters
-        own = _own_options(game, given) if described.ends_by_itself else {}
-        named = {key: given.get(key, defaults[key].default) for key in ("memory", "context", "style")}
-        settled = {"protocol", "num_episodes", "max_turns", "hands_per_episode", "deal", "reward", *named, *own}
+        own_options = _own_options(game, env_kwargs) if described.ends_by_itself else {}
+        text_options = {key: env_kwargs.get(key, defaults[key].default) for key in ("memory", "context", "style")}
+        settled = {
+            "protocol",
+            "num_episodes",
+            "max_turns",
+            "hands_per_episode",
+            "deal",
+            "reward",
+            *text_options,
+            *own_options,
+        }
         return {
             "env_id": env_id,
-            **{key: _portable(value) for key, value in named.items()},
+            **{key: _portable(value) for key, value in text_options.items()},
             "protocol": {name: vars(protocol)[name] for name in _PLAYED},
             "num_episodes": env.get_wrapper_attr("num_episodes"),
-            "deal": given.get("deal") or protocol.deal,
-            "reward": reward_name(given.get("reward") or protocol.reward),
+            "deal": env_kwargs.get("deal") or protocol.deal,
+            "reward": reward_name(env_kwargs.get("reward") or protocol.reward),
             "hands_per_episode": described.hands,
             "max_turns": described.max_turns,
             "rules": sha256(described.spec.rules.encode()).hexdigest()[:16],
             "shown": {name: vars(described.settings)[name] for name in _SHOWN},
-            "game": {key: _portable(value) for key, value in own.items()},
+            "game": {key: _portable(value) for key, value in own_options.items()},
             "data": game.data_hash(),
-            "further": {key: _portable(value) for key, value in sorted(given.items()) if key not in settled},
+            "further": {key: _portable(value) for key, value in sorted(env_kwargs.items()) if key not in settled},
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -121,10 +130,10 @@ class Setting:
     @cached_property
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON without the name."""
-        told = self.to_json()
+        content = self.to_json()
         # Two names may denote the same tasks and options, and results are comparable by content.
-        del told["name"]
-        return sha256(canonical(told)).hexdigest()
+        del content["name"]
+        return sha256(canonical(content)).hexdigest()
 
     @property
     def most_calls(self) -> int:
@@ -133,16 +142,16 @@ class Setting:
         steps: int = env.get_wrapper_attr("max_steps")
         return len(self.tasks) * steps
 
-    def changed(self, **options: Any) -> Setting:
+    def with_options(self, **options: Any) -> Setting:
         """Return the setting with further options."""
         return replace(self, env_kwargs={**self.env_kwargs, **options})
 
 
-def _own_options(game: Game, given: Mapping[str, Any]) -> dict[str, Any]:
+def _own_options(game: Game, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the game's own options with their defaults."""
     parameters = inspect.signature(type(game)).parameters.values()
-    named = (one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
-    return {one.name: given.get(one.name, one.default) for one in named if one.default is not one.empty}
+    keywords = (p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return {p.name: env_kwargs.get(p.name, p.default) for p in keywords if p.default is not p.empty}
 
 
 def _portable(value: Any) -> Any:
@@ -157,7 +166,7 @@ def _portable(value: Any) -> Any:
         local = path.is_absolute() or (len(path.parts) > 1 and exists(path)) or not isinstance(value, str)
         return "local files" if local else value
     if isinstance(value, Mapping):
-        return {str(key): _portable(one) for key, one in value.items()}
+        return {str(key): _portable(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_portable(one) for one in value]
+        return [_portable(element) for element in value]
     return f"{type(value).__module__}:{type(value).__qualname__}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, shown_episodes
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, select_episodes
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
 
@@ -25,35 +25,39 @@ def means(summary: Summary) -> list[Block]:
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
     rows += [] if summary.with_losses is None else [summary.with_losses]
     planned = max(len(row.pass_at) for row in rows)
-    shown = shown_episodes(planned)
+    episodes = select_episodes(planned)
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
     ends = "95% intervals, in percent" if wins else "with half of the 95% interval"
     names = [row.opponent or "all" for row in rows]
     if summary.early_stop:
-        cells = [[spread(value, True) for value in _at(row.pass_at, shown)] for row in rows]
-        title, columns = "Solved by episode k, 95% intervals, in percent", [f"pass@{k}" for k in shown]
+        cells = [[spread(value, True) for value in _select(row.pass_at, episodes)] for row in rows]
+        title, columns = "Solved by episode k, 95% intervals, in percent", [f"pass@{k}" for k in episodes]
     else:
-        cells = [[spread(value, wins) for value in _means(row, summary, shown)] for row in rows]
-        title, columns = f"{_capital(measure)}, {ends}", [f"ep. {k}" for k in shown]
+        cells = [[spread(value, wins) for value in _means(row, summary, episodes)] for row in rows]
+        title, columns = f"{_capital(measure)}, {ends}", [f"ep. {k}" for k in episodes]
     table = TextTable([summary.rows_are, *columns], [[name, *row] for name, row in zip(names, cells, strict=True)])
     return ["", title, table]
 
 
-def _means(row: ScoreRow, summary: Summary, shown: Sequence[int]) -> list[Estimate | None]:
-    return _at([episode.measure(summary.objective).estimate for episode in row.episodes], shown)
+def _means(row: ScoreRow, summary: Summary, episodes: Sequence[int]) -> list[Estimate | None]:
+    return _select([episode.measure(summary.objective).estimate for episode in row.episodes], episodes)
 
 
-def _at(estimates: Sequence[Estimate], shown: Sequence[int]) -> list[Estimate | None]:
-    return [estimates[k - 1] if k <= len(estimates) else None for k in shown]
+def _select(estimates: Sequence[Estimate], episodes: Sequence[int]) -> list[Estimate | None]:
+    return [estimates[k - 1] if k <= len(estimates) else None for k in episodes]
 
 
 def kinds(summary: Summary) -> list[Block]:
     """Return the blocks of the calls by kind."""
     row = summary.overall
     cells = [
-        [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow, one.no_text))]
-        for kind, one in row.calls.items()
+        [
+            kind,
+            str(shares.calls),
+            *(f"{value:.1%}" for value in (shares.invalid, shares.cut, shares.overflow, shares.no_text)),
+        ]
+        for kind, shares in row.calls.items()
     ]
     columns = ["kind", "calls", "invalid", "cut", "overflow", "no text"]
     return ["", "Answers by kind of call", TextTable(columns, cells)]

@@ -14,8 +14,8 @@ def share(value: float | None) -> str:
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
-def share_text(found: Estimate | None) -> str:
+def share_text(estimate: Estimate | None) -> str:
     """Return `.43 ± .04`."""
-    if found is None:
+    if estimate is None:
         return NOT_KNOWN
-    return share(found.mean) if found.half is None else f"{share(found.mean)} ± {share(found.half)}"
+    return share(estimate.mean) if estimate.half is None else f"{share(estimate.mean)} ± {share(estimate.half)}"

@@ -36,7 +36,7 @@ _LINES = {
 _CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
 
-def shown_episodes(count: int) -> tuple[int, ...]:
+def select_episodes(count: int) -> tuple[int, ...]:
     """Return the episodes, from 1, that fit a table of 80 columns: at most 1, 2, 3, 5 and the last."""
     return tuple(range(1, count + 1)) if count <= 5 else (1, 2, 3, 5, count)
 
@@ -59,7 +59,7 @@ def blocks(summary: Summary, controls: Sequence[ScoreRow] = ()) -> list[Block]:
     head = f"{one_line(summary.agent)} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
     episodes = max(len(row.episodes) for row in rows)
     if summary.early_stop:
-        lines = [head, "", *_stopped(rows, summary, measure), *_metrics(rows, summary, episodes)]
+        lines = [head, "", *_early_stop_blocks(rows, summary, measure), *_metrics(rows, summary, episodes)]
         return [*lines, *summary.overall.warnings()]
     columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
@@ -75,7 +75,7 @@ def blocks(summary: Summary, controls: Sequence[ScoreRow] = ()) -> list[Block]:
     return [*lines, *_metrics(rows, summary, episodes), *summary.overall.warnings()]
 
 
-def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[Block]:
+def _early_stop_blocks(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[Block]:
     """Return the blocks for meta-episodes that end with their first success.
 
     Pass@k of all meta-episodes is first. The scores of those that continued follow.
@@ -89,18 +89,22 @@ def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[B
         for row in rows
     ]
     columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, planned + 1)), "n", *PROBLEM_COLUMNS, "failed"]
-    played = max(len(row.episodes) for row in rows)
-    chosen = [[episode.measure(summary.objective).estimate for episode in row.episodes] for row in rows]
+    most_episodes = max(len(row.episodes) for row in rows)
+    estimates = [[episode.measure(summary.objective).estimate for episode in row.episodes] for row in rows]
     still = [
-        [row.opponent or "all", *(f"{_interval(e)} of {e.n}" for e in cells), *[NOT_KNOWN] * (played - len(cells))]
-        for row, cells in zip(rows, chosen, strict=True)
+        [
+            row.opponent or "all",
+            *(f"{_interval(e)} of {e.n}" for e in cells),
+            *[NOT_KNOWN] * (most_episodes - len(cells)),
+        ]
+        for row, cells in zip(rows, estimates, strict=True)
     ]
     return [
         "Solved by episode k (pass@k), of all meta-episodes, with 95% intervals; each ends with its first success",
         TextTable(columns, solved),
         "",
         f"{measure[0].upper()}{measure[1:]} among those alone who had not succeeded before, and how many they were",
-        TextTable([summary.rows_are, *(f"episode {k}" for k in range(1, played + 1))], still),
+        TextTable([summary.rows_are, *(f"episode {k}" for k in range(1, most_episodes + 1))], still),
     ]
 
 
@@ -110,8 +114,12 @@ def _headline(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     cells += [NOT_KNOWN] * (episodes - len(measures))
     if episodes > 1:
         cells.append(_interval(row.success_gain if summary.objective == "success" else row.gain, signed=True))
-    last = measures[-1] if len(measures) == episodes else None
-    return [*cells, number(last.blind if last else None), number(last.ceiling if last else None)]
+    last_measure = measures[-1] if len(measures) == episodes else None
+    return [
+        *cells,
+        number(last_measure.blind if last_measure else None),
+        number(last_measure.ceiling if last_measure else None),
+    ]
 
 
 def _rates(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
@@ -120,8 +128,8 @@ def _rates(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     if summary.objective != "success":
         cells += [_percent(episode.success.estimate) for episode in row.episodes]
         cells += [NOT_KNOWN] * (episodes - len(row.episodes))
-    played = [episode.success.estimate.n for episode in row.episodes]
-    cells.append(str(row.meta_episodes) if len(set(played)) <= 1 else "/".join(map(str, played)))
+    sample_sizes = [episode.success.estimate.n for episode in row.episodes]
+    cells.append(str(row.meta_episodes) if len(set(sample_sizes)) <= 1 else "/".join(map(str, sample_sizes)))
     count = max(len(row.episodes), 1)
     draws = sum(episode.draws for episode in row.episodes) / count
     timeouts = sum(episode.timeouts for episode in row.episodes) / count
@@ -141,8 +149,8 @@ def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[
     columns = [summary.rows_are, *(f"{name} {k}" for name in names for k in range(1, episodes + 1))]
     cells = []
     for row in rows:
-        found = [row.episodes[k].metrics if k < len(row.episodes) else {} for k in range(episodes)]
-        cells.append([row.opponent or "all", *(number(one.get(name)) for name in names for one in found)])
+        metrics = [row.episodes[k].metrics if k < len(row.episodes) else {} for k in range(episodes)]
+        cells.append([row.opponent or "all", *(number(values.get(name)) for name in names for values in metrics)])
     return ["", "The game's metrics at the end of each episode, means", TextTable(columns, cells)]
 
 
@@ -167,21 +175,21 @@ def _percent(estimate: Estimate) -> str:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def save(folder: Path, summary: Summary, figure: bool = True, judged: JudgedCurves | None = None) -> list[Path]:
+def save(folder: Path, summary: Summary, figure: bool = True, judged_curves: JudgedCurves | None = None) -> list[Path]:
     """Write summary.json, scores.csv and adaptation.png, and return their paths.
 
     Args:
         folder: Folder to write to.
         summary: Scores to write.
         figure: False to omit the figure. It is also omitted if matplotlib is not installed.
-        judged: Curves of the judged agent, for the figure.
+        judged_curves: Curves of the judged agent, for the figure.
     """
     written = [folder / SUMMARY, folder / "scores.csv"]
     write_json(written[0], summary.to_json())
     write_atomically(written[1], csv_text(summary))
     if figure and importlib.util.find_spec("matplotlib") is not None:
         written.append(folder / "adaptation.png")
-        adaptation_figure(written[-1], summary, judged=judged)
+        adaptation_figure(written[-1], summary, judged_curves=judged_curves)
     return written
 
 
@@ -195,7 +203,7 @@ def load(folder: Path) -> Summary:
     return read_scores(Summary, read_inside(folder, SUMMARY))
 
 
-def delimited(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+def format_delimited(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
     """Return the rows as CSV, or with another delimiter between the fields. None becomes an empty field.
 
     Text that begins with `=`, `+`, `-` or `@` gets a leading apostrophe, because spreadsheets would execute it.
@@ -227,11 +235,11 @@ def csv_text(summary: Summary, delimiter: str = ",") -> str:
                 lines.append((row.opponent, number, name, e.mean, e.low, e.high, e.n, *exact))
         for number, e in enumerate(row.pass_at, start=1):
             lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, *[None] * 2))
-        calls = sum(one.calls for one in row.calls.values())
+        calls = sum(shares.calls for shares in row.calls.values())
         for name, value in row.reply_problems().items():
             measure_name = f"replies, {name.replace('_', ' ')}"
             lines.append((row.opponent, None, measure_name, value, None, None, calls, *[None] * 2))
-    return delimited(lines, delimiter)
+    return format_delimited(lines, delimiter)
 
 
 # -- the figure ------------------------------------------------------------------------------------------------
@@ -250,7 +258,7 @@ def adaptation_figure(
     path: Path | str,
     summary: Summary,
     learning_curve: Sequence[tuple[float, float]] | None = None,
-    judged: JudgedCurves | None = None,
+    judged_curves: JudgedCurves | None = None,
 ) -> None:
     """Write a PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
 
@@ -258,7 +266,7 @@ def adaptation_figure(
         path: File to write.
         summary: Scores to draw. Its baselines stand in the last panel.
         learning_curve: (training step, score) pairs, which are drawn in an additional panel.
-        judged: Curves of the same agent as it was judged, in the last panel.
+        judged_curves: Curves of the same agent as it was judged, in the last panel.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -278,11 +286,11 @@ def adaptation_figure(
     label = "success rate" if summary.objective == "success" else f"{summary.unit} per hand"
     if learning_curve:
         _learning_panel(axes.pop(0), learning_curve, label)
-    low, high = _limits([*rows, *summary.floors], summary, judged)
-    for place, (axis, row) in enumerate(zip(axes, rows)):
-        _opponent_panel(axis, row, summary, judged if row is rows[-1] else None, row is rows[-1])
+    low, high = _limits([*rows, *summary.floors], summary, judged_curves)
+    for index, (axis, row) in enumerate(zip(axes, rows)):
+        _opponent_panel(axis, row, summary, judged_curves if row is rows[-1] else None, row is rows[-1])
         axis.set_ylim(low, high)
-        if (place + bool(learning_curve)) % columns == 0 or place == 0:
+        if (index + bool(learning_curve)) % columns == 0 or index == 0:
             axis.set_ylabel(label)
     _legend(figure, axes[len(rows) - 1])
     figure.suptitle(f"{summary.agent} in {summary.env_id}", fontsize=11)
@@ -293,21 +301,21 @@ def _measures(row: ScoreRow, summary: Summary) -> list[Measure]:
     return [episode.measure(summary.objective) for episode in row.episodes]
 
 
-def _limits(rows: Sequence[ScoreRow], summary: Summary, judged: JudgedCurves | None) -> tuple[float, float]:
+def _limits(rows: Sequence[ScoreRow], summary: Summary, judged_curves: JudgedCurves | None) -> tuple[float, float]:
     """Return a common scale for all opponents."""
     if summary.objective == "success":
         return -0.04, 1.04
-    seen: list[float] = [0.0]
+    values: list[float] = [0.0]
     for row in rows:
         for m in _measures(row, summary):
             e = m.estimate
-            seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.blind) if v is not None]
-    if judged is not None:
-        seen += [value for line in judged.lines.values() for value in line]
-        seen += [value for values in judged.controls.values() for value in values]
+            values += [v for v in (e.mean, e.low, e.high, m.ceiling, m.blind) if v is not None]
+    if judged_curves is not None:
+        values += [value for line in judged_curves.lines.values() for value in line]
+        values += [value for control in judged_curves.controls.values() for value in control]
     # If all values are equal, the axis would have no height.
-    margin = 0.06 * (max(seen) - min(seen) or 1.0)
-    return min(seen) - margin, max(seen) + margin
+    margin = 0.06 * (max(values) - min(values) or 1.0)
+    return min(values) - margin, max(values) + margin
 
 
 def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str) -> None:
@@ -318,21 +326,23 @@ def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str)
     _quiet(axis)
 
 
-def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, judged: JudgedCurves | None, last: bool) -> None:
+def _opponent_panel(
+    axis: Any, row: ScoreRow, summary: Summary, judged_curves: JudgedCurves | None, is_last: bool
+) -> None:
     measures = _measures(row, summary)
     episodes = list(range(1, len(measures) + 1))
-    if judged is None:
+    if judged_curves is None:
         lines = {"knows the opponent": [m.ceiling for m in measures], "blind": [m.blind for m in measures]}
-        drawn = {floor.opponent: [m.estimate.mean for m in _measures(floor, summary)] for floor in summary.floors}
+        controls = {floor.opponent: [m.estimate.mean for m in _measures(floor, summary)] for floor in summary.floors}
     else:
-        lines = {name: list(values) for name, values in judged.lines.items()}
-        drawn = {name: list(values) for name, values in judged.controls.items()}
+        lines = {name: list(values) for name, values in judged_curves.lines.items()}
+        controls = {name: list(values) for name, values in judged_curves.controls.items()}
     for name, values in lines.items():
-        known = [(k, value) for k, value in zip(episodes, values, strict=True) if value is not None]
-        if known:
+        points = [(k, value) for k, value in zip(episodes, values, strict=True) if value is not None]
+        if points:
             color, style = _LINES[name]
-            axis.plot(*zip(*known), color=color, linestyle=style, linewidth=1.4, label=name)
-    for number, (name, means) in enumerate(drawn.items() if last else ()):
+            axis.plot(*zip(*points), color=color, linestyle=style, linewidth=1.4, label=name)
+    for number, (name, means) in enumerate(controls.items() if is_last else ()):
         axis.plot(
             episodes[: len(means)],
             means,

@@ -17,7 +17,7 @@ from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites import Panel, Setting
 from mage_envs.benchmarks.records.about import about_run
-from mage_envs.benchmarks.records.controls import controlled, memories_of
+from mage_envs.benchmarks.records.controls import apply_control, memories_of
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.cli.program import main
 from mage_envs.wrappers.controls import CONTROLS, parse_control, record_json, record_of
@@ -75,7 +75,7 @@ def test_every_strategy_runs_under_every_control(memory, tmp_path):
     }
     assert all(len(entry["episodes"]) == 4 for entry in entries)
 
-    control_trajectories = play(controlled(plain, "other", str(tmp_path / "run")))
+    control_trajectories = play(apply_control(plain, "other", str(tmp_path / "run")))
     assert kinds(control_trajectories) == {}
     for trajectory in control_trajectories:
         (foreign,) = {"kuhn/rock", "kuhn/maniac"} - {trajectory.opponent}
@@ -86,12 +86,12 @@ def test_every_strategy_runs_under_every_control(memory, tmp_path):
                 texts[episode_record] for episode_record in texts if episode_record == (trajectory.opponent, episode)
             ):
                 assert text not in prompt or any(text in foreign_text for foreign_text in foreign_texts)
-    frozen = play(controlled(plain, "frozen", None))
+    frozen = play(apply_control(plain, "frozen", None))
     plain_kinds = kinds(plain_trajectories)
     assert all(count <= plain_kinds[kind] for kind, count in kinds(frozen).items())
     if memory in ("reflection", "both"):
         assert kinds(frozen)["reflect"] == 4  # before the second episode of four meta-episodes, and never again
-    shuffled = play(controlled(plain, "shuffled", None))
+    shuffled = play(apply_control(plain, "shuffled", None))
     assert kinds(shuffled) == plain_kinds
     assert len(texts) == 8
 
@@ -119,7 +119,7 @@ def test_a_chat_is_exchanged_with_the_end_that_it_leads_to(tmp_path):
     plain = setting_of_memory("history", context="conversation", style="words")
     play(plain, tmp_path / "run")
     entries = memories_of(tmp_path / "run", plain)
-    for trajectory in play(controlled(plain, "other", str(tmp_path / "run"))):
+    for trajectory in play(apply_control(plain, "other", str(tmp_path / "run"))):
         chats = [entry["episodes"] for entry in entries if entry["task"] != trajectory.opponent]
         for step in trajectory.steps:
             if step.episode and step.turn == 0 and step.phase == "play":
@@ -129,13 +129,13 @@ def test_a_chat_is_exchanged_with_the_end_that_it_leads_to(tmp_path):
                     None
                 }
                 assert match is not None
-    for trajectory in play(controlled(plain, "frozen", None)):
+    for trajectory in play(apply_control(plain, "frozen", None)):
         begins = [step for step in trajectory.steps if step.turn == 0]
         chats = [[m.content for m in step.messages[:-1]] for step in begins[2:]]
         assert chats[0] == chats[1]
         assert len(chats[0]) == 2 * sum(step.episode == 0 for step in trajectory.steps)
     with pytest.raises(RuntimeError, match="needs context='rebuilt'"):
-        evaluate(make_agent("scripted:random"), plain.tasks, controlled(plain, "shuffled", None).options)
+        evaluate(make_agent("scripted:random"), plain.tasks, apply_control(plain, "shuffled", None).options)
 
 
 def test_the_end_of_an_episode_is_kept_as_json(tmp_path):
@@ -245,7 +245,7 @@ def test_the_same_opponent_with_other_deals(tmp_path):
     plain = Setting(replace(PANEL, rows_per_cell=3), "by hand", {"memory": "history", "num_episodes": 3})
     own_trajectories = play(plain, tmp_path / "run")
     entries = memories_of(tmp_path / "run", plain)
-    same = play(controlled(plain, "same", str(tmp_path / "run")))
+    same = play(apply_control(plain, "same", str(tmp_path / "run")))
     for trajectory in same:
         task = trajectory.task
         fitting = [

@@ -16,14 +16,14 @@ import pytest
 from mage_envs.benchmarks.evaluation.scoring.estimates import quantile
 from mage_envs.benchmarks.evaluation.suites.paper import SUITES, setting_for
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow, read_rows
-from mage_envs.benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, parts, text_blocks
+from mage_envs.benchmarks.evaluation.suites.suite_table import FIELDS, SuiteCell, suite_tables, text_blocks
 from mage_envs.benchmarks.evaluation.tables.markup import latex
 from mage_envs.benchmarks.evaluation.tables.summary_table import load
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.report.runs import folders_of
-from mage_envs.benchmarks.runs.suite_folder import plan_of, reported_for
-from mage_envs.benchmarks.suites.planning import planned, short_names
+from mage_envs.benchmarks.runs.suite_folder import find_reported, plan_of
+from mage_envs.benchmarks.suites.planning import plan_runs, short_names
 from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from tests.interruptions import run_in_fork
@@ -85,7 +85,7 @@ RELEASED = {"protocol": "paper", "num_episodes": 10, "style": "paper"}
 )
 def test_the_papers_figures_stand_beside_its_own_setting_alone(suite_folder, panel, changed):
     summary = load(next((suite_folder / "s").rglob("nash/summary.json")).parent)
-    reported = reported_for(setting_for(panel, **changed))
+    reported = find_reported(setting_for(panel, **changed))
     same = (
         panel.startswith("paper-kuhn")
         and not panel.endswith(("16", "cfr"))
@@ -94,7 +94,7 @@ def test_the_papers_figures_stand_beside_its_own_setting_alone(suite_folder, pan
     assert reported == ("paper-kuhn" if same else None)
     cell = SuiteCell(panel="kuhn", protocol="paper", episodes=10, row="nash", summary=summary, reported=reported)
     panels = [("paper-kuhn", "kuhn"), ("paper-tictactoe-mcts100", "tictactoe")]
-    text = as_text(text_blocks(parts("paper-table1", [cell], ["nash"], panels)))
+    text = as_text(text_blocks(suite_tables("paper-table1", [cell], ["nash"], panels)))
     ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
     assert bool(title) == same
     assert "MAGE" not in ours
@@ -272,11 +272,11 @@ def test_a_killed_suite_resumes_to_the_same_root(suite_folder, tmp_path, capsys)
 
 def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
     rows = [SuiteRow("random", "scripted:random", "none")]
-    assert [cell.folder for cell in planned(SUITES["demo"], rows, 128, ["paper"], [10])] == [
+    assert [cell.folder for cell in plan_runs(SUITES["demo"], rows, 128, ["paper"], [10])] == [
         "kuhn-train-k10-paper/random",
         "kuhn-heldout-k10-paper/random",
     ]
-    cells = planned(SUITES["heldout"], rows, size=128)
+    cells = plan_runs(SUITES["heldout"], rows, size=128)
     assert len(cells) == 4 * 2 * 2
     folders = [cell.folder for cell in cells]
     assert folders[0] == "kuhn/random"
@@ -292,7 +292,7 @@ def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
         "sokoban-1box",
     ]
     # The paper's suites are played as it evaluates.
-    folders = [cell.folder for cell in planned(SUITES["paper-table1"], rows)]
+    folders = [cell.folder for cell in plan_runs(SUITES["paper-table1"], rows)]
     assert folders[:2] == ["kuhn-k10-paper/random", "tictactoe-k10-paper/random"]
 
 

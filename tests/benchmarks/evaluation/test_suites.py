@@ -12,7 +12,13 @@ import pytest
 from mage_envs.benchmarks import SUITES, Panel, Setting, named_panel, panel
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import SIZES, base_panels, full_name, panel_names
-from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
+from mage_envs.benchmarks.evaluation.suites.paper import (
+    EPISODES,
+    PROTOCOLS,
+    load_reported_scores,
+    named_suite,
+    setting_for,
+)
 from mage_envs.cli.program import main
 from mage_envs.games.alfworld.scenes import is_installed
 from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of, seed_of
@@ -115,14 +121,14 @@ def test_every_setting_that_changes_play_or_prompts_is_in_the_fingerprint():
 def test_data_that_lie_elsewhere_have_a_hash_and_no_path(tmp_path):
     (tmp_path / "levels.txt").write_text("; 0\n######\n#@$. #\n######\n")
     base = Setting(Panel(env_id="mage/Sokoban-Meta-v0", about="", seed=1, size=4), "own")
-    local_levels = base.changed(generator=str(tmp_path / "levels.txt"))
+    local_levels = base.with_options(generator=str(tmp_path / "levels.txt"))
     assert str(tmp_path) not in json.dumps(local_levels.to_json())
     assert local_levels.resolved["game"]["generator"] == "local files"
     (tmp_path / "moved.txt").write_text((tmp_path / "levels.txt").read_text())
-    moved = base.changed(generator=str(tmp_path / "moved.txt"))
+    moved = base.with_options(generator=str(tmp_path / "moved.txt"))
     assert moved.fingerprint == local_levels.fingerprint
     (tmp_path / "other.txt").write_text("; 0\n#######\n#@$.  #\n#######\n")
-    assert base.changed(generator=str(tmp_path / "other.txt")).fingerprint != local_levels.fingerprint
+    assert base.with_options(generator=str(tmp_path / "other.txt")).fingerprint != local_levels.fingerprint
 
 
 @needs_alfworld
@@ -213,7 +219,7 @@ def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
     for name, suite in SUITES.items():
         assert all(named_panel(f"{panel}-128").size == 128 for panel in suite.panels)
         assert named_suite(name) is suite
-    figures = reported()
+    figures = load_reported_scores()
     assert figures["meta_episodes"] == 128
     for table in figures["tables"]:
         assert set(table["panels"]) <= set(SUITES[table["suite"]].panels)

@@ -13,7 +13,7 @@ import pytest
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
-from mage_envs.benchmarks.evaluation.scoring.estimates import stratified
+from mage_envs.benchmarks.evaluation.scoring.estimates import estimate_strata
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, MINI
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite, setting_for
@@ -21,14 +21,14 @@ from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.record_store import Records
-from mage_envs.benchmarks.report.transcripts import packed
+from mage_envs.benchmarks.report.transcripts import pack_transcript
 from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_table import AdaptResult, reference_rows
 from mage_envs.benchmarks.scale.adaptation import exact_values
 from mage_envs.benchmarks.scale.decisions import decisions_of
 from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
-from mage_envs.benchmarks.suites.planning import planned
+from mage_envs.benchmarks.suites.planning import plan_runs
 from mage_envs.cli.program import main
 from mage_envs.trainer.backends.play_settings import PlaySettings
 
@@ -95,7 +95,7 @@ def test_the_stored_rows_of_the_references_are_where_the_exact_values_are():
 
 
 def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
-    estimate = stratified([(0.25, [1.0, 3.0]), (0.75, [2.0, 2.0, 5.0])])
+    estimate = estimate_strata([(0.25, [1.0, 3.0]), (0.75, [2.0, 2.0, 5.0])])
     variance = 0.25**2 * 2 / 2 + 0.75**2 * 3 / 3
     freedom = variance**2 / ((0.25**2) ** 2 / 1 + (0.75**2) ** 2 / 2)
     from scipy.stats import t
@@ -103,10 +103,10 @@ def test_a_stratified_mean_has_the_unbiased_variance_of_its_strata():
     assert estimate.mean == pytest.approx(0.25 * 2 + 0.75 * 3)
     assert estimate.half == pytest.approx(t.ppf(0.975, freedom) * variance**0.5)
     assert estimate.n == 5
-    assert stratified([(1.0, [2.0, 2.0])]).half == 0
-    assert stratified([(0.5, [2.0]), (0.5, [1.0, 2.0])]).half is None
+    assert estimate_strata([(1.0, [2.0, 2.0])]).half == 0
+    assert estimate_strata([(0.5, [2.0]), (0.5, [1.0, 2.0])]).half is None
     with pytest.raises(ValueError, match="at least one stratum"):
-        stratified([])
+        estimate_strata([])
 
 
 def test_the_command_scores_a_reference_and_stores_its_records(tmp_path, capsys, monkeypatch):
@@ -162,7 +162,7 @@ def test_the_report_has_the_exact_values_of_each_decision(tmp_path):
         worth = {offer: (10 - offer) / 10 * np.mean([reserve <= offer for reserve in prices]) for offer in range(1, 11)}
         assert worth[int(third_decision.best.removeprefix("offer "))] == pytest.approx(max(worth.values()))
         assert third_decision.cost == pytest.approx(max(worth.values()) - worth[3])
-        packed_line = json.loads(packed(line, decisions[index]))
+        packed_line = json.loads(pack_transcript(line, decisions[index]))
         assert [call["exact"].partition("; ")[2] for call in packed_line["calls"]] == [
             f"best {reserve.best}; cost {reserve.cost:.3f}" for reserve in decisions[index]
         ]
@@ -186,7 +186,7 @@ def test_a_saved_model_plays_the_game_of_the_cell(tmp_path):
     PlaySettings("mage/KuhnPoker-Meta-v0", trained).save(tmp_path)
     suite = named_suite("adapt-mini")
     rows = [SuiteRow("hidden", f"model:{tmp_path}", memory=None)]
-    [run] = planned(suite, rows, None, suite.protocols, suite.lengths)
+    [run] = plan_runs(suite, rows, None, suite.protocols, suite.lengths)
     # The ends of the scale are those of the cell's own game. The style of the prompts is the model's.
     assert run.setting.resolved["game"] == setting_for("adapt-mini-kuhn").resolved["game"] == {"reveal": "showdown"}
     assert run.setting.resolved["style"] == "plain"

@@ -20,7 +20,7 @@ from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.controls import controlled
+from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_table import PAIRED
@@ -73,13 +73,13 @@ def run_of(totals: dict[int, float], episodes: dict[int, tuple[float, ...]], tas
         knows_opponent=(1.0,) * 3,
         most_in_last=1.0,
         hands=1,
-        least=-1.0,
-        most=1.0,
+        min_return=-1.0,
+        max_return=1.0,
     )
     planned = [Task(env_id="mage/KuhnPoker-Meta-v0", seed=seed, opponent="kuhn/nash", seat=0) for seed in range(tasks)]
     played_values = {i: PlayedValue(total=totals[i], episodes=episodes[i], paid=episodes[i]) for i in totals}
     return ScaledRun(
-        unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, played=played_values
+        unit="chips", hands=1, scale=scale, tasks=planned, weights={"kuhn/nash": 1.0}, values=played_values
     )
 
 
@@ -117,7 +117,7 @@ def test_an_answer_without_a_legal_action_costs_the_same_in_every_game():
     sound, none = run_of(dict.fromkeys(values, 1.0), values), run_of(dict.fromkeys(values, 0.0), values)
     # Two such answers in every meta-episode, one of them in the first episode.
     spoiled = replace(
-        sound, played={i: played_value._replace(unusable=(1, 0, 1)) for i, played_value in sound.played.items()}
+        sound, values={i: played_value._replace(unusable=(1, 0, 1)) for i, played_value in sound.values.items()}
     )
     level, less = spoiled.level(), spoiled.level_difference(sound)
     difference = spoiled.difference(none)
@@ -130,7 +130,7 @@ def test_an_answer_without_a_legal_action_costs_the_same_in_every_game():
     assert difference.mean == pytest.approx(-0.1)
     # No level is below that of the least return in every hand: three episodes of -1 on a scale of length 2.
     lost = replace(
-        sound, played={i: played_value._replace(unusable=(99, 0, 0)) for i, played_value in sound.played.items()}
+        sound, values={i: played_value._replace(unusable=(99, 0, 0)) for i, played_value in sound.values.items()}
     )
     level = lost.level()
     assert level is not None
@@ -238,7 +238,7 @@ def test_a_learner_with_another_opponents_memory_plays_against_the_wrong_one(tmp
     register_pool("kuhn/two", {"kuhn/rock": 0.5, "kuhn/maniac": 0.5})
     own_trajectories = play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
-    changed = controlled(setting, "other", str(tmp_path / "own"), by_policy=True)
+    changed = apply_control(setting, "other", str(tmp_path / "own"), by_policy=True)
     misled = evaluate(make_agent(spec), changed.tasks, changed.options)
     forgets = play(spec, "none/history")
     for mine, misled_trajectory, none in zip(own_trajectories, misled, forgets, strict=True):
@@ -262,7 +262,7 @@ def test_equal_controls_have_equal_bytes(tmp_path):
     spec = "policy:counting"
     play(spec, "history", tmp_path / "own")
     setting = setting_of(Records(tmp_path / "own").about)
-    changed = [controlled(setting, "other", str(tmp_path / "own"), by_policy=True) for _ in range(2)]
+    changed = [apply_control(setting, "other", str(tmp_path / "own"), by_policy=True) for _ in range(2)]
     assert changed[0].options["memory"] == changed[1].options["memory"]
     runs = [
         evaluate(make_agent(spec), run_setting.tasks, run_setting.options, batch=batch)

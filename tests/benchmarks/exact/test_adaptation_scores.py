@@ -22,7 +22,7 @@ from mage_envs.benchmarks.exact.judged_hands import judge
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure
-from mage_envs.benchmarks.scale.adaptation import CellValues, exact_values, recorded_run, scale_of_cell
+from mage_envs.benchmarks.scale.adaptation import CellValues, exact_values, load_cell_run, scale_of_cell
 from mage_envs.core import State, Turn
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact.regret import DecisionValues
@@ -183,7 +183,7 @@ def test_twenty_cells_are_those_of_an_independent_computation_from_raw_records(n
     assert cell_values.blind == pytest.approx(brute.value(1, brute.prior), abs=1e-9)
     for reference in ("random", "nash", "no-memory", "myopic"):
         records = _records(name, reference, tmp_path / reference)
-        level = recorded_run(records, cell, scale_of_cell(cell)).level()
+        level = load_cell_run(records, cell, scale_of_cell(cell)).level()
         by_opponent = defaultdict(list)
         for line in records.lines.values():
             by_opponent[line["opponent"]].append(brute.score(line))

@@ -10,7 +10,7 @@ import pytest
 
 from mage_envs.benchmarks.evaluation.run import baselines
 from mage_envs.benchmarks.exact import headroom_table
-from mage_envs.benchmarks.exact.headroom_table import Setup, blocks, setups, solved_rows
+from mage_envs.benchmarks.exact.headroom_table import Setup, blocks, setups, solve_rows
 from mage_envs.cli.program import main
 from mage_envs.cli.tables import as_text
 from mage_envs.opponents import OpponentPool, list_pools, pools
@@ -154,8 +154,8 @@ def test_the_table_is_of_every_game_and_pool() -> None:
         assert {row.episodes for row in rows if row.game == game} == {3, 5}
     quick_games = {"KuhnPoker", "Ultimatum", "ConnectFour", "Encounters"}
     quick = [row for row in rows if row.game in quick_games and row.hands == 1]
-    solved = list(solved_rows(lambda *_: None, quick))
-    paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
+    solved = list(solve_rows(lambda *_: None, quick))
+    paper = next(row.values for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None
     assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
     narrow = as_text(blocks(solved)).splitlines()
@@ -179,7 +179,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
 def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that `mage eval` prints."""
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
-    row, *_ = rows = list(solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
+    row, *_ = rows = list(solve_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
     assert [floor.opponent for floor in row.floors] == list(settings_of("Sokoban").references)
     floors = row.to_json()["floors"]
     assert [floor["name"] for floor in floors] == list(settings_of("Sokoban").references)
@@ -196,7 +196,7 @@ def test_floors_that_cannot_be_played_are_reported(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(headroom_table, "evaluate", evaluate)
-    rows = list(solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
+    rows = list(solve_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")]))
     text = as_text(blocks(rows)).splitlines()
     assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
     (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))

@@ -9,7 +9,7 @@ import pytest
 
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.scale.adaptation import exact_values, pool_of, scale_of_cell
-from mage_envs.benchmarks.scale.judged_play import judged_folder
+from mage_envs.benchmarks.scale.judged_play import judge_folder
 from mage_envs.benchmarks.scale.scale import (
     ADAPTS,
     UNCLEAR,
@@ -35,8 +35,8 @@ SCALE = Scale(
     knows_opponent=(2.0, 2.0, 2.0),
     most_in_last=2.0,
     hands=2,
-    least=0.0,
-    most=3.0,
+    min_return=0.0,
+    max_return=3.0,
 )
 
 
@@ -209,17 +209,17 @@ def test_both_estimates_of_adaptation_agree_where_nothing_is_luck(tmp_path):
     agent = "policy:bayes:ultimatum/reserves,3,1,sum"
     words = ["--panel", "adapt-ultimatum", "--no-baselines", "--out", str(tmp_path / "run")]
     assert main(["eval", agent, *words]) == 0
-    judged_suite = judged_folder(tmp_path / "run")
+    judged_suite = judge_folder(tmp_path / "run")
     own_run, none = judged_suite.runs[""], judged_suite.runs["none"]
-    paid = [sum(value.episodes[1:]) - sum(none.played[index].episodes[1:]) for index, value in own_run.played.items()]
-    lost = [sum(none.played[index].regrets[1:]) - sum(value.regrets[1:]) for index, value in own_run.played.items()]
+    paid = [sum(value.episodes[1:]) - sum(none.values[index].episodes[1:]) for index, value in own_run.values.items()]
+    lost = [sum(none.values[index].regrets[1:]) - sum(value.regrets[1:]) for index, value in own_run.values.items()]
     assert max(abs(paid_value - lost_value) for paid_value, lost_value in zip(paid, lost, strict=True)) > 0.1
     assert own_run.difference(none, by_regrets=True).mean == pytest.approx(own_run.difference(none).mean, abs=1e-9)
     assert own_run.difference(none).mean > 0.5
     # Each opponent is met with one difference. The worst slip of the 56 pairs costs 3/56 of the largest open price.
     prices = [
         max(
-            run.played[index].slip
+            run.values[index].slip
             for run in (own_run, none)
             for index, task in enumerate(own_run.tasks)
             if task.opponent == name
@@ -229,5 +229,5 @@ def test_both_estimates_of_adaptation_agree_where_nothing_is_luck(tmp_path):
     hidden = np.mean(prices) / own_run.scale.length * 3 / len(own_run.tasks)
     assert own_run.difference(none, by_regrets=True).half == pytest.approx(hidden)
     # The best learner has no regret, so its adaptation is the regret of the same player without memory.
-    assert all(abs(regret) < 1e-9 for value in own_run.played.values() for regret in value.regrets)
+    assert all(abs(regret) < 1e-9 for value in own_run.values.values() for regret in value.regrets)
     assert judged_suite.difference("none").mean == pytest.approx(own_run.difference(none).mean, abs=1e-9)

@@ -19,7 +19,7 @@ from mage_envs.benchmarks.canonical import canonical, root_of
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.about import about_run, setting_of
-from mage_envs.benchmarks.records.lines import chats, digest, encoded
+from mage_envs.benchmarks.records.lines import chats, digest, encode_line
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.records.replay import replay
 from mage_envs.benchmarks.records.schema import LineRecord
@@ -166,7 +166,7 @@ def test_a_line_holds_all_of_a_meta_episode(unbroken):
     trajectories = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
     assert unbroken.trajectories() == trajectories
     assert all(trajectory.seconds and min(trajectory.seconds) > 0 for trajectory in trajectories)
-    line = encoded(3, trajectories[3]).line()
+    line = encode_line(3, trajectories[3]).line()
     assert list(problems_of(LineRecord, line)) == []
     assert trajectory_from_json(line) == trajectories[3]
     assert digest(line | {"seconds": [7.0]}) == line["digest"] != digest(line | {"index": 4})

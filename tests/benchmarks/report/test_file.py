@@ -23,12 +23,12 @@ from mage_envs.benchmarks.comparison.paired_runs import compare
 from mage_envs.benchmarks.evaluation.scoring.scores import Estimate
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.blocks import pack
-from mage_envs.benchmarks.report.bubbles import measured
-from mage_envs.benchmarks.report.charts import Chart, Reference, Series, paired
+from mage_envs.benchmarks.report.bubbles import measure_choices
+from mage_envs.benchmarks.report.charts import Chart, Reference, Series, difference_by_episode
 from mage_envs.benchmarks.report.document import templates
 from mage_envs.benchmarks.report.runs import read_runs
 from mage_envs.benchmarks.report.trained import read_trained
-from mage_envs.benchmarks.report.transcripts import packed, parts
+from mage_envs.benchmarks.report.transcripts import pack_transcript, split_reply
 from mage_envs.cli.program import main
 from mage_envs.text.visible import visible
 from mage_envs.trainer.runs.run_log import RunLog
@@ -52,7 +52,7 @@ def unpack_prompts(page):
 @pytest.mark.parametrize("name", ["random", "attack"])
 def test_a_page_holds_every_text_of_its_record(runs, name):
     for line in Records(runs / name).lines.values():
-        page = json.loads(packed(line))
+        page = json.loads(pack_transcript(line))
         assert unpack_prompts(page) == [[message["content"] for message in call["messages"]] for call in line["calls"]]
         for call, page_call in zip(line["calls"], page["calls"], strict=True):
             reply = "".join(page_call.get(part, "") for part in ("thinking", "answer", "rest"))
@@ -61,10 +61,10 @@ def test_a_page_holds_every_text_of_its_record(runs, name):
 
 
 def test_parts_of_a_reply():
-    assert parts("<think>a</think>b") == ("<think>a</think>", "b", "")
-    assert parts("b<think>a") == ("", "b", "<think>a")
-    assert parts("<think>a</think>b<think>c") == ("<think>a</think>", "b", "<think>c")
-    assert parts("b") == ("", "b", "")
+    assert split_reply("<think>a</think>b") == ("<think>a</think>", "b", "")
+    assert split_reply("b<think>a") == ("", "b", "<think>a")
+    assert split_reply("<think>a</think>b<think>c") == ("<think>a</think>", "b", "<think>c")
+    assert split_reply("b") == ("", "b", "")
 
 
 def test_blocks_hold_all_or_an_even_part():
@@ -86,7 +86,7 @@ def test_blocks_hold_all_or_an_even_part():
 def test_bubbles_by_hand():
     first_counter = Counter({("s", "a"): 2, ("s", "b"): 2, ("t", "a"): 4})
     second_counter = Counter({("s", "a"): 4, ("u", "c"): 12})
-    measured_chart = measured([first_counter, second_counter])
+    measured_chart = measure_choices([first_counter, second_counter])
     assert measured_chart.states == ("s", "u", "t")  # in both episodes, then by frequency
     assert measured_chart.actions == ("c", "a", "b")
     assert (measured_chart.shared, measured_chart.all_states, measured_chart.all_actions) == (1, 3, 3)
@@ -199,12 +199,16 @@ def test_paired_differences(runs):
     last_run, random_run = sorted(
         (run for run in read_runs([runs / "last", runs / "random"])), key=lambda run: run.method
     )
-    assert all(point.mean == 0 for point in paired(last_run, last_run))
+    assert all(point.mean == 0 for point in difference_by_episode(last_run, last_run))
     means = [[row.returns.estimate.mean for row in run.summary.overall.episodes] for run in (last_run, random_run)]
-    assert [point.mean for point in paired(last_run, random_run)] == pytest.approx([b - a for a, b in zip(*means)])
+    assert [point.mean for point in difference_by_episode(last_run, random_run)] == pytest.approx(
+        [b - a for a, b in zip(*means)]
+    )
     (same,) = compare([random_run.folder, last_run.folder])
     rows = [row for row in same.rows if row.measure.startswith("episode")]
-    assert [astuple(point) for point in paired(last_run, random_run)] == [(r.mean, r.low, r.high, r.n) for r in rows]
+    assert [astuple(point) for point in difference_by_episode(last_run, random_run)] == [
+        (r.mean, r.low, r.high, r.n) for r in rows
+    ]
 
 
 def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
@@ -218,13 +222,13 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
         )
         log.on_update(rollout, {"kl": 0.1}, 0)
     (training,) = read_trained([tmp_path], 2)
-    assert (training.key, len(training.played), len(training.pages)) == ("run3", 46, 46)
+    assert (training.key, len(training.meta_episodes), len(training.pages)) == ("run3", 46, 46)
     page = json.loads(training.pages[45])
     assert (page["rollout"], {call["advantage"] for call in page["calls"]}) == (22, {0.25})
     assert unpack_prompts(page) == [
         [trajectory.content for trajectory in step.messages] for step in trajectories[2].steps
     ]
-    assert training.played[45].outcomes == read_runs([runs / "random"])[0].played[2].outcomes
+    assert training.meta_episodes[45].outcomes == read_runs([runs / "random"])[0].meta_episodes[2].outcomes
     capsys.readouterr()
     assert main([*EXPORT, str(tmp_path / "trained"), "--index", "45", "--episode", "1"]) == 0
     out = capsys.readouterr().out

@@ -67,11 +67,11 @@ def test_a_row_of_a_missing_engine_names_the_extra(module: str, tmp_path: Path) 
 
 def test_the_table_of_all_games_has_a_row_for_the_missing_engine(tmp_path: Path) -> None:
     script = """
-from mage_envs.benchmarks.exact.headroom_table import Setup, blocks, row_line, solved_rows
+from mage_envs.benchmarks.exact.headroom_table import Setup, blocks, row_line, solve_rows
 from mage_envs.cli.tables import as_text
 
 setups = [Setup(game="ALFWorldHouse", pool="house/all"), Setup(game="ALFWorld", pool="", panel="alfworld-eval-in-16")]
-rows = list(solved_rows(lambda *_: None, [*setups, Setup(game="Ultimatum", pool="ultimatum/reserves")]))
+rows = list(solve_rows(lambda *_: None, [*setups, Setup(game="Ultimatum", pool="ultimatum/reserves")]))
 print(*map(row_line, rows), sep="\\n")
 print(as_text(blocks(rows)))
 """

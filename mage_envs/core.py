@@ -45,7 +45,6 @@ class GameSpec:
     """Prose for the prompt: rules, goal, and the form of an action."""
     players: int = 2
     unit: str = "points"
-    """Unit of the returns, for tables."""
     min_return: float = -1.0
     """Worst return of a hand, in the game's unit."""
     max_return: float = 1.0
@@ -59,7 +58,7 @@ class GameSpec:
     words: WordsOfState = field(default=split_at_blanks, compare=False, repr=False)
     """Module-level function from an information state to its words, for the prompt style `words`."""
     words_of_observations: bool = False
-    """True if `words` reads observations, and the style `words` shows each whole. Then any action may be written."""
+    """True if `words` reads observations, which the style `words` then shows whole."""
     shows_legal_actions: bool = True
     """True if the player sees the legal actions. If not, only `info["private"]` has them."""
     legal_note: str = ""

@@ -165,7 +165,7 @@ def check_training(arguments: list[str]) -> str | None:
     from trl.trainer.model_config import ModelConfig
 
     from mage_envs.trainer import MAGEConfig
-    from mage_envs.trainer.config.presets import PRESETS
+    from mage_envs.trainer.config.presets import PRESETS, small_models
 
     known_fields = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
     known_fields |= {
@@ -191,7 +191,7 @@ def check_training(arguments: list[str]) -> str | None:
     if unknown:
         return f"mage train has no {unknown}"
     preset_names = [value for flag, value in pairwise(arguments) if flag == "--preset"]
-    missing = [value for value in preset_names if value not in PRESETS and not value.isupper()]
+    missing = [value for value in preset_names if value not in {*PRESETS, *small_models()} and not value.isupper()]
     return f"there is no preset {missing}" if missing else None
 
 

@@ -116,7 +116,7 @@ HookResult = Request | str | None
 class Memory:
     """Base class of a memory: hooks that do nothing. A memory overrides those that it needs.
 
-    A class without this base is a memory, too, if it has `begin` and `render`: `complete` adds what it lacks.
+    A class without this base is a memory, too, if it has `begin` and `render`: `complete` adds the other hooks.
     """
 
     carries_transcript: bool = False

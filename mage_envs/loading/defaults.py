@@ -10,7 +10,7 @@ B = TypeVar("B")
 def fill_in(instance: Any, base: type[B]) -> B:
     """Return the instance, whose class then has every public attribute of the base class.
 
-    What the class of a user lacks is added to it once, so that callers need not ask what an instance has.
+    Missing attributes are added to the user's class once, so that callers need not probe an instance.
     """
     kind = type(instance)
     if not isinstance(instance, base):

@@ -13,9 +13,12 @@ register_facts(
     about="rooms of the half that no training plays, under every wiring of the keys",
     options={"split": "eval"},
 )
-for _name in ("blind", "memory", "explorer", "known", "wrong"):
-    _entry = f"mage_envs.opponents.solo.key_players:{_name.capitalize()}"
-    register_opponent(f"controls/{_name}", entry_point=_entry, games=("SokobanControls",))
+for _class in ("Blind", "MemoryPlayer", "Explorer", "Known", "Wrong"):
+    register_opponent(
+        f"controls/{_class.removesuffix('Player').lower()}",
+        entry_point=f"mage_envs.opponents.solo.key_players:{_class}",
+        games=("SokobanControls",),
+    )
 register_opponent(
     "controls/bayes",
     entry_point="mage_envs.opponents.solo.key_players:Bayes",

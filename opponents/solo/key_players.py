@@ -17,7 +17,7 @@ Values = RoomValues | RoomPayoffs
 """Values of the keys in a room."""
 
 
-class Memory:
+class MemoryPlayer:
     """The best player of each room by itself, given all that every earlier room has shown.
 
     Among equally good keys it presses one whose effect it knows, so it does not explore once a room is lost.
@@ -91,7 +91,7 @@ class Memory:
             self._pressed = None
 
 
-class Bayes(Memory):
+class Bayes(MemoryPlayer):
     """The optimal player for the sum of the episodes, for all that every room so far has shown.
 
     It values the later rooms as `mage headroom` does: as means over the same rooms, drawn independently.
@@ -112,15 +112,15 @@ class Bayes(Memory):
         return best_learner(self._game, self._episodes).in_room(level, min(episode, self._episodes - 1))
 
 
-class Blind(Memory):
+class Blind(MemoryPlayer):
     """The best player that remembers nothing of earlier rooms."""
 
     def _candidate_wirings(self, turn: Turn) -> int:
         return ALL
 
 
-class Explorer(Memory):
-    """A player that spends the first room on finding the wiring, and then plays like `Memory`."""
+class Explorer(MemoryPlayer):
+    """A player that spends the first room on finding the wiring, and then plays like `MemoryPlayer`."""
 
     def _choose(self, turn: Turn, values: Values, position: tuple[int, int, int], possible: int) -> int:
         if turn.episode or possible.bit_count() == 1:
@@ -134,7 +134,7 @@ class Explorer(Memory):
         return sizes.index(min(sizes))
 
 
-class Known(Memory):
+class Known(MemoryPlayer):
     """A player that knows the wiring. It needs `reveal_opponent=True`."""
 
     def _candidate_wirings(self, turn: Turn) -> int:

@@ -20,12 +20,11 @@ from transformers import PreTrainedModel
 from mage_envs.random.streams import uniforms
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.parser import parse_reply
-from mage_envs.trainer.backends.action_trie import ActionTrie
 from mage_envs.trainer.backends.batching import check_full_attention as check_full_attention
 from mage_envs.trainer.backends.batching import probe_batching
 from mage_envs.trainer.backends.generation import fits, stream_keys
 from mage_envs.trainer.backends.rows import RaggedCache, WholeRow, evaluating
-from mage_envs.trainer.backends.tokens import ChatTokenizer, Ids, make_completion
+from mage_envs.trainer.backends.tokens import ActionTrie, ChatTokenizer, Ids, make_completion
 
 
 @dataclass(frozen=True)

@@ -54,13 +54,13 @@ def last(prompt: Prompt) -> str:
 
 
 def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
-    model = Recorder(last)
-    policy = LanguageModelPolicy(model, KUHN.spec, Plain(), 3)
+    model = Recorder(lambda prompt: prompt.legal_actions[-1].upper())
+    policy = LanguageModelPolicy(model, KUHN.spec, Words(KUHN.spec), 3)
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 20)
     assert set(np.abs(result.returns[:, 0])) == {2.0}  # both always bet or call
     assert policy.turns == len(model.prompts) == 20
     assert policy.invalid == policy.given_up == 0
-    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac", style="plain")
+    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac", style="words")
     observations = {env.reset(seed=seed)[0] for seed in range(40)}
     assert {prompt.messages[0].content for prompt in model.prompts} == observations
 
@@ -104,8 +104,10 @@ def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion
     won_pots = int((result.returns[:, 0] == 1).sum())  # 1/2 bets, which passive folds to, plus 1/4 better cards
     assert 120 < won_pots < 180
     assert len({prompt.seed for prompt in model.prompts}) == len(model.prompts)
-    assert "nothing happened, but the turn is spent" not in model.prompts[0].messages[0].content
-    assert "nothing happened, but the turn is spent" in model.prompts[1].messages[0].content
+    for prompt, number in zip(model.prompts, (1, 2, 3)):
+        text = prompt.messages[0].content
+        assert f"Try {number} of 3." in text
+        assert ("Nothing happened." in text) == (number > 1)
 
 
 FALSE_FOR_AN_OPPONENT = re.compile(

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from mage_envs.text.generation import Message, Prompt
-from mage_envs.trainer.backends.action_trie import ActionTrie
 from mage_envs.trainer.backends.cached import CachedGenerator
 from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
 from mage_envs.trainer.backends.tiny import byte_tokenizer, tiny_model, tiny_tokenizer
-from mage_envs.trainer.backends.tokens import ChatTokenizer
+from mage_envs.trainer.backends.tokens import ActionTrie, ChatTokenizer
 from mage_envs.trainer.method.batch import build_rows, collate
 from mage_envs.trainer.method.loss import score_logits
 from tests.trainer.tiny_runs import step, trajectory

@@ -169,7 +169,7 @@ def test_mage_bench_seats_a_model_as_opponent(server: Server, capfd: pytest.Capt
     assert all(re.search(r"# Now\nYour turn\. Try [123] of 3\.\n", text) for text in prompts), "the style plain"
 
 
-@pytest.mark.parametrize(("style", "says"), [("paper", "Your turn. Try "), ("neutral", "Win as many units")])
+@pytest.mark.parametrize(("style", "says"), [("plain", "You have 3 tries per turn."), ("neutral", "Win as many units")])
 def test_the_style_of_an_opponent_is_an_option(server: Server, style: str, says: str) -> None:
     name = f"llm:tiny-guided@{server.url},max_tokens=4,cache=off,style={style}"
     policy, endpoint = policy_of(name)

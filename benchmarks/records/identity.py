@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.opponents.registry import portable_spec
-
 IDENTITY = ("fingerprint", "setting")
 """Parts of run.json that must be equal to resume a run, besides the agent."""
 _LATER = ("model", "served")
@@ -27,11 +25,6 @@ def compare(recorded: Mapping[str, Any], current: Mapping[str, Any], folder: Pat
         current: run.json of the current command.
         folder: The folder, for the message.
     """
-    if any(portable_spec(name) != name for name in recorded.get("setting", {}).get("weights", ())):
-        raise OtherRun(
-            f"{folder} holds a run of an older version, whose opponents have an address in their names. It can be "
-            "replayed, but not resumed. Choose another folder."
-        )
     differing = [
         f"{path} {short(recorded_value)} there, {short(current_value)} now"
         for path, recorded_value, current_value in run_differences(recorded, current)
@@ -45,8 +38,8 @@ def run_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> 
     recorded_agent, current_agent = recorded["agent"], current["agent"]
     # What one of the two does not know is no difference.
     yield from differences(
-        _portable(merge_agents(current_agent, recorded_agent)),
-        _portable(merge_agents(recorded_agent, current_agent)),
+        merge_agents(current_agent, recorded_agent),
+        merge_agents(recorded_agent, current_agent),
         "agent",
     )
     for key in IDENTITY:
@@ -61,11 +54,6 @@ def merge_agents(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> dic
             key: recorded["served"][key] if value is None else value for key, value in current["served"].items()
         }
     return merged
-
-
-def _portable(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an agent without the server that older versions wrote into its name."""
-    return {**agent, "name": portable_spec(agent["name"])}
 
 
 def differences(value: Any, other_value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

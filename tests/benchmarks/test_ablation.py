@@ -33,11 +33,11 @@ def test_every_preset_of_an_ablation_is_one_run_under_one_name() -> None:
     # The paper's own choices are the presets of its table.
     assert ABLATION_PRESETS["4.4.1"]["alfworld-differential"] == "mage-alfworld-paper"
     assert ABLATION_PRESETS["4.4.1"]["webshop-cumulative"] == "lamer-webshop-paper"
-    assert ABLATION_PRESETS["4.4.2"]["balanced-agent-stationary"] == "mage-tictactoe-paper"
+    assert ABLATION_PRESETS["4.4.2"]["balanced-opponent-stationary"] == "mage-tictactoe-paper"
     assert ABLATION_PRESETS["4.4.3"]["global"] == "mage-kuhn-paper"
     # The grouping has no effect on a population of one opponent.
     fixed = [name for name in ABLATION_PRESETS["4.4.2"] if name.startswith("fixed")]
-    assert fixed == ["fixed-agent-stationary", "fixed-pooled-stationary"]
+    assert fixed == ["fixed-opponent-stationary", "fixed-pooled-stationary"]
 
 
 def test_the_papers_ablations_are_evaluated_where_the_paper_evaluated_them() -> None:

@@ -29,9 +29,9 @@ def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, c
 def test_every_proven_catalogue_has_a_certificate_of_this_format():
     counts = {size: [len(certificates(size, held_out)) for held_out in (False, True)] for size in SIZES}
     assert counts == {"tiny": [1, 1], "small": [20, 20], "medium": [1, 1], "large": [1, 1], "xl": [0, 0]}
-    certificates = [name for size in SIZES for held_out in (False, True) for name in certificates(size, held_out)]
-    assert len(set(certificates)) == len(certificates)
-    assert {name.partition("-")[0] for name in certificates} == {FORMAT}
+    names = [name for size in SIZES for held_out in (False, True) for name in certificates(size, held_out)]
+    assert len(set(names)) == len(names)
+    assert {name.partition("-")[0] for name in names} == {FORMAT}
 
 
 @pytest.mark.parametrize("split", ["train", "ood_catalogue"])

@@ -23,7 +23,7 @@ def pipe(name: str, game: Game, rubbish: float = 0.0) -> ScriptedGenerator:
     """A policy that answers prompts, which it knows by their text alone; sometimes with no action."""
     policy: Any = make_opponent(name, game)
     reader = LanguageModelPolicy(
-        ScriptedGenerator(lambda prompt: ""), game.spec, STYLE, settings=settings_for(game.spec)
+        ScriptedGenerator(lambda prompt: ""), game.spec, STYLE, num_episodes=1, settings=settings_for(game.spec)
     )
     turns: dict[str, Turn] = {}
     for decision in decisions_of(game):

@@ -125,22 +125,6 @@ def test_a_server_with_another_model_is_refused(serve: Serve, tmp_path: Path, ca
     assert len(Records(out).lines) == 8
 
 
-def test_a_record_with_an_address_in_its_name_is_resumed(serve: Serve, tmp_path: Path) -> None:
-    """Older versions wrote the whole specification, and neither model nor served id."""
-    server, out = serve(), tmp_path / "run"
-    words = ["eval", spec(server, "concurrency=1"), *KUHN, "--rows", "4", "--out", str(out)]
-    assert exit_status([*words, "--budget", "calls=20"]) == 3
-    about = read_about(out)
-    del about["agent"]["model"], about["agent"]["served"]
-    about["agent"]["name"] = "llm:tiny@http://10.1.2.3:8000/v1,concurrency=64"
-    (out / "run.json").write_text(json.dumps(about))
-    (out / "summary.json").unlink()
-    assert main(["verify", str(out)]) == 0
-    assert exit_status([*words, "--resume"]) == 0
-    assert read_about(out)["agent"]["name"] == "llm:tiny"
-    assert main(["verify", str(out)]) == 0
-
-
 def test_a_run_against_a_model_resumes_at_another_server_and_shows_no_host(
     serve: Serve, tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

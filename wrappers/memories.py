@@ -13,9 +13,10 @@ from typing import Any, TypeVar, overload
 
 from mage_envs.files.bounded import read_named
 from mage_envs.loading.arguments import Spec, bind, call, nearest_name, parse
+from mage_envs.loading.defaults import fill_in
 from mage_envs.loading.imports import check_path, import_path, load_class, load_entry
 from mage_envs.loading.plugins import load_announced
-from mage_envs.wrappers.memory import REQUIRED_HOOKS, EpisodicMemory, Memory, complete, is_memory
+from mage_envs.wrappers.memory import REQUIRED_HOOKS, EpisodicMemory, Memory, is_memory
 
 Builder = Callable[..., Any]
 B = TypeVar("B", bound=Builder)
@@ -86,7 +87,8 @@ def as_memory(memory: MemorySpec) -> Memory:
         label = f"memory={memory.__name__}" if isinstance(memory, type) else label
     if not is_memory(strategy):
         raise TypeError(f"{label}: expected a mage_envs.Memory, got {type(strategy).__name__}.")
-    return complete(strategy)
+    filled: Memory = fill_in(strategy, Memory)
+    return filled
 
 
 def memory_settings(spec: str) -> dict[str, Any]:

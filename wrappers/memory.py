@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from mage_envs.core import Turn
-from mage_envs.loading.defaults import fill_in
 from mage_envs.text.parser import REMARK_LIMIT
 from mage_envs.text.prompts import BLOCK, EpisodeRecord, Frame, PromptStyle, ReflectView, TurnRecord
 
@@ -116,7 +115,7 @@ HookResult = Request | str | None
 class Memory:
     """Base class of a memory: hooks that do nothing. A memory overrides those that it needs.
 
-    A class without this base is a memory, too, if it has `begin` and `render`: `complete` adds the other hooks.
+    A class without this base is a memory, too, if it has `begin` and `render`: `as_memory` adds the other hooks.
     """
 
     carries_transcript: bool = False
@@ -201,14 +200,11 @@ def is_memory(value: object) -> bool:
     return not isinstance(value, str | type) and all(callable(getattr(value, hook, None)) for hook in REQUIRED_HOOKS)
 
 
-def complete(memory: Any) -> Memory:
-    """Return a memory whose class has every hook."""
-    return fill_in(memory, Memory)
-
-
 def overrides(memory: Memory, *hooks: str) -> bool:
     """Return True if a memory has a hook of its own."""
-    return any(getattr(type(memory), hook) is not getattr(Memory, hook) for hook in hooks)
+    # The function behind the method, because a hook may also be set on the instance.
+    own = (getattr(getattr(memory, hook), "__func__", None) for hook in hooks)
+    return any(function is not getattr(Memory, hook) for function, hook in zip(own, hooks, strict=True))
 
 
 @runtime_checkable

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
-
-B = TypeVar("B")
+from typing import Any
 
 
-def fill_in(instance: Any, base: type[B]) -> B:
-    """Return the instance, whose class then has every public attribute of the base class.
+def fill_in(instance: Any, base: type) -> Any:
+    """Return the instance, whose class then has every public attribute of the base class that is not abstract.
 
     Missing attributes are added to the user's class once, so that callers need not probe an instance.
+
+    Raises:
+        TypeError: If the class cannot be changed, such as one that is written in C.
     """
     kind = type(instance)
-    if not isinstance(instance, base):
-        for name in (name for cls in reversed(base.__mro__) if cls is not object for name in vars(cls)):
-            if not name.startswith("_") and not hasattr(kind, name):
-                setattr(kind, name, getattr(base, name))
-    return cast(B, instance)
+    if isinstance(instance, base):
+        return instance
+    for name, default in vars(base).items():
+        if name.startswith("_") or hasattr(kind, name) or getattr(default, "__isabstractmethod__", False):
+            continue
+        try:
+            setattr(kind, name, default)
+        except TypeError:
+            raise TypeError(f"{kind.__name__} cannot be used as a {base.__name__}: write a class for it.") from None
+    return instance

@@ -199,7 +199,7 @@ class Renaming:
 _VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "neither a success nor a failure"}
 
 
-class PromptStyle:
+class PromptStyle(ABC):
     """Base class of the wording of prompts and of answers.
 
     The `play` and `reflect` texts are complete prompts. The `continue_` texts hold only the news in a conversation that
@@ -217,29 +217,29 @@ class PromptStyle:
     states_setting: bool = False
     """True if `setting` states more than the rules, so that every request of a memory needs it."""
 
+    @abstractmethod
     def play(self, view: PlayView) -> str:
         """Return the prompt for an action."""
-        raise NotImplementedError
 
+    @abstractmethod
     def continue_play(self, view: ContinueView) -> str:
         """Return the next message of a conversation, for an action."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reflect(self, view: ReflectView) -> str:
         """Return the prompt for a reflection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def continue_reflect(self, view: ReflectView) -> str:
         """Return the next message of a conversation, for a reflection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def remember_reflection(self, episode: int, text: str) -> str:
         """Return a reflection on `episode` as an item of the memory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
         """Return a whole episode as an item of the memory."""
-        raise NotImplementedError
 
     def setting(self, frame: Frame) -> str:
         """Return the rules, and if `states_setting` also what repeats, what is new, and the limits."""
@@ -280,7 +280,7 @@ def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
     return "\n".join(lines)
 
 
-class Sentences(PromptStyle, ABC):
+class Sentences(PromptStyle):
     """Base class of the styles with full sentences and answers in `<action>` and `<remark>` tags."""
 
     action_tag = "action"

@@ -39,14 +39,15 @@ STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {
 
 def load_style(spec: str) -> PromptStyle:
     """Return a new style of the class that `"module:Class"` refers to; raises like `load_class`."""
-    style: PromptStyle = load_class(spec, "a prompt style", ("play", "reflect"))()
+    style: PromptStyle = fill_in(load_class(spec, "a prompt style", ("play", "reflect"))(), PromptStyle)
     return style
 
 
 def as_style(style: str | PromptStyle, spec: GameSpec) -> PromptStyle:
-    """Return the style of this name for a game, the class behind `"module:Class"`, or a given style unchanged."""
+    """Return the style of this name for a game, the class behind `"module:Class"`, or a given style."""
     if not isinstance(style, str):
-        return fill_in(style, PromptStyle)
+        given: PromptStyle = fill_in(style, PromptStyle)
+        return given
     if ":" in style:
         return load_style(style)
     if style not in STYLES:

@@ -9,7 +9,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import BY_FORFEIT, BY_TIMEOUT, DRAW, FAILURE, HandResult
 from mage_envs.text.parser import Reply
 from mage_envs.text.plain import Plain, amount, last_state, nearest_action
-from mage_envs.text.prompts import EpisodeRecord
+from mage_envs.text.prompts import EpisodeRecord, PromptStyle
 
 
 def make(game, **options):
@@ -172,3 +172,51 @@ def test_the_style_paper_differs_by_the_list_alone(game):
     assert paper.replace(vocabulary, "").splitlines() == other_lines
     assert (vocabulary in paper) == (game == "KuhnPoker")
     assert "nearest" not in after(game, "no such thing", style="paper")
+
+
+class Terse:
+    """A style without a base class: what a whole prompt and a conversation need, and nothing else."""
+
+    action_tag, remark_tag = "a", "r"
+
+    def play(self, view):
+        return f"play {view.turn.observation}"
+
+    continue_play = play
+
+    def reflect(self, view):
+        return f"reflect {view.record.index}"
+
+    continue_reflect = reflect
+
+    def remember_reflection(self, episode, text):
+        return f"{episode}: {text}"
+
+    def remember_episode(self, record, shown):
+        return f"{record.index}: {len(shown)}"
+
+
+@pytest.mark.parametrize("style", [Terse(), f"{__name__}:Terse"])
+@pytest.mark.parametrize("memory", ["reflection", "reflexion:reflect_on=always", "history"])
+@pytest.mark.parametrize("context", ["rebuilt", "conversation"])
+def test_a_style_without_the_base_class_plays_with_every_kind_of_memory(style, memory, context):
+    env = gym.make("mage/KuhnPoker-Meta-v0", style=style, memory=memory, context=context, num_episodes=2)
+    text, info = env.reset(seed=1)
+    assert text.startswith("play ")
+    done, kinds = False, set()
+    while not done:
+        kinds.add(info["kind"])
+        reply = f"<a>{info['legal_actions'][0]}</a>" if info["phase"] == "play" else "<r>ok</r>"
+        text, _, done, _, info = env.step(reply)
+    assert kinds == ({"play"} if memory == "history" else {"play", "reflect"})
+    with pytest.raises(ValueError, match="Terse has no words for the question of elicit"):
+        gym.make("mage/KuhnPoker-Meta-v0", style=style, elicit=["kuhn/rock", "kuhn/maniac"])
+
+
+def test_a_style_must_have_what_a_prompt_needs():
+    class Half(PromptStyle):
+        def play(self, view):
+            return ""
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,6 +220,23 @@ def test_a_plain_class_of_two_methods_plays_as_one_with_the_base():
     envs[0].reset(seed=4)
     revived = pickle.loads(pickle.dumps(envs[0]))
     assert play(revived, seed=5) == play(envs[1], seed=5)
+
+
+def test_a_hook_on_the_instance_is_called():
+    class Late(Shortest):
+        def __init__(self):
+            self.seen = []
+            self.before_turn = lambda view: self.seen.append(view.episode)
+
+    env = make(memory=Late, num_episodes=2, opponent="kuhn/nash")
+    play(env, seed=3)
+    assert set(env.get_wrapper_attr("_calls").memory.seen) == {0, 1}
+
+
+def test_an_object_without_a_class_of_its_own_is_refused():
+    plain = SimpleNamespace(begin=lambda: None, render=lambda view: "")
+    with pytest.raises(TypeError, match="SimpleNamespace cannot be used as a Memory: write a class for it"):
+        make(memory=plain)
 
 
 def test_a_memory_without_begin_or_render_is_refused():

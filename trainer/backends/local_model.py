@@ -8,6 +8,7 @@ Shapes: B rows, V vocabulary entries.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -273,12 +274,18 @@ class HFGenerator:
         ).logits
         scores = logits.float()
         for row, (trie, end) in enumerate(zip(tries, ends, strict=True)):
-            for index, legal in enumerate(() if trie is None else trie.legal_ids(end), start=longest_end - len(end)):
+            drawn_among = () if trie is None or trie.reply(end) is None else trie.legal_ids(end)
+            for index, legal in enumerate(drawn_among, start=longest_end - len(end)):
                 blocked = torch.ones_like(scores[row, index], dtype=torch.bool)
                 blocked[list(legal)] = False
                 scores[row, index] = scores[row, index].masked_fill(blocked, -torch.inf)
         logps = scores.log_softmax(2).gather(2, ids[:, width - longest_end :, None])[:, :, 0]
-        return [float(logps[row, longest_end - len(end) :].sum()) for row, end in enumerate(ends)]
+        totals = [float(logps[row, longest_end - len(end) :].sum()) for row, end in enumerate(ends)]
+        # A constrained model never replies with anything else.
+        return [
+            -math.inf if trie is not None and trie.reply(end) is None else total
+            for total, trie, end in zip(totals, tries, ends, strict=True)
+        ]
 
     def _reply_ids(self, reply: str, trie: ActionTrie | None) -> Ids:
         """Return the ids of a reply whose probability is its own."""

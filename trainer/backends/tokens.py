@@ -236,7 +236,10 @@ class ChatTokenizer:
 
     def _make_trie(self, actions: tuple[str, ...], tag: str | None) -> ActionTrie:
         replies = [action if tag is None else f"<{tag}>{action}</{tag}>" for action in actions]
-        return ActionTrie({reply: self._encode_text(reply) for reply in replies}, self.reply_format.reply_end_id)
+        end = self.reply_format.reply_end_id
+        # The words of a game end no turn in a chat, but the tokenizer has an end token.
+        end = min(self.end_ids, default=None) if end is None else end
+        return ActionTrie({reply: self._encode_text(reply) for reply in replies}, end)
 
     def _encode_text(self, text: str) -> Ids:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))

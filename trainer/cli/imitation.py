@@ -158,7 +158,7 @@ def _examples(player: str, config: RunSettings, tokens: ChatTokenizer, count: in
     specs = rollout_specs(config.env_id, config.seed, SEED, num_episodes, 1, pool_weights(config))
     policy = partial(make_opponent, player.removeprefix(POLICY), first_env.get_wrapper_attr("game"))
     envs = [first_env, *(make() for _ in range(min(AT_ONCE, num_episodes) - 1))]
-    trajectories = collect(envs, _Tokenised(PolicyGenerator(policy), tokens), specs)
+    trajectories = collect(envs, _Tokenised(PolicyGenerator(policy), tokens, config.constrained), specs)
     # A policy writes no reflections. A weight of 0 leaves their tokens out.
     weights = [[float(step.phase == "play") for step in trajectory.steps] for trajectory in trajectories]
     rows = build_rows(trajectories, weights)
@@ -194,23 +194,27 @@ def _read_examples(path: Path, tokens: ChatTokenizer) -> Iterator[Example]:
 
 
 class _Tokenised:
-    """A generator of text whose replies get the ids of prompt and reply."""
+    """A generator of text whose replies get the ids of prompt and reply, as the model is sampled in the run."""
 
-    def __init__(self, generator: Generator, tokens: ChatTokenizer) -> None:
-        self._generator, self._tokens = generator, tokens
+    def __init__(self, generator: Generator, tokens: ChatTokenizer, constrained: bool) -> None:
+        self._generator, self._tokens, self._constrained = generator, tokens, constrained
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         answers = self._generator.generate(prompts)
         return [
             answer
             if answer.error is not None
-            else replace(
-                answer,
-                prompt_ids=self._tokens.encode(prompt),
-                ids=self._tokens.encode_reply(answer.text),
-            )
+            else replace(answer, prompt_ids=self._tokens.encode(prompt), ids=self._reply_ids(prompt, answer.text))
             for prompt, answer in zip(prompts, answers, strict=True)
         ]
+
+    def _reply_ids(self, prompt: Prompt, text: str) -> Ids:
+        """Return the ids of a reply: those among which a constrained model draws, or those of the chat."""
+        if self._constrained and prompt.legal_actions:
+            trie = self._tokens.action_trie(prompt.legal_actions, prompt.info.get("answer_tag"))
+            if ids := trie.ids(text):
+                return ids
+        return self._tokens.encode_reply(text)
 
 
 def _random_play(env: gym.Env[str, str], tokens: ChatTokenizer, seed: int) -> Ids:

@@ -64,8 +64,8 @@ def test_of_actions_with_equal_ids_the_first_is_played() -> None:
 def test_the_probabilities_of_all_actions_sum_to_one_and_are_those_of_the_samples(
     kind: type[HFGenerator], tokens: ChatTokenizer
 ) -> None:
-    # The words end no turn, so the longer of two actions that begin alike is left out.
-    actions = tuple(action for action in ACTIONS if action != "look")
+    # "look" begins "look in", so it ends with the tokenizer's end token, although the words end no turn.
+    actions = ACTIONS
     backend = kind(make_model(tokens), tokens, Sampling(max_new_tokens=6, constrained=True))
     [scores] = backend.score([ask(actions, 0)], [actions])
     assert np.exp(scores).sum() == pytest.approx(1, abs=1e-6)
@@ -108,6 +108,14 @@ def test_a_model_with_turns_and_tags_replies_with_a_whole_answer() -> None:
     # "look" begins "look in", so it has an end token, which is no part of its text.
     assert {reply.text for reply in bare} == {"look", "look in"}
     assert {reply.ids[-1] in tokens.end_ids for reply in bare if reply.text == "look"} == {True}
+
+
+def test_a_constrained_model_never_gives_another_reply(tokens: ChatTokenizer) -> None:
+    """An illegal word, a part of an action, and an action with more behind it."""
+    backend = HFGenerator(make_model(tokens), tokens, Sampling(max_new_tokens=6, constrained=True))
+    [scores] = backend.score([ask(ACTIONS[:4], 0)], [["what", "go to", "open drawer 1 now", "open drawer 1"]])
+    assert scores[:3] == [-np.inf] * 3
+    assert np.isfinite(scores[3])
 
 
 def test_an_action_beyond_the_limit_is_one_clear_error(tokens: ChatTokenizer) -> None:

@@ -42,6 +42,7 @@ from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import Reply, parse_tag
 from mage_envs.text.plain import Plain
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, Frame, PlayView, PromptStyle, ReflectView, TurnRecord
+from mage_envs.text.words.spelling import ObservationWords
 
 __version__ = "0.1.0"
 
@@ -98,6 +99,7 @@ __all__ = [
     "Message",
     "MetaEpisode",
     "NotEnumerable",
+    "ObservationWords",
     "OpponentFailure",
     "OpponentPool",
     "Panel",

@@ -15,7 +15,7 @@ import numpy as np
 
 from mage_envs.drawing.picture import Picture
 from mage_envs.info import PRIVATE, private_info
-from mage_envs.text.words.spelling import WordsOfState, split_at_blanks
+from mage_envs.text.words.spelling import ObservationWords, WordsOfState, split_at_blanks
 
 
 class IllegalAction(ValueError):
@@ -57,8 +57,8 @@ class GameSpec:
     """All action texts in a fixed order, or None if the action set is not fixed (free text)."""
     words: WordsOfState = field(default=split_at_blanks, compare=False, repr=False)
     """Module-level function from an information state to its words, for the prompt style `words`."""
-    words_of_observations: bool = False
-    """True if `words` reads observations, which the style `words` then shows whole."""
+    observation_words: ObservationWords | None = field(default=None, compare=False, repr=False)
+    """Words of the observations, which the style `words` then shows instead of the information states."""
     shows_legal_actions: bool = True
     """True if the player sees the legal actions. If not, only `info["private"]` has them."""
     legal_note: str = ""

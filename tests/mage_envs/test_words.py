@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -147,14 +148,24 @@ def test_the_words_of_a_text_and_of_its_commands() -> None:
     assert set(" ".join(texts)) <= set("abcdefghijklmnopqrstuvwxyz0123456789 ?")
 
 
-def test_random_play_of_boards_and_texts_meets_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short sample has nearly all cells of a small board, each symbol of `#_O√XPS`, and the words of commands."""
+@pytest.mark.parametrize(("options", "rows", "columns"), [({}, 4, 4), ({"size": 8, "boxes": 1}, 6, 6)])
+def test_the_vocabulary_of_boards_is_complete(options: dict[str, int], rows: int, columns: int) -> None:
+    """Any symbol in any cell, also those that random play hardly meets."""
+    words = {word for word in vocabulary(make_game("Sokoban", **options)) if "@" in word}
+    cells = [f"{row}.{column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
+    assert words == {f"{symbol}@{cell}" for symbol in "#_O√XPS" for cell in cells}
+
+
+def test_a_level_file_has_the_words_of_its_largest_level(tmp_path: Path) -> None:
+    (tmp_path / "levels.txt").write_text("; 1\n#####\n#@$.#\n#####\n\n; 2\n#######\n#@ $ .#\n#     #\n#######\n")
+    words = {word for word in vocabulary(make_game("Sokoban", generator=str(tmp_path / "levels.txt"))) if "@" in word}
+    assert len(words) == 7 * 2 * 5
+    assert {"P@2.5", "√@1.5"} <= words
+
+
+def test_random_play_of_texts_meets_the_words_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     from mage_envs.text.words import vocabulary as sampling
 
-    words = set(vocabulary(make_game("Sokoban", boxes=1)))
-    cells = {word.partition("@")[2] for word in words if "@" in word}
-    assert cells == {f"{row}.{column}" for row in range(1, 5) for column in range(1, 5)}
-    assert {word[0] for word in words if "@" in word} >= set("#_OXPS")
     monkeypatch.setattr(sampling, "SAMPLED_TEXTS", 3)
     assert set(vocabulary(make_game("ALFWorld"))) >= {"go", "to", "open", "fridge", "success", "1"}
 

@@ -139,7 +139,7 @@ def words_limit(config: RunSettings) -> dict[str, int]:
     if not env.has_wrapper_attr("game"):
         return {}
     spec = env.get_wrapper_attr("game").spec
-    return {"max_completion_length": REPLY_WORDS} if spec.actions is None and spec.words_of_observations else {}
+    return {"max_completion_length": REPLY_WORDS} if spec.observation_words is not None else {}
 
 
 def find_contradiction(env: gym.Env[Any, Any], config: RunSettings) -> str | None:

@@ -21,7 +21,7 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.stock import StockEngine
 from mage_envs.loading.imports import check_path
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
-from mage_envs.text.words.spelling import text_words
+from mage_envs.text.words.spelling import ObservationWords, text_words
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 HELP = "help"
@@ -197,8 +197,7 @@ class ALFWorld(Game):
         min_return=0.0,
         max_return=1.0,
         max_turns=50,
-        words=text_words,
-        words_of_observations=True,
+        observation_words=ObservationWords(text_words),
     )
 
     def __init__(

@@ -19,10 +19,11 @@ from mage_envs.drawing import Picture
 from mage_envs.drawing import sokoban as drawing
 from mage_envs.games.sokoban.boxoban import MAX_SOLUTION, FileRooms
 from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
-from mage_envs.games.sokoban.level import MOVES, Drawing, cell_words, offsets, step
+from mage_envs.games.sokoban.level import MOVES, Drawing, all_cell_words, cell_words, offsets, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room, RoomSource
 from mage_envs.settings import GameSettings, success_reward, total_reward
 from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
+from mage_envs.text.words.spelling import ObservationWords
 
 MOVES_PER_TURN = 3
 MIN_TURNS = 7
@@ -248,8 +249,6 @@ class Sokoban(Game):
         has_intermediate_rewards=True,
         has_pictures=True,
         legal_note="one to three of these moves, separated by commas",
-        words=cell_words,
-        words_of_observations=True,
         lists_actions_in_paper=False,
         nearest=nearest_moves,
     )
@@ -267,6 +266,7 @@ class Sokoban(Game):
         given_options = {name: value for name, value in options.items() if value is not None}
         self._rooms = _room_source(generator, given_options)
         self._resolved = [str(generator), *{**DEFAULTS, **given_options}.values()]
+        self._size: int = {**DEFAULTS, **given_options}["size"]
         self._is_file = isinstance(self._rooms, FileRooms)
         # A level of a file has a limit of its own, and the spec has the largest.
         turns = turns_for(SLACK * MAX_SOLUTION if self._is_file else {**DEFAULTS, **given_options}["max_moves"])
@@ -275,12 +275,17 @@ class Sokoban(Game):
     def _spec_for(self, turns: int) -> GameSpec:
         """Return the facts for a limit of answers, with returns that no play within it exceeds."""
         placed, unplaced = 0, BOXES[-1]
+        height = width = self._size
         if isinstance(self._rooms, FileRooms):
+            height, width = (max(sizes) for sizes in zip(*((room.height, room.width) for room in self._rooms.levels)))
             counts = [((level.boxes & level.targets).bit_count(), level.boxes) for level in self._rooms.levels]
             placed = max(count for count, _ in counts)
             unplaced = max(boxes.bit_count() - count for count, boxes in counts)
         worst = -MOVES_PER_TURN * turns / 10 - placed
-        return replace(type(self).spec, max_turns=turns, min_return=worst, max_return=10.0 + unplaced)
+        words = ObservationWords(cell_words, all_cell_words(height, width))
+        return replace(
+            type(self).spec, max_turns=turns, min_return=worst, max_return=10.0 + unplaced, observation_words=words
+        )
 
     def with_limit(self, max_turns: int) -> Self:
         if max_turns <= self.spec.max_turns:

@@ -144,3 +144,10 @@ def cell_words(observation: str, seat: int) -> tuple[str, ...]:
         for row, symbols in enumerate(rows[1:-1], start=1)
         for column, symbol in enumerate(symbols[1:-1], start=1)
     )
+
+
+def all_cell_words(height: int, width: int) -> tuple[str, ...]:
+    """Return every word of `cell_words` on boards of at most this size."""
+    cells = [f"{row}.{column}" for row in range(1, height - 1) for column in range(1, width - 1)]
+    symbols = (WALL, FLOOR, TARGET, PLACED, BOX, PLAYER, STANDING)
+    return tuple(f"{symbol}@{cell}" for symbol in symbols for cell in cells)

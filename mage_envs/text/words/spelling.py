@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 WordsOfState = Callable[[str, int], Sequence[str]]
 """Function from (information state, seat) to the words of the player's knowledge: a fixed vocabulary, no blanks."""
+
+
+@dataclass(frozen=True)
+class ObservationWords:
+    """Words of a game whose observations are texts or boards. The style `words` shows each observation whole."""
+
+    read: WordsOfState
+    """Module-level function from (observation, seat) to its words."""
+    vocabulary: tuple[str, ...] = ()
+    """All words of the observations; empty if they are those of random play."""
+
+
 _BETWEEN = re.compile(r"\W+")
 
 

@@ -2,7 +2,7 @@
 
 Of a game with a fixed set of actions it shows the seat, the player's knowledge at the start of a hand, its new
 knowledge since each answer, and the return of each hand: exactly the facts of the raw observations. Of a game of texts
-or boards (`GameSpec.words_of_observations`) it shows the words of each observation, and the outcome.
+or boards (`GameSpec.observation_words`) it shows the words of each observation, and the outcome.
 """
 
 from __future__ import annotations
@@ -59,13 +59,15 @@ class Words(PromptStyle):
     """The compact prompt style; see the module's docstring. `GameSpec.words` maps the game's states to words."""
 
     def __init__(self, spec: GameSpec) -> None:
-        """Create the style for a game. Raises ValueError if its action set is not fixed."""
-        if spec.actions is None and not spec.words_of_observations:
+        """Create the style for a game. Raises ValueError if it has neither a fixed set of actions nor words."""
+        if spec.actions is None and spec.observation_words is None:
             raise ValueError(
                 f"style='words' needs a fixed set of actions, which {spec.name} has not (GameSpec.actions), or words "
-                "of its observations (GameSpec.words_of_observations); use style='plain'."
+                "of its observations (GameSpec.observation_words); use style='plain'."
             )
-        self._words_of, self._whole = spec.words, spec.words_of_observations
+        # Each observation is shown whole, or what is new in each information state.
+        self._whole = spec.observation_words is not None
+        self._words_of = spec.words if spec.observation_words is None else spec.observation_words.read
         self._actions = frozenset(spec.actions or ())
 
     def play(self, view: PlayView) -> str:
@@ -101,21 +103,19 @@ class Words(PromptStyle):
             same = previous_record is not None and previous_record.hand == record.hand
             if self._whole:
                 words += self._words_of(record.turn.observation, seat)
+            elif previous_record is not None and same:
+                words += self._since(previous_record, state)
             else:
-                words += (
-                    self._since(previous_record, state)
-                    if previous_record is not None and same
-                    else self._start(state, seat)
-                )
+                words += self._start(state, seat)
             words.append(self._answer(record))
             words += self._result_words(record)
             previous_record = record
         return words
 
     def _answer(self, record: TurnRecord) -> str:
-        """Return the word for an answer, or its words if the game has no fixed set of actions."""
-        if self._whole and not self._actions:
-            return " ".join(text_words(record.action or "", 0)) or UNREADABLE
+        """Return the word for an answer, or the words of a legal one if the game has no fixed set of actions."""
+        if record.action is not None and record.legal and not self._actions:
+            return " ".join(text_words(record.action, record.turn.player))
         return record.action if record.action in self._actions else UNREADABLE
 
     def _now(self, view: PlayView | ContinueView) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOU
 WALKED = 30_000
 """Limit of positions for the walk of a tree. A larger game is sampled."""
 SAMPLED, SAMPLED_TEXTS = 1_000, 100
-"""Hands of random play in a sample of a game, and of one whose observations are long texts."""
+"""Hands of random play in a sample: of information states, and of observations, which are long texts."""
 EPISODES = 10
 """Number of episodes whose number is a word of the vocabulary."""
 _REMARKS = "opponent own often rarely always never more less weak strong first last same so then change"
@@ -21,20 +21,25 @@ _REMARKS = "opponent own often rarely always never more less weak strong first l
 def vocabulary(game: Game) -> tuple[str, ...]:
     """Return the words of the game's prompts and answers, the same at each call. Actions keep their blanks.
 
-    The words are complete if the tree is walked. If the game has more than `WALKED` positions or cannot be enumerated,
-    they are those of `SAMPLED` hands of random play. Other words are then unknown to a tokenizer made of these. Raises
-    ValueError if the game has neither a fixed set of actions nor words of its observations.
+    The words are complete if the game lists them (`ObservationWords.vocabulary`) or if the tree is walked. If the game
+    has more than `WALKED` positions or cannot be enumerated, they are those of random play, and other words are unknown
+    to a tokenizer made of these. Raises ValueError if the game has neither a fixed set of actions nor words of its
+    observations.
     """
     spec = game.spec
-    if spec.actions is None and not spec.words_of_observations:
+    shown = spec.observation_words
+    if spec.actions is None and shown is None:
         raise ValueError(f"{spec.name} has no fixed set of actions (GameSpec.actions), so no vocabulary of its own.")
     seats = range(spec.players)
-    try:
-        observed = _collect_words(game, _walk(game))
-    except NotEnumerable:
-        observed = _collect_words(game, _sample(game))
+    if shown is not None and shown.vocabulary:
+        observed = list(shown.vocabulary)
+    else:
+        try:
+            observed = _collect_words(game, _walk(game))
+        except NotEnumerable:
+            observed = _collect_words(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
-    outcomes = [SUCCESS, FAILURE, DRAW] if spec.words_of_observations else []
+    outcomes = [] if shown is None else [SUCCESS, FAILURE, DRAW]
     ends = [return_word(spec.min_return), *outcomes, ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
     # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
     return tuple(dict.fromkeys([*fixed, *(spec.actions or ()), *observed, *ends, *_REMARKS.split()]))
@@ -42,15 +47,17 @@ def vocabulary(game: Game) -> tuple[str, ...]:
 
 def _collect_words(game: Game, states: Iterator[State]) -> list[str]:
     """Return the words of these states for all seats, sorted."""
-    seats = range(game.spec.players)
+    shown, seats = game.spec.observation_words, range(game.spec.players)
     words: set[str] = set()
     for state in states:
         for seat in seats:
-            whole = game.spec.words_of_observations
-            words.update(game.spec.words(state.observation(seat) if whole else state.information_state(seat), seat))
+            if shown is None:
+                words.update(game.spec.words(state.information_state(seat), seat))
+            else:
+                words.update(shown.read(state.observation(seat), seat))
         if game.spec.actions is None:
             words.update(word for action in state.legal_actions for word in text_words(action, 0))
-        if state.player is None and not game.spec.words_of_observations:
+        if state.player is None and shown is None:
             words.update(return_word(value) for value in state.returns)
     return sorted(words)
 
@@ -74,7 +81,7 @@ def _walk(game: Game) -> Iterator[State]:
 def _sample(game: Game) -> Iterator[State]:
     """Yield the positions of hands of random play, from a fixed seed."""
     streams = Streams(0)
-    for hand in range(SAMPLED if game.spec.actions is not None else SAMPLED_TEXTS):
+    for hand in range(SAMPLED if game.spec.observation_words is None else SAMPLED_TEXTS):
         state = game.initial_state(streams.at(GAME, 0, hand).generator())
         draws = streams.at(SEATS, 0, hand)
         yield state

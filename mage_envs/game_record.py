@@ -39,8 +39,8 @@ class GameRecord:
     """Name of a panel without a size, to fields of `mage_envs.benchmarks.Panel`. `ids` may be a `module:function`."""
     presets: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     """Name in presets of training (`kuhn` of `mage-kuhn`), to fields of the run and options of the environment."""
-    small_models: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `mini-NAME`, the preset that trains a small model on a CPU; the others are those of `--model words`."""
+    small_models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of a preset that trains a small model on a CPU (`kuhn` of `mini-kuhn`), to fields of the run."""
     doctor: str = ""
     """`module:function` that yields rows of `mage doctor`: name and finding."""
     data: Mapping[str, str] = field(default_factory=dict)

@@ -230,15 +230,13 @@ RECORD = GameRecord(
     opponents={"kuhn": "mage_envs.opponents.games.kuhn"},
     presets={"kuhn": ({"opponents": "pool:kuhn/paper", "beta": 0.1}, {"max_turns": 6})},
     small_models={
-        "opponents": "pool:kuhn/paper",
-        "imitate": ["policy:bayes:kuhn/paper,3,1"],
-        "imitate_steps": 1500,
-        "max_rollouts": 20,
-        "learning_rate": 1e-4,
-        "advantage": "exact",
-        "statistics": "pooled",
-        "uniform_legal_coef": 0.0,
-        "uniform_legal_coef_end": None,
+        "kuhn": {
+            "opponents": "pool:kuhn/paper",
+            "imitate": ["policy:bayes:kuhn/paper,3,1"],
+            "learning_rate": 1e-4,
+            "advantage": "exact",
+            "statistics": "pooled",
+        }
     },
     panels={
         "kuhn-train": {

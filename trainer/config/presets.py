@@ -235,21 +235,24 @@ def _limit(game_name: str, field: str) -> int:
 
 
 def small_models() -> dict[str, Fields]:
-    """Return the presets of small models by name: those of the games' records, on top of the fields of `WORDS`."""
-    presets: dict[str, Fields] = {}
-    for record in RECORDS.values():
-        if fields := record.small_models:
-            options = json.loads(WORDS["env_kwargs"]) | fields.get("env_kwargs", {})
-            name = f"mini-{record.name.lower().removesuffix('poker')}"
-            presets[name] = {
-                **WORDS,
-                "env_id": f"mage/{record.name}-Meta-v0",
-                "model_name_or_path": "words",
-                "output_dir": f"runs/{name}",
-                **fields,
-                "env_kwargs": json.dumps(options),
-            }
-    return presets
+    """Return the presets of small models by name: fields of the games' records on top of `WORDS`."""
+    named = {name: (record, fields) for record in RECORDS.values() for name, fields in record.small_models.items()}
+    return {
+        f"mini-{name}": {
+            **WORDS,
+            "env_id": f"mage/{record.name}-Meta-v0",
+            "model_name_or_path": "words",
+            "imitate_steps": 1500,
+            "max_rollouts": 20,
+            # The regulariser is for random weights.
+            "uniform_legal_coef": 0.0,
+            "uniform_legal_coef_end": None,
+            "output_dir": f"runs/mini-{name}",
+            **fields,
+            "env_kwargs": json.dumps(json.loads(WORDS["env_kwargs"]) | fields.get("env_kwargs", {})),
+        }
+        for name, (record, fields) in named.items()
+    }
 
 
 def preset(name: str) -> dict[str, Any]:

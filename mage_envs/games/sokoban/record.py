@@ -23,14 +23,11 @@ SOKOBAN = GameRecord(
     opponents={"sokoban": "mage_envs.opponents.games.sokoban"},
     presets={"sokoban": ({"max_rollouts": 300}, {"max_turns": 7, "boxes": 2, "size": 6})},
     small_models={
-        "env_kwargs": {"boxes": 1, "min_moves": 2, "max_moves": 8, "max_turns": 11},
-        "imitate": ["policy:sokoban/expert:1"],
-        "imitate_steps": 1500,
-        # More reinforcement at a higher rate, or with the regulariser of `words`, destroys what was imitated.
-        "max_rollouts": 20,
-        "learning_rate": 2e-4,
-        "uniform_legal_coef": 0.0,
-        "uniform_legal_coef_end": None,
+        "sokoban": {
+            "env_kwargs": {"boxes": 1, "min_moves": 2, "max_moves": 8, "max_turns": 11},
+            "imitate": ["policy:sokoban/expert:1"],
+            "learning_rate": 2e-4,
+        }
     },
     panels={
         "sokoban-train": _panel(2, 7, ", as in training"),

@@ -64,11 +64,8 @@ class SeatedOpponents:
             )
         name = entry if isinstance(entry, str) else type(entry).__name__
         if name.startswith("llm:"):
-            # Imported here, because few opponents are models.
-            from mage_envs.opponents.llm.opponent import replays_records
-
-            # No table shows a host. Records of older versions do, and are played again as they are.
-            name = name if replays_records() else portable_spec(name)
+            # No table shows a host.
+            name = portable_spec(name)
         return Seated(name, [Seat(self._policy(entry), name, self._table(entry)) for _ in range(others)])
 
     def _policy(self, entry: Entry) -> Policy:

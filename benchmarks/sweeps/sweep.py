@@ -65,14 +65,14 @@ def rows(results: Mapping[str, Mapping[int, Measures]]) -> Iterator[dict[str, An
         names = dict.fromkeys(measure for measures in by_seed.values() for measure in measures)
         for measure in names:
             values = {seed: measures[measure] for seed, measures in by_seed.items() if measure in measures}
-            mean = estimate(list(values.values()), list(values))
+            seed_mean = estimate(list(values.values()), list(values))
             yield {
                 "run": name,
                 "measure": measure,
-                "mean": mean.mean,
-                "low": mean.low,
-                "high": mean.high,
-                "seeds": mean.n,
+                "mean": seed_mean.mean,
+                "low": seed_mean.low,
+                "high": seed_mean.high,
+                "seeds": seed_mean.n,
             }
 
 

@@ -229,7 +229,7 @@ class UpdateFields:
         "trl",
         "Rollout backend: trl (also lock-step vLLM), cached (caches conversations) or vllm_stream (default: trl).",
     )
-    constrained: bool = option(False, "True to sample and score replies among the legal words only (default: False).")
+    constrained: bool = option(False, "True to sample and score replies among the legal actions only (default: False).")
     uniform_legal_coef: float = option(
         0.0, "Weight of the cross-entropy to uniform over the legal ids of one-token answers (default: 0.0)."
     )

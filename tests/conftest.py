@@ -90,6 +90,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        # Game trees and models that earlier files cached stay until the end. Each training searches for garbage, and
+        # would take seconds to pass over them.
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A command that a test ran in this process has added its current folder."""
     sys.path[:] = SEARCHED

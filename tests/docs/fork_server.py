@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +67,26 @@ def _serve(listening: socket.socket) -> None:
             for stream in streams:
                 os.close(stream)
             client.sendall(str(code).encode())
+
+
+def call_mage(command: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in a fork of this process, as `subprocess.run` does in a new process.
+
+    The fork knows no module of the folder if no earlier command ran in this process itself.
+    """
+    words = shlex.split(command)
+    files = [folder / name for name in ("stdin.txt", "stdout.txt", "stderr.txt")]
+    files[0].write_text(typed)
+    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
+    streams = [os.open(path, flag) for path, flag in zip(files, flags, strict=True)]
+    variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    assert words[0] == "mage"
+    # Loaded before the fork, also if a file is tested alone.
+    import_module("mage_envs.trainer.trl.mage_trainer")
+    status = run_in_fork(partial(run_mage, words, str(folder), variables, streams))
+    for stream in streams:
+        os.close(stream)
+    return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
 
 
 def run_mage(words: Sequence[str], cwd: str, variables: Mapping[str, str], streams: Sequence[int]) -> None:

@@ -8,8 +8,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ import pytest
 
 from mage_envs.cli.program import main
 from mage_envs.loading import imports
-from tests.docs.fork_server import run_mage
-from tests.interruptions import run_in_fork
+from tests.docs.fork_server import call_mage
 from tests.programs import train
 from tests.test_readme import ROOT, SHELL, blocks, mark_value
 
@@ -50,27 +47,6 @@ def shell(command: str, folder: Path, typed: str = "") -> subprocess.CompletedPr
     return subprocess.run(
         ["sh", "-c", command], input=typed, capture_output=True, text=True, env=environment, cwd=folder, timeout=250
     )
-
-
-def program(command: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """As `shell`, in a fork of this process: a model's command then does not load torch first, which takes seconds.
-
-    The fork knows no module of the folder, because no command runs in this process itself.
-    """
-    words = shlex.split(command)
-    files = [folder / name for name in ("stdin.txt", "stdout.txt", "stderr.txt")]
-    files[0].write_text(typed)
-
-    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_TRUNC] * 2)
-    streams = [os.open(path, flag) for path, flag in zip(files, flags, strict=True)]
-    variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    assert words[0] == "mage"
-    # Loaded before the fork, also if this file is tested alone.
-    import_module("mage_envs.trainer.trl.mage_trainer")
-    status = run_in_fork(partial(run_mage, words, str(folder), variables, streams))
-    for stream in streams:
-        os.close(stream)
-    return subprocess.CompletedProcess(command, status, files[1].read_text(), files[2].read_text())
 
 
 Run = Callable[[str, Path, str], "subprocess.CompletedProcess[str]"]
@@ -124,7 +100,7 @@ def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path)
     commands = block.text.replace("\\\n", " ").splitlines()
     assert len(commands) == len(says)
     for command, expected in zip(commands, says, strict=True):
-        run = shell if number in RUN_IN_A_SHELL else program
+        run = shell if number in RUN_IN_A_SHELL else call_mage
         process = run(command, folder, f"{mark_value(block, 'typed')}\n")
         assert process.returncode == 0, f"{command}: {process.stderr}"
         assert expected in process.stdout, command
@@ -157,11 +133,14 @@ def coward(folder: Path) -> Path:
     ("run", "command"),
     [
         (shell, "mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1"),
-        (program, "mage play mage/KuhnPoker-v0 --opponents kuhn/coward --import my_opponents --hands 1"),
-        (program, "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2"),
-        (program, "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2"),
+        (call_mage, "mage play mage/KuhnPoker-v0 --opponents kuhn/coward --import my_opponents --hands 1"),
+        (call_mage, "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2"),
+        (call_mage, "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2"),
         (shell, "mage tournament KuhnPoker --import my_opponents --games 2 --opponents kuhn/coward,uniform"),
-        (program, "mage tournament KuhnPoker --opponents my_opponents:Coward,cfr --games 2 --executor local --out cup"),
+        (
+            call_mage,
+            "mage tournament KuhnPoker --opponents my_opponents:Coward,cfr --games 2 --executor local --out c",
+        ),
     ],
 )
 def test_opponents_of_the_current_folder_are_found(run: Run, command: str, coward: Path) -> None:
@@ -171,14 +150,14 @@ def test_opponents_of_the_current_folder_are_found(run: Run, command: str, cowar
 
 
 def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> None:
-    process = program(f"{TRAINING} --max_rollouts 1", coward)
+    process = call_mage(f"{TRAINING} --max_rollouts 1", coward)
     assert "Finished after 1 updates" in process.stdout, process.stderr
     model_record = coward / "runs" / "coward" / "checkpoint-1" / "mage.json"
     assert json.loads(model_record.read_text())["imports"] == ["my_opponents"]
     without = TRAINING.replace("--import my_opponents ", "") + " --max_rollouts 2 --resume"
     needs = "mage.json needs the module 'my_opponents'. Check it, then add --import my_opponents."
-    assert needs in program(without, coward).stderr
-    process = program(f"{TRAINING} --max_rollouts 2 --resume", coward)
+    assert needs in call_mage(without, coward).stderr
+    process = call_mage(f"{TRAINING} --max_rollouts 2 --resume", coward)
     assert "Finished after 2 updates" in process.stdout, process.stderr
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.files.cache import VARIABLE
+from tests.docs.fork_server import call_mage
 from tests.processes import ROOT, run_python
 
 PROGRAM = "import sys; from mage_envs.cli.program import mage; sys.exit(mage())"
@@ -47,7 +48,8 @@ def test_its_panel_memory_and_preset_work_by_their_names(folder: Path) -> None:
     # Exactly .5, .82 and .82, here with the luck of 128 answers.
     assert means == pytest.approx([0.5, 0.82, 0.82], abs=0.12)
     assert mage("verify run --replay", folder).endswith("all as recorded\n")
-    output = mage("train --preset mage-gifts --model tiny --dry-run", folder)
+    # In a fork, which has loaded torch.
+    output = call_mage("mage train --preset mage-gifts --model tiny --dry-run --import examples.gifts", folder).stdout
     assert "\nopponents:\n" in output
     assert "Choose a gift." in output
     assert "gifts-hidden-128" in mage("list panels", folder)

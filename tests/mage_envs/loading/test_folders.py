@@ -50,15 +50,15 @@ def test_a_folder_of_a_clone_is_the_same_package(first_module: str, tmp_path: Pa
     script = f"""
 {first_module}
 import sys
-import trainer.method.loss, opponents.games.kuhn
+import trainer.method.returns, opponents.games.kuhn
 from benchmarks import panel
 from wrappers import MetaEpisode
-import mage_envs.benchmarks, mage_envs.opponents.games.kuhn, mage_envs.trainer.method.loss, mage_envs.wrappers
+import mage_envs.benchmarks, mage_envs.opponents.games.kuhn, mage_envs.trainer.method.returns, mage_envs.wrappers
 import benchmarks, opponents, wrappers
 assert opponents is mage_envs.opponents and benchmarks is mage_envs.benchmarks
 assert opponents.games.kuhn is mage_envs.opponents.games.kuhn
-assert trainer.method.loss is mage_envs.trainer.method.loss
-assert trainer.method.loss.__spec__.name == "mage_envs.trainer.method.loss"
+assert trainer.method.returns is mage_envs.trainer.method.returns
+assert trainer.method.returns.__spec__.name == "mage_envs.trainer.method.returns"
 assert MetaEpisode is mage_envs.MetaEpisode
 files = [module.__spec__.origin for module in set(sys.modules.values()) if getattr(module, "__spec__", None)]
 ours = [file for file in files if file and file.startswith({str(ROOT)!r})]

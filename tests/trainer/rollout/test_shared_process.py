@@ -20,7 +20,7 @@ from mage_envs.text.generation import Message, Prompt
 from mage_envs.trainer import MAGETrainer, Trajectory
 from mage_envs.trainer.backends.tiny import general_tiny
 from mage_envs.trainer.trl.backend_registry import trl_generator
-from tests.docs.test_extending import program
+from tests.docs.fork_server import call_mage
 from tests.trainer.foreign import ToldGuess
 
 
@@ -134,7 +134,7 @@ def test_the_command_writes_its_model_where_it_was_started(tmp_path: Path) -> No
         f"    def reset(self, rng): os.chdir({str(tmp_path / 'elsewhere')!r})\n"
         "    def act(self, turn): return turn.legal_actions[0]\n"
     )
-    process = program(
+    process = call_mage(
         "mage train --model tiny --env_id mage/KuhnPoker-Meta-v0 --import moving --opponents kuhn/moving"
         " --max_rollouts 1 --groups_per_rollout 1 --num_generations 2 --use_cpu true --max_completion_length 4"
         " --output_dir run --disable_tqdm true --save_strategy no",

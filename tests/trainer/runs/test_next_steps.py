@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mage_envs.loading import imports
 from mage_envs.trainer.runs.summary import RunLength, commands
+from tests.docs.fork_server import call_mage
 from tests.processes import ROOT
 from tests.programs import train as main
 from tests.test_readme import blocks, mark_value
@@ -32,21 +31,6 @@ def next_steps(printed: str) -> dict[str, list[str]]:
     return {label: shlex.split(command) for label, _, command in lines if command.strip().startswith("mage ")}
 
 
-def run(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a command of the program in a new process in `folder`, as the console script does."""
-    code = "import sys; from mage_envs.cli import program; sys.path.pop(0); sys.exit(program.main())"
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    process = subprocess.run(
-        [sys.executable, "-c", code, *words[1:]],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        input="quit\n",
-        timeout=200,
-    )
-    assert process.returncode == 0, (words, process.stdout, process.stderr)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -55,21 +39,20 @@ def run(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ],
     ids=["words", "memory"],
 )
-def test_each_runs(
-    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+def test_each_runs(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Each command runs in a fork, which knows no module that an earlier command imported."""
     [memory] = [b.text for b in blocks(ROOT / "docs" / "own-memory.md") if mark_value(b, "file") == "my_memory.py"]
     (tmp_path / "my_memory.py").write_text(memory + "\n")
     folder = "a run"
-    assert main([*arguments, "--output_dir", folder]) == 0
-    steps = next_steps(capsys.readouterr().out)
+    process = call_mage(shlex.join(["mage", "train", *arguments, "--output_dir", folder]), tmp_path)
+    assert process.returncode == 0, process.stderr
+    steps = next_steps(process.stdout)
     assert list(steps) == ["Evaluate it", "Play against it", "Read transcripts", "Train it further"]
     steps["Evaluate it"] += ["--rows", "1"]
     for words in steps.values():
-        run(words, tmp_path, monkeypatch)
-    rollouts = (Path(folder) / "metrics.jsonl").read_text().count('"kind": "rollout"')
+        process = call_mage(shlex.join(words), tmp_path, "quit\n")
+        assert process.returncode == 0, (words, process.stdout, process.stderr)
+    rollouts = (tmp_path / folder / "metrics.jsonl").read_text().count('"kind": "rollout"')
     assert rollouts == 2
 
 

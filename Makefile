@@ -6,12 +6,14 @@ BIN = $(VENV)/bin
 # Parts of the tests to leave out where a system package is missing and may not be installed: terminal, browser, compiler
 LEAVE_OUT ?=
 PYTEST_ARGS ?=
+# Markers of tests that have a target of their own
+ELSEWHERE = slow or vllm or deepspeed or ray or slurm or lm or interop
 COMMA = ,
 PIP = pip install --quiet --disable-pip-version-check -c constraints.txt
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
-.PHONY: help demo demo-plain demo-reflect demo-seeds demo-objectives tables bench peers test test-long lint docs
-.PHONY: versions vllm lm deepspeed ray slurm interop clean
+.PHONY: help demo demo-plain demo-reflect demo-seeds demo-objectives tables bench peers test test-more test-long lint
+.PHONY: docs versions vllm lm deepspeed ray slurm interop clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -37,13 +39,17 @@ tables: $(VENV)/.runtime  ## every suite with scripted agents, as a trial
 	$(BIN)/mage eval benchmarks/results/demo.yaml --suite demo --resume --game-option protocol=adaptive --episodes 3 \
 	  --out runs/demo-suite
 # Three workers on two cores: what waits for a deadline leaves the others the time. mypy runs beside them.
-test: $(VENV)/.develop  ## linters, types and all fast tests
+test: $(VENV)/.develop  ## linters, types, and the tests that are the first to fail, in some minutes
 	tests/system_packages.sh "$(LEAVE_OUT)"
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy & types=$$!; \
 	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal \
-	  -m "not (slow or vllm or deepspeed or ray or slurm or lm or interop)" $(PYTEST_ARGS); \
+	  -m "not (more or $(ELSEWHERE))" $(PYTEST_ARGS); \
 	tests=$$?; wait $$types && exit $$tests
+	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
+test-more: $(VENV)/.develop  ## the costly tests that `make test` leaves out, in some more minutes
+	tests/system_packages.sh "$(LEAVE_OUT)"
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "more and not ($(ELSEWHERE))" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 test-long: $(VENV)/.develop  ## checks that take hours
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)

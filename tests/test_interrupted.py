@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.cli import program
+from tests.packages import mark_params
 from tests.processes import ROOT
 
 WAITING = """
@@ -88,7 +89,7 @@ INSIDE = {(command, False, moment) for command in WORDS for moment in ("mage_env
 @pytest.mark.parametrize(
     ("command", "by_script", "moment"),
     [
-        (command, by_script, moment)
+        pytest.param(command, by_script, moment, marks=() if command == "list" else pytest.mark.more)
         for command, moments in MOMENTS.items()
         for by_script in (False, True)
         for moment in moments
@@ -110,7 +111,7 @@ def test_a_signal_while_it_imports_ends_it_in_one_line(
     assert "nterrupted" in err
 
 
-@pytest.mark.parametrize("command", MOMENTS)
+@pytest.mark.parametrize("command", mark_params(MOMENTS, step=3))
 def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(command: str, tmp_path: Path) -> None:
     """Report Ctrl-C even if an import turns it into another error, as NumPy's compiled modules do."""
     (tmp_path / "swallows.py").write_text(SWALLOWING)
@@ -153,6 +154,7 @@ assert before == [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGT
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("command", "by_script"), [*((command, True) for command in MOMENTS), ("train", False)])
 def test_a_signal_at_any_time_ends_it_in_one_line(command: str, by_script: bool, tmp_path: Path) -> None:
     """Accept Python's own traceback if the signal comes before the handler is imported.

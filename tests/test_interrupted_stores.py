@@ -44,6 +44,7 @@ def test_a_tournament(tmp_path: Path) -> None:
     assert sweep(tmp_path, lambda folder: play_all(settings, store=Store(folder, settings)), check) > 10
 
 
+@pytest.mark.more
 def test_the_catalogue_that_is_made_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a catalogue is never found under its name, and the next process makes the same one."""
     folder = tmp_path / "cache"

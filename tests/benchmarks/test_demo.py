@@ -28,6 +28,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult]:
     return out, result
 
 
+@pytest.mark.more
 def test_it_beats_the_uniform_player_by_a_tenth_of_a_chip(demo):
     _, result = demo
     earned = np.mean([episode.returns.estimate.mean for episode in result.training.overall.episodes])

@@ -13,6 +13,7 @@ def read_log(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.more
 def test_all_parts_report_on_a_cpu(tmp_path):
     command = [sys.executable, "-m", "dev.gpu.first", "--out", str(tmp_path), "--device", "cpu", "--tiny"]
     process = subprocess.run(command, capture_output=True, text=True, timeout=280)

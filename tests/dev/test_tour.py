@@ -25,6 +25,7 @@ def test_the_page_is_what_the_generator_writes() -> None:
     assert tour.PAGE.read_text(encoding="utf-8") == tour.page()
 
 
+@pytest.mark.more
 def test_two_processes_write_the_same_page() -> None:
     assert run_in_two_processes("from dev.tour.page import page; print(page(), end='')") == tour.PAGE.read_text(
         encoding="utf-8"

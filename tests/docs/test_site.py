@@ -25,6 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.more
 def test_every_page_is_built(site: Path) -> None:
     assert PAGES
     assert [name for name in PAGES if not (site / f"{name}.html").exists()] == []

@@ -91,6 +91,7 @@ def test_it_has_one_line_to_install_and_is_stored_with_its_outputs(name: str) ->
     assert re.search(r"^no memory .*0\.312", text, re.M)
 
 
+@pytest.mark.more
 def test_does_your_model_adapt(execute: Any, endpoint: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("MAGE_AGENT", f"llm:tiny@{endpoint.url},cache=off,max_tokens=8")
@@ -108,6 +109,7 @@ def test_does_your_model_adapt(execute: Any, endpoint: Server, monkeypatch: pyte
     assert figures == FIGURES["does_your_model_adapt"]
 
 
+@pytest.mark.more
 def test_train_a_learner(execute: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGE_ROLLOUTS", "2")
     text, figures = execute("train_a_learner")

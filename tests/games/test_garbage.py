@@ -14,6 +14,7 @@ from mage_envs import make_game
 from mage_envs.core import is_success
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import best_response
+from tests.packages import mark_params
 
 CASES = [
     ("KuhnPoker", "kuhn/nash"),
@@ -105,7 +106,7 @@ IDS = [
 
 
 @pytest.mark.parametrize("on_invalid", ["retry", "forfeit"])
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", mark_params(IDS, step=3))
 def test_garbage_from_any_position_is_no_better_than_the_best_of_some_play(env_id, on_invalid):
     env = gym.make(env_id, on_invalid=on_invalid, disable_env_checker=True, **OPTIONS.get(env_id, {}))
     rng = np.random.default_rng(7)

@@ -88,9 +88,10 @@ def copy_without(folder: Path, patterns: Sequence[str]) -> None:
 
 
 SHORT = ("WebShop", "OpenSpiel", "trainer")
-"""Parts that `make test` removes; `make test-long` removes all."""
+"""Parts that `make test-more` removes; `make test-long` removes all."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "part", [part if part in SHORT else pytest.param(part, marks=pytest.mark.slow) for part in PARTS]
 )

@@ -151,6 +151,7 @@ def test_every_command_is_listed() -> None:
     assert WORDS.keys() | LONG.keys() | OWN == COMMANDS.keys()
 
 
+@pytest.mark.more
 def test_every_command_uses_the_door(places: dict[str, Any]) -> None:
     run_audited(WORDS, places, 280)
 

@@ -158,6 +158,7 @@ class Stutters:
         return "Hm." if self.asked == 2 else str(self.policy.act(turn))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["ultimatum", "inspection", "noisy", "kuhn", "keys"])
 def test_a_best_learner_that_stutters_once_loses_a_tenth_of_a_level(name: str) -> None:
     cell = CELLS[name]

@@ -16,6 +16,7 @@ import pytest
 from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
+from tests.packages import mark_params
 
 EVAL = (
     *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),
@@ -40,7 +41,7 @@ def read_seconds(folder: Path) -> set[str]:
     return {json.dumps(line["seconds"]) for line in Records(folder).lines.values()}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mark_params(range(40), step=4))
 def test_an_error_anywhere_loses_nothing(
     seed: int, complete_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

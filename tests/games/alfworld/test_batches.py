@@ -25,6 +25,7 @@ def play(envs, steps, count):
     return texts, rewards
 
 
+@pytest.mark.more
 def test_more_than_a_hundred_in_one_process():
     envs = gym.make_vec("mage/ALFWorld-v0", num_envs=120, size="tiny", split="eval_in_distribution")
     texts, _ = play(envs, 3, 120)

@@ -20,6 +20,7 @@ from mage_envs.games.openspiel.position import positions
 from mage_envs.games.openspiel.wrappers import unwrap
 from mage_envs.testing import GARBAGE, check_id, transcript
 from tests.opponents.dealing import dealt
+from tests.packages import mark_params
 
 GAMES = (
     "2048",
@@ -65,6 +66,9 @@ GAMES = (
     "universal_poker",
     "yacht",
 )
+
+
+ONE_PLAYER = ("blackjack", "2048", "catch")
 
 
 def play_hand(game: OpenSpiel, seed: int, max_turns: int = 150) -> list[object]:
@@ -136,7 +140,7 @@ def test_hands_copy_and_pickle_in_the_middle(text: str) -> None:
     assert [state_facts(twin.state) for twin in twins] == [state_facts(hand.state)] * 3
 
 
-@pytest.mark.parametrize("text", [text for text in GAMES if text not in ("blackjack", "2048", "catch")])
+@pytest.mark.parametrize("text", mark_params((text for text in GAMES if text not in ONE_PLAYER), step=4))
 @pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
 def test_both_ids_keep_the_contract(text: str, kind: str) -> None:
     check_id(f"mage/OpenSpiel-{kind}", game=text, max_turns=4, opponent="uniform")

@@ -51,6 +51,7 @@ def test_every_command_has_a_call() -> None:
     assert EVERY_COMMAND.keys() == COMMANDS.keys()
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 def test_every_command_runs_without_alfworld(tmp_path: Path) -> None:
     call_every_command(install_without(ENGINE, tmp_path), long=False)
@@ -90,6 +91,7 @@ print(as_text(blocks(rows)))
     assert re.search(r"^ALFWorldHouse: house/all +(n/a +){4}n/a$", process.stdout, re.MULTILINE)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 def test_no_help_needs_an_extra(tmp_path: Path) -> None:
     environment = install_without(NO_EXTRAS, tmp_path)

@@ -292,6 +292,7 @@ def series_values(pool: Mapping[str, float]) -> tuple[DecisionValues, DecisionVa
     return DecisionValues(remainder.game, remainder.pool), DecisionValues(game, pool, rest=remainder)
 
 
+@pytest.mark.more
 def test_a_belief_in_a_series_keeps_the_known_order_of_tasks() -> None:
     """A stated belief b equals the posterior of a pool with the prior weights b_i / L_i, L_i the likelihood so far."""
     mixture = as_pool("pool:encounters/all")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.opponents import make_opponent
 from tests.packages import needs_alfworld
 from tests.trainer.scripted_runs import Same, check, train
 
-pytestmark = needs_alfworld
+pytestmark = [needs_alfworld, pytest.mark.more]
 
 
 def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:

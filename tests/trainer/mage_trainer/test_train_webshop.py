@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mage_envs.opponents import make_opponent
 from tests.trainer.scripted_runs import Same, check, train
 
 
+@pytest.mark.more
 def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:
     run = train(
         tmp_path,

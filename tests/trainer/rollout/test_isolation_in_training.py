@@ -103,6 +103,7 @@ def test_hangs_and_deaths_in_workers(model_path: str, tmp_path: Path) -> None:
     run(model_path, tmp_path / "run", 2, "sleep,segfault,kill,reset")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("workers", "faults"), [pytest.param(0, RAISING, marks=pytest.mark.slow), (1, "kill,act")])
 def test_two_processes(model_path: str, tmp_path: Path, workers: int, faults: str) -> None:
     run(model_path, tmp_path / "run", workers, faults, ranks=2)

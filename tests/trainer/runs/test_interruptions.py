@@ -180,10 +180,12 @@ def test_an_adapter_killed_anywhere_ends_with_the_same_weights(model_path: str, 
     sweep(model_path, tmp_path, RENAMES, LORA, stride=3)
 
 
+@pytest.mark.more
 def test_a_league_killed_anywhere_ends_with_the_same_weights_and_selves(model_path: str, tmp_path: Path) -> None:
     sweep(model_path, tmp_path, RENAMES, LEAGUE, stride=4)
 
 
+@pytest.mark.more
 def test_two_processes_killed_anywhere_end_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
     """At some renames of the first rank, and while the second writes, which its random state is all of."""
     sweep_ranks(model_path, tmp_path, {0: (0, 1, 2, -1), 1: (0,)})

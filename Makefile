@@ -38,18 +38,18 @@ tables: $(VENV)/.runtime  ## every suite with scripted agents, as a trial
 	  --suite $$suite --resume --quick --out runs/quick/$$suite || exit 1; done
 	$(BIN)/mage eval benchmarks/results/demo.yaml --suite demo --resume --game-option protocol=adaptive --episodes 3 \
 	  --out runs/demo-suite
-# Three workers on two cores: what waits for a deadline leaves the others the time. mypy runs beside them.
+# Two workers on two cores, as each loads torch and collects all tests. mypy runs beside them.
 test: $(VENV)/.develop  ## linters, types, and the tests that are the first to fail, in some minutes
 	tests/system_packages.sh "$(LEAVE_OUT)"
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "$(BIN)/mypy, beside the tests"; $(BIN)/mypy & types=$$!; \
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal \
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 --dist worksteal \
 	  -m "not (more or $(ELSEWHERE))" $(PYTEST_ARGS); \
 	tests=$$?; wait $$types && exit $$tests
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 test-more: $(VENV)/.develop  ## the costly tests that `make test` leaves out, in some more minutes
 	tests/system_packages.sh "$(LEAVE_OUT)"
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "more and not ($(ELSEWHERE))" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 --dist worksteal -m "more and not ($(ELSEWHERE))" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 test-long: $(VENV)/.develop  ## checks that take hours
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)

@@ -19,7 +19,7 @@ def mark_params(values: Iterable[Any], step: int = 1) -> list[Any]:
     """
     parameters = []
     for number, value in enumerate(values):
-        row = value if isinstance(value, tuple) else (value,)
+        row = value if type(value) is tuple else (value,)
         marks = [pytest.mark.more] if number % step else []
         if "alfworld" in str(row[0]).lower():
             marks.append(needs_alfworld)

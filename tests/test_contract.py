@@ -17,8 +17,6 @@ with warnings.catch_warnings():
     from pettingzoo.test import api_test, seed_test
 
 PAIRS = pairs()
-FIRST = {name: game for game, name in reversed(PAIRS)}
-"""Opponent to the first game that it plays."""
 GAMES = mark_params(mage_envs.list_games())
 OPTIONS = [
     {"protocol": "paper"},
@@ -50,11 +48,8 @@ for game, name in pairs():
 """
 
 
-@pytest.mark.parametrize(
-    ("game", "opponent"),
-    [pytest.param(*pair, marks=() if FIRST[pair[1]] == pair[0] else pytest.mark.more) for pair in PAIRS],
-)
-@pytest.mark.parametrize("kind", [pytest.param("v0", marks=pytest.mark.more), "Meta-v0"])
+@pytest.mark.parametrize(("game", "opponent"), mark_params(PAIRS, step=3))
+@pytest.mark.parametrize("kind", mark_params(["Meta-v0", "v0"], step=2))
 def test_contract(game, opponent, kind):
     check_id(f"mage/{game}-{kind}", opponent=opponent)
 
@@ -71,6 +66,7 @@ def test_contract_of_meta_options(game, options):
     check_id(f"mage/{game}-Meta-v0", **FEW.get(game, {}) | options)
 
 
+@pytest.mark.more
 def test_same_seed_same_transcript_in_two_processes():
     assert len(run_in_two_processes(SCRIPT).splitlines()) == 2 * len(PAIRS)
 

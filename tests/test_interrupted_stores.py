@@ -34,6 +34,7 @@ def sweep(tmp_path: Path, act: Callable[[Path], object], check: Callable[[Path],
     return len(numbers)
 
 
+@pytest.mark.more
 def test_a_tournament(tmp_path: Path) -> None:
     settings = Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=2)
     expected = score(settings, play_all(settings)).to_json()

@@ -19,11 +19,7 @@ TABLES = ("docs/environments.md", "docs/opponents.md")
 MADE_OF_GAMES = ("mage_envs/games/encounters.py", "opponents/games/encounters.py")
 HELP = ("benchmarks/commands/chaos.py", "benchmarks/evaluation/run/options.py", "trainer/cli/train.py")
 """Programs whose help has one game as its example."""
-SUITE = (
-    "benchmarks/evaluation/suites/adapt.py",
-    "benchmarks/evaluation/suites/pool_texts.py",
-    "dev/adapt_cells.py",
-)
+SUITE = ("benchmarks/evaluation/suites/adapt.py", "benchmarks/evaluation/suites/pool_texts.py", "dev/adapt_cells.py")
 """Files of the suite `adapt`, whose cells are fixed."""
 OWN_TESTS = ("tests/games/", "tests/opponents/games/")
 MOST_EXAMPLES = 2

@@ -18,6 +18,7 @@ from mage_envs.cli import program
 from mage_envs.cli.commands import IMPORTS
 from mage_envs.cli.program import COMMANDS, main
 from mage_envs.trainer.cli.train import build_app
+from tests.packages import mark_params
 
 BIN = os.path.dirname(sys.executable)
 LIGHT = "import sys; from mage_envs.cli.program import main; main({words}); print('|', *sys.modules)"
@@ -146,7 +147,7 @@ def on_a_terminal(words, columns):
     return terminal_bytes.decode()
 
 
-@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("columns", mark_params([40, 80, 120], step=3))
 @pytest.mark.parametrize("words", [["--help"], ["play", "--help"]])
 def test_the_help_fits_the_terminal(words, columns):
     text = on_a_terminal(words, columns)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.cli.program import main
+from tests.packages import mark_params
 from tests.untrusted.forgeries import MODULE, forge, forgeries
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,7 +97,7 @@ def faults(command, run, report):
         yield "a name with a line end began a line"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", mark_params(COMMANDS, step=3))
 def test_no_command_executes_what_a_record_says(untrusted_runs, server, tmp_path, command):
     folder, sound, runs = untrusted_runs
     out = tmp_path / "out.txt"

@@ -12,6 +12,7 @@ from mage_envs.benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult,
 from mage_envs.benchmarks.demo.run import DemoSettings, run, train
 from mage_envs.cli.tables import as_text
 
+pytestmark = pytest.mark.more
 UNIFORM = -0.166
 """Chips per hand of a uniform player against the training opponents (exact to three digits)."""
 
@@ -28,7 +29,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult]:
     return out, result
 
 
-@pytest.mark.more
 def test_it_beats_the_uniform_player_by_a_tenth_of_a_chip(demo):
     _, result = demo
     earned = np.mean([episode.returns.estimate.mean for episode in result.training.overall.episodes])

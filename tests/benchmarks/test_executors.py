@@ -140,16 +140,7 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
     monkeypatch.setattr("mage_envs.benchmarks.commands.check.make_executor", lambda spec: Backwards())
     monkeypatch.setattr("mage_envs.benchmarks.commands.check.run_checks", checks_in_words)
-    eval_command = [
-        "check",
-        "mage/KuhnPoker-v0",
-        "--check",
-        "order",
-        "--check",
-        "fuzz",
-        "--executor",
-        "processes:2",
-    ]
+    eval_command = ["check", "mage/KuhnPoker-v0", "--check", "order", "--check", "fuzz", "--executor", "processes:2"]
     with pytest.raises(SystemExit) as exit_info:
         main(eval_command)
     assert exit_info.value.code == 1

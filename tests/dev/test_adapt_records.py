@@ -36,6 +36,7 @@ def test_the_records_of_a_row_are_valid_and_give_its_scores(tmp_path, capsys):
     assert row.split() == stored.split()
 
 
+@pytest.mark.more
 def test_the_records_of_the_whole_suite_have_all_cells_and_give_the_stored_scores(tmp_path):
     assert FULL_ARCHIVE.stat().st_size < 4_500_000
     with tarfile.open(FULL_ARCHIVE) as archive:

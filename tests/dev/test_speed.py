@@ -90,8 +90,7 @@ def test_pyspiels_state_plays_what_a_base_id_plays(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("budget", "expected"),
-    [(100, 4 * 8), (16, 2 * 8 + 2 * 6), (8, 8 + 7 + 6 + 6), (1, 8 + 7 + 6 + 6)],
+    ("budget", "expected"), [(100, 4 * 8), (16, 2 * 8 + 2 * 6), (8, 8 + 7 + 6 + 6), (1, 8 + 7 + 6 + 6)]
 )
 def test_forwarded_tokens_are_rows_times_the_longest(budget, expected):
     assert tokens.count_forwarded([6, 8, 6, 7], budget) == expected
@@ -156,13 +155,7 @@ def test_rates_take_turns():
 def test_shares_of_a_training_step():
     metrics = {"time/environment": 1.0, "time/generate": 4.0, "time/score": 1.0, "time/update": 2.0}
     figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0}, total=20.0)
-    assert [(figure.value, figure.ratio) for figure in figures] == [
-        (1, 0.05),
-        (4, 0.2),
-        (1, 0.05),
-        (4, 0.2),
-        (10, 0.5),
-    ]
+    assert [(figure.value, figure.ratio) for figure in figures] == [(1, 0.05), (4, 0.2), (1, 0.05), (4, 0.2), (10, 0.5)]
 
 
 def test_token_figures_are_means_per_update(rollout):
@@ -368,6 +361,7 @@ def test_without_vllm_one_line(monkeypatch, capsys):
     assert "vllm is missing" in printed
 
 
+@pytest.mark.more
 def test_the_vllm_run_without_vllm(tmp_path):
     """All but the engine: the same model and settings with TRL's own generation."""
     logs = vllm_check.train(vllm_check.make_config("trl", tmp_path, use_vllm=False), tmp_path)

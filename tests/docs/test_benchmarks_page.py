@@ -27,6 +27,7 @@ ELSEWHERE = {"report"}
 """Commands whose examples have tests of their own."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -51,6 +52,7 @@ def example_of(command, capsys):
     return match[1]
 
 
+@pytest.mark.more
 def test_each_help_ends_with_an_example_that_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.chdir(tmp_path)

@@ -16,6 +16,7 @@ import pytest
 from mage_envs.cli.program import main
 from mage_envs.loading import imports
 from tests.docs.fork_server import call_mage
+from tests.packages import mark_params
 from tests.programs import train
 from tests.test_readme import ROOT, SHELL, blocks, mark_value
 
@@ -61,39 +62,42 @@ KEPT_IMPORTS = {
 
 @pytest.mark.parametrize(
     ("number", "says"),
-    [
-        (0, ["processes         3", "fuzz      20"]),
-        (
-            1,
-            [
-                "wfw/always  wfw/cycle",
-                "Opponent: wfw/cycle. Total:",
-                "reachable headroom 0.600",
-                "WaterFireWood: value of the best response",
-            ],
-        ),
-        (
-            2,
-            [
-                "policy:bayes:wfw/hidden,3,1 in mage/WaterFireWood-Meta-v0",
-                "policy:my_games:Cycle in mage/WaterFireWood-Meta-v0",
-                "episode 3  +0.600 [+0.600, +0.600]",
-            ],
-        ),
-        (
-            3,
-            [
-                "the model is in runs/wfw.",
-                "model:runs/wfw in mage/WaterFireWood-Meta-v0",
-                "NashConv",
-                "Opponent: checkpoint:runs/wfw.",
-                "checkpoint:runs/wfw",
-            ],
-        ),
-        (4, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
-        (5, ["scripted:random in mage/KuhnPoker-Meta-v0"]),
-        (6, ["the model is in runs/parts."]),
-    ],
+    mark_params(
+        [
+            (0, ["processes         3", "fuzz      20"]),
+            (
+                1,
+                [
+                    "wfw/always  wfw/cycle",
+                    "Opponent: wfw/cycle. Total:",
+                    "reachable headroom 0.600",
+                    "WaterFireWood: value of the best response",
+                ],
+            ),
+            (
+                2,
+                [
+                    "policy:bayes:wfw/hidden,3,1 in mage/WaterFireWood-Meta-v0",
+                    "policy:my_games:Cycle in mage/WaterFireWood-Meta-v0",
+                    "episode 3  +0.600 [+0.600, +0.600]",
+                ],
+            ),
+            (
+                3,
+                [
+                    "the model is in runs/wfw.",
+                    "model:runs/wfw in mage/WaterFireWood-Meta-v0",
+                    "NashConv",
+                    "Opponent: checkpoint:runs/wfw.",
+                    "checkpoint:runs/wfw",
+                ],
+            ),
+            (4, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
+            (5, ["scripted:random in mage/KuhnPoker-Meta-v0"]),
+            (6, ["the model is in runs/parts."]),
+        ],
+        step=2,
+    ),
 )
 def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path) -> None:
     block = [block for block in PAGES if block.language in SHELL][number]
@@ -131,17 +135,23 @@ def coward(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("run", "command"),
-    [
-        (shell, "mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1"),
-        (call_mage, "mage play mage/KuhnPoker-v0 --opponents kuhn/coward --import my_opponents --hands 1"),
-        (call_mage, "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2"),
-        (call_mage, "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2"),
-        (shell, "mage tournament KuhnPoker --import my_opponents --games 2 --opponents kuhn/coward,uniform"),
-        (
-            call_mage,
-            "mage tournament KuhnPoker --opponents my_opponents:Coward,cfr --games 2 --executor local --out c",
-        ),
-    ],
+    mark_params(
+        [
+            (shell, "mage play mage/KuhnPoker-v0 --opponents my_opponents:Coward --hands 1"),
+            (call_mage, "mage play mage/KuhnPoker-v0 --opponents kuhn/coward --import my_opponents --hands 1"),
+            (
+                call_mage,
+                "mage eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2",
+            ),
+            (call_mage, "mage eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2"),
+            (shell, "mage tournament KuhnPoker --import my_opponents --games 2 --opponents kuhn/coward,uniform"),
+            (
+                call_mage,
+                "mage tournament KuhnPoker --opponents my_opponents:Coward,cfr --games 2 --executor local --out c",
+            ),
+        ],
+        step=2,
+    ),
 )
 def test_opponents_of_the_current_folder_are_found(run: Run, command: str, coward: Path) -> None:
     process = run(command, coward, "bet\ncheck\ncall\n")

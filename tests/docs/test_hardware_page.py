@@ -29,6 +29,7 @@ def test_a_command_resolves(line: str, capsys: pytest.CaptureFixture[str]) -> No
     assert "peak_in_an_update" in capsys.readouterr().out
 
 
+@pytest.mark.more
 def test_the_cpu_s_commands_run_from_nothing_to_a_curve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

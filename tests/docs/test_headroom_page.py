@@ -14,6 +14,7 @@ PAGE = blocks(ROOT / "docs" / "headroom.md")
 EXPERIMENTS = ("make demo-objectives", "python -m examples.objectives")
 
 
+@pytest.mark.more
 def test_the_commands_run_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

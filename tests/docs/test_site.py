@@ -10,6 +10,7 @@ import pytest
 
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.more
 PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
 
 
@@ -25,7 +26,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.more
 def test_every_page_is_built(site: Path) -> None:
     assert PAGES
     assert [name for name in PAGES if not (site / f"{name}.html").exists()] == []

@@ -187,10 +187,7 @@ def server_url(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     options = ["--model", f"{smollm2}.gguf", "--n_ctx", "2048", "--n_threads", "1", "--port", str(port)]
     with log.open("w") as written:
         server = subprocess.Popen(
-            [sys.executable, "-m", "llama_cpp.server", *options],
-            stdout=written,
-            stderr=written,
-            start_new_session=True,
+            [sys.executable, "-m", "llama_cpp.server", *options], stdout=written, stderr=written, start_new_session=True
         )
     url = f"http://127.0.0.1:{port}/v1"
     try:

@@ -12,6 +12,7 @@ from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent
 from mage_envs.games.encounters import GAMES
 
 
+@pytest.mark.more
 def test_the_fifth_game_is_new_to_the_model(tmp_path: Path) -> None:
     rows = study(tmp_path, rollouts=1, seed=0, games=["answer"], panel="encounters-related-16")
     settings = SavedModelAgent(tmp_path / "answer").settings

@@ -38,6 +38,7 @@ def test_its_headroom_is_that_of_two_likely_preferences(folder: Path) -> None:
     assert values["known"] == pytest.approx(0.9)
 
 
+@pytest.mark.more
 def test_its_panel_memory_and_preset_work_by_their_names(folder: Path) -> None:
     memory = "--memory examples.gifts:Liked --out run"
     mage(f"eval policy:bayes:gifts/hidden --panel gifts-hidden-128 {memory}", folder)

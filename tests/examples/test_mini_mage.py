@@ -210,6 +210,7 @@ def test_the_command_prints_the_chips_of_each_episode(
     assert all(len(line.rpartition("episode")[2].split()) == 3 for line in lines)
 
 
+@pytest.mark.more
 def test_it_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random weights lose some .3 chips an episode. The best play without memory earns .125."""
     monkeypatch.setattr(mini_mage, "GROUPS", 16)

@@ -190,6 +190,7 @@ def _sample_values(config: MAGEConfig, generator: CachedGenerator, num_each: int
     return np.array([[episode.value for episode in t.episodes] for t in collect(envs, generator, specs)])
 
 
+@pytest.mark.more
 def test_runs_continue_where_they_stopped(tmp_path, threads):
     """A stored run is not repeated, and a worker computes exactly the figures of this process."""
     runs = [small_run(0), small_run(1)]

@@ -109,11 +109,7 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
         shuffle_dataset=False,
     )
     trainer = ScriptedTrainer(
-        model=model,
-        args=config,
-        processing_class=tokenizer,
-        train_dataset=dataset(PANEL),
-        environment_factory=Observed,
+        model=model, args=config, processing_class=tokenizer, train_dataset=dataset(PANEL), environment_factory=Observed
     )
     trainer.rows = rows
     trainer.train()

@@ -130,8 +130,7 @@ def test_a_draw_is_a_draw():
 
 
 @pytest.mark.parametrize(
-    ("by", "end"),
-    [(BY_TIMEOUT, "Earlier.\n\nA board."), (BY_FORFEIT, "Earlier.\n\nA board.\nA notice.")],
+    ("by", "end"), [(BY_TIMEOUT, "Earlier.\n\nA board."), (BY_FORFEIT, "Earlier.\n\nA board.\nA notice.")]
 )
 def test_the_last_state_replaces_the_notice_of_a_stopped_hand(by, end):
     hand = HandResult(-1.0, 0, by, observation="A notice.", last_state="A board.")

@@ -171,10 +171,7 @@ def test_a_watch_interrupts_a_late_call(call_name):
 
 def test_a_watch_names_a_slow_call_once():
     names = []
-    with (
-        Watchdog(lambda name, seconds: names.append(name), slow_after=0.1) as watch,
-        pytest.raises(CallTimeout),
-    ):
+    with Watchdog(lambda name, seconds: names.append(name), slow_after=0.1) as watch, pytest.raises(CallTimeout):
         watch.call(deadly_calls.call, "sleep", deadline=0.6, describe=lambda: "the sleeper")
     assert names == ["the sleeper"]
 

@@ -112,11 +112,7 @@ def test_an_unknown_seat_is_refused_with_the_choices() -> None:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ({}, 3 * 6 + 2),
-        ({"memory": "none"}, 3 * 6),
-        ({"num_episodes": 5, "memory": "both", "max_turns": 2}, 5 * 2 + 4),
-    ],
+    [({}, 3 * 6 + 2), ({"memory": "none"}, 3 * 6), ({"num_episodes": 5, "memory": "both", "max_turns": 2}, 5 * 2 + 4)],
 )
 def test_illegal_answers_alone_use_the_maximum_number_of_steps(options: dict[str, Any], expected: int) -> None:
     env = gym.make("mage/KuhnPoker-Meta-v0", disable_env_checker=True, **options)

@@ -71,11 +71,7 @@ def test_a_sound_environment_passes(env_id: str, options: dict) -> None:
     [
         ("order", "Remembers", "after another episode, the same seed and replies gave a different one: row "),
         ("interleaving", "Shares", "beside a second environment, the same seed and replies gave a different episode:"),
-        (
-            "copies",
-            "Uncopied",
-            "(a deepcopy|the original beside its copies), after . replies, continued differently: ",
-        ),
+        ("copies", "Uncopied", "(a deepcopy|the original beside its copies), after . replies, continued differently: "),
     ],
 )
 def test_an_opponent_with_a_defect_is_found(check: str, opponent: str, says: str) -> None:
@@ -117,11 +113,7 @@ def test_an_environment_with_a_defect_is_found(
 @pytest.mark.parametrize(
     ("env_id", "options", "says"),
     [
-        (
-            "Forgetful",
-            {},
-            r"gym\.make\(env\.spec\) made another environment: row 1 has .* 3\.0, .* of .* 1\.0, ",
-        ),
+        ("Forgetful", {}, r"gym\.make\(env\.spec\) made another environment: row 1 has .* 3\.0, .* of .* 1\.0, "),
         ("Endless", {}, f"an episode did not end within {LONGEST} replies"),
         # Raised by Gymnasium, without a message.
         ("Short", {"extra": {"episode": {}}}, "^$"),

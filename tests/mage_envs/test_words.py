@@ -124,13 +124,7 @@ def test_a_board_is_one_word_per_cell_and_every_message_shows_it_whole() -> None
     options = {"boxes": 1, "min_moves": 1, "max_moves": 3, "max_turns": 3}
     before, after = BOARD.format("P@1.3", "_@2.3"), BOARD.format("_@1.3", "P@2.3")
     texts = play_texts("Sokoban", ["down", "jump", "up", "down"], seed=1, **options)
-    assert texts[:5] == [
-        f"episode 1 {before}",
-        after,
-        f"illegal {after}",
-        f"timeout episode 2 {before}",
-        after,
-    ]
+    assert texts[:5] == [f"episode 1 {before}", after, f"illegal {after}", f"timeout episode 2 {before}", after]
     rebuilt = play_texts("Sokoban", ["down"], seed=1, context="rebuilt", memory="none", **options)
     assert rebuilt[1] == f"episode 1 {before} down {after}"
 

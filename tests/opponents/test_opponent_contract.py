@@ -18,6 +18,7 @@ from mage_envs.text.plain import Plain
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.contract import enumerable_games, games_with_opponents, opponents_of, short_game
 from tests.opponents.dealing import check_copies, decisions, play
+from tests.packages import mark_params
 
 GAMES = {name: short_game(name) for name in enumerable_games()}
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
@@ -93,7 +94,7 @@ def test_what_follows_from_the_information_state_is_declared_and_drawn_sparingly
     assert rng.random() == twin.random(), "one number per decision, none where one action is certain"
 
 
-@pytest.mark.parametrize(("game", "name"), SEATED)
+@pytest.mark.parametrize(("game", "name"), mark_params(SEATED, step=3))
 def test_copies_in_the_middle_of_a_hand_continue_alike(game: str, name: str) -> None:
     rules = short_game(game)
     check_copies(rules, make_opponent(name, rules))

@@ -85,12 +85,7 @@ def test_a_league_grows_by_past_selves_and_keeps_its_payoffs() -> None:
     league.add("checkpoint:three", 30)
     assert league.selves == ("checkpoint:two", "checkpoint:three"), "the oldest made room"
     assert league.weights() == pytest.approx({"a": 0.15, "b": 0.45, "checkpoint:two": 0.2, "checkpoint:three": 0.2})
-    assert league.payoffs() == [
-        {"a": (0.75, 2), "b": (0.0, 1)},
-        {"checkpoint:one": (1.0, 1), "b": (1.0, 1)},
-        {},
-        {},
-    ]
+    assert league.payoffs() == [{"a": (0.75, 2), "b": (0.0, 1)}, {"checkpoint:one": (1.0, 1), "b": (1.0, 1)}, {}, {}]
 
 
 @pytest.mark.parametrize(

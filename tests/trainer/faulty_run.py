@@ -13,13 +13,7 @@ from tests.trainer.faulty import Faulty
 if TYPE_CHECKING:
     from mage_envs.trainer import Trajectory
 
-KUHN = {
-    "memory": "history",
-    "context": "conversation",
-    "style": "words",
-    "on_invalid": "forfeit",
-    "num_episodes": 2,
-}
+KUHN = {"memory": "history", "context": "conversation", "style": "words", "on_invalid": "forfeit", "num_episodes": 2}
 
 
 def is_time(key: str) -> bool:
@@ -35,12 +29,7 @@ def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
     make_env = partial(make_meta_env, "KuhnPoker", opponent=Faulty(log, tuple(faults.split(",")), 30), **KUHN)
     all_trajectories: list[Trajectory] = []
     config = make_config(
-        Path(folder),
-        groups_per_rollout=8,
-        max_rollouts=2,
-        env_workers=int(workers),
-        env_timeout=5.0,
-        advantage="grpo",
+        Path(folder), groups_per_rollout=8, max_rollouts=2, env_workers=int(workers), env_timeout=5.0, advantage="grpo"
     )
     trainer = MAGETrainer(
         model,

@@ -18,6 +18,7 @@ from mage_envs.cli.program import main as mage_bench
 from mage_envs.trainer.backends.model_folder import BadModel, load_tokenizer, offline
 from mage_envs.trainer.backends.shards import read_shards
 from mage_envs.trainer.backends.weights import SHARDS, load_model
+from tests.packages import mark_params
 from tests.trainer.tiny_runs import save_model
 
 PANEL = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines", "--opponents", "kuhn/nash", "--rows", "1")
@@ -216,7 +217,7 @@ def test_a_damaged_folder_is_one_line_or_plays(harm: str, file: str, model: Path
         assert message is None or ("\n" not in message and str(model) in message)
 
 
-@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+@pytest.mark.parametrize("file", mark_params(["config.json", "tokenizer_config.json", "tokenizer.json"], step=3))
 def test_fields_of_other_types_are_one_line(file: str, sound: Path, tmp_path: Path) -> None:
     for number, name in enumerate(json.loads((sound / file).read_text())):
         for value in (None, -1, "x", [], {"a": []}, 2**70):

@@ -31,11 +31,7 @@ TINY = (
 )
 WORDS: dict[str, list[list[str]]] = {
     "report": [["{run}", "--sample", "1", "--out", "{out}/report.html"]],
-    "compare": [
-        ["{run}", "{run}"],
-        ["{run}", "--page", "{out}/page.csv"],
-        ["{suite}", "--page", "{out}/page.html"],
-    ],
+    "compare": [["{run}", "{run}"], ["{run}", "--page", "{out}/page.csv"], ["{suite}", "--page", "{out}/page.html"]],
     "verify": [["{run}"], ["{run}", "--replay"], ["{run}", "--challenge", "--out", "{out}/attest"]],
     "export": [
         ["{run}", "--to", "csv", "--out", "{out}/calls.csv"],

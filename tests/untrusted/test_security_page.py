@@ -68,7 +68,8 @@ def test_a_level_of_too_many_cells_is_dropped_with_its_reason(tmp_path: Path) ->
     ] == [(5, True)]
 
 
-@pytest.mark.parametrize(("setting", "off"), [(None, True), pytest.param("0", False, marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize(("setting", "off"), [(None, True), ("0", False)])
 def test_telemetry_is_off_unless_asked(setting: str | None, off: bool) -> None:
     code = "import mage_envs.trainer.trl.trl_compat\nfrom huggingface_hub import constants\n"
     code += "print(constants.HF_HUB_DISABLE_TELEMETRY)"

@@ -23,6 +23,7 @@ from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.shop import open_shop
 from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
 from tests.games.webshop.raw import write_official
+from tests.packages import mark_params
 
 EVAL = (
     *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),
@@ -232,7 +233,7 @@ def test_controls_that_are_links_are_neither_read_nor_written(
     assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == content_before
 
 
-@pytest.mark.parametrize("forged", ["other agent", "other tasks", "wrong control"])
+@pytest.mark.parametrize("forged", mark_params(["other agent", "other tasks", "wrong control"], step=3))
 def test_a_run_of_another_agent_is_not_a_control(
     forged: str, evaluation_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from mage_envs.vector import LoopVectorEnv
+from tests.packages import mark_params
 from tests.vector.compare import MODES, assert_same, gymnasiums, ours, play, reply
 
 CASES = [
@@ -34,7 +35,7 @@ def name(value):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("env_id", "options"), CASES, ids=name)
+@pytest.mark.parametrize(("env_id", "options"), mark_params(CASES, step=3), ids=name)
 def test_equal_to_sync_vector_env(env_id, options, mode):
     steps = 25 if "Meta" in env_id else 60
     for odd, seeds in ((0.0, 3), (0.25, [5, None, 7, 5, 1])):

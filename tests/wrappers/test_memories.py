@@ -62,10 +62,7 @@ def test_options_follow_a_colon_and_are_converted():
         ("reflexion:window=1,window=2", "window is given twice"),
         ("reflexion:window=0", "window=0 must be a whole number of at least 1"),
         ("reflexion:reflect_on=draws", "reflect_on='draws' is unknown; choose one of: 'failure', 'always'"),
-        (
-            "reflexion:failure_if=reward",
-            "failure_if='reward' is unknown; choose 'no_success' or e.g. 'score<0.5'",
-        ),
+        ("reflexion:failure_if=reward", "failure_if='reward' is unknown; choose 'no_success' or e.g. 'score<0.5'"),
         ("react:think_action=yes", "think_action must be true or false, got 'yes'"),
         ("amem:encoder=hsh", "encoder='hsh' is unknown; Did you mean 'hash'? choose one of: hash, bm25, minilm"),
         ("amem:encoder=hash:3", "encoder='hash:3' takes no arguments after the colon"),
@@ -137,13 +134,7 @@ def test_the_defaults_of_the_published_methods_are_those_of_their_page():
     case = {"k": 4, "show_cases": False, **read}
     assert [memory_settings(name) for name in ("react", "reflexion", "amem", "memento", "memento_q")] == [
         {"memory": "react", "think_action": False, "max_in_a_row": 2, "max_tokens": 1000},
-        {
-            "memory": "reflexion",
-            "window": 3,
-            "reflect_on": "failure",
-            "failure_if": "no_success",
-            "max_tokens": 2000,
-        },
+        {"memory": "reflexion", "window": 3, "reflect_on": "failure", "failure_if": "no_success", "max_tokens": 2000},
         {
             "memory": "amem",
             "k_write": 5,

@@ -50,6 +50,7 @@ def test_wrapping_by_hand_equals_make():
     assert isinstance(make().memory, EpisodicMemory)
 
 
+@pytest.mark.more
 def test_memory_stays_flat_over_many_meta_episodes():
     env = make(opponent="kuhn/nash", hands_per_episode=2)
 

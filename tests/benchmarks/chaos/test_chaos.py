@@ -13,6 +13,7 @@ import pytest
 from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.program import main
 from mage_envs.loading import imports
+from tests.packages import mark_params
 
 PLANTED = "tests.benchmarks.chaos.planted"
 
@@ -45,9 +46,9 @@ def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     "arguments",
     [
         against("Sound"),
-        ("mage/KuhnPoker-Meta-v0",),
-        ("mage/TicTacToe-Meta-v0", "--opponents", "mcts:20"),
-        ("mage/WebShop-v0", "--game-option", "size=tiny"),
+        pytest.param(("mage/KuhnPoker-Meta-v0",), marks=pytest.mark.more),
+        pytest.param(("mage/TicTacToe-Meta-v0", "--opponents", "mcts:20"), marks=pytest.mark.more),
+        pytest.param(("mage/WebShop-v0", "--game-option", "size=tiny"), marks=pytest.mark.more),
         own("planted/SayNumber-v0", kind="Number"),
     ],
 )
@@ -61,30 +62,45 @@ def test_sound_code_passes(arguments: tuple[str, ...], capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(
     ("opponent", "check", "says"),
-    [
-        ("Raises", "play", r"KeyError: '.*' \(planted\.py:\d+ in act\)"),
-        ("Exits", "play", r"SystemExit: 3 \(planted\.py:\d+ in act\)"),
-        ("Leaves", "play", r"the process ended early with status 3"),
-        ("Crashes", "play", r"the process died of SIGSEGV \(planted\.py:\d+ in act\)"),
-        ("Loops", "play", r"no answer within \d+ s \(planted\.py:\d+ in act\)"),
-        ("Sleeps", "fuzz", r"no answer within \d+ s \(planted\.py:\d+ in reset\)"),
-        ("Unkeyed", "processes", r"another process gave a different episode: row \d+ has "),
-        ("Hashes", "processes", r"another process gave a different episode: row \d+ has "),
-        ("Unkeyed", "order", r"after another episode, the same seed and replies gave a different one: row \d+ has "),
-        ("Remembers", "order", r"after another episode, the same seed and replies gave a different one: row \d+ has "),
-        ("Shares", "interleaving", r"beside a second environment, the same seed and replies gave a different episode"),
-        (
-            "Uncopied",
-            "copies",
-            r"(a deepcopy|the original beside its copies), after \d replies, continued differently",
-        ),
-        ("Unpickled", "copies", r"(Attribute|Pickling)Error: Can't (pickle|get) local object.*"),
-        ("CopiesForEver", "copies", r"no answer within 2 s \(planted\.py:\d+ in __deepcopy__\)"),
-        ("PicklesForEver", "copies", r"no answer within 2 s \(planted\.py:\d+ in __reduce__\)"),
-        ("Shares", "batch", r"with \d environments the rollout loop gave other trajectories than with one: row"),
-        ("Raises", "batch", r"a rollout failed: opponent: "),
-        ("Keeps", "memory", r"memory grows by \d+ bytes per episode, mostly in planted\.py:\d+"),
-    ],
+    mark_params(
+        [
+            ("Raises", "play", r"KeyError: '.*' \(planted\.py:\d+ in act\)"),
+            ("Exits", "play", r"SystemExit: 3 \(planted\.py:\d+ in act\)"),
+            ("Leaves", "play", r"the process ended early with status 3"),
+            ("Crashes", "play", r"the process died of SIGSEGV \(planted\.py:\d+ in act\)"),
+            ("Loops", "play", r"no answer within \d+ s \(planted\.py:\d+ in act\)"),
+            ("Sleeps", "fuzz", r"no answer within \d+ s \(planted\.py:\d+ in reset\)"),
+            ("Unkeyed", "processes", r"another process gave a different episode: row \d+ has "),
+            ("Hashes", "processes", r"another process gave a different episode: row \d+ has "),
+            (
+                "Unkeyed",
+                "order",
+                r"after another episode, the same seed and replies gave a different one: row \d+ has ",
+            ),
+            (
+                "Remembers",
+                "order",
+                r"after another episode, the same seed and replies gave a different one: row \d+ has ",
+            ),
+            (
+                "Shares",
+                "interleaving",
+                r"beside a second environment, the same seed and replies gave a different episode",
+            ),
+            (
+                "Uncopied",
+                "copies",
+                r"(a deepcopy|the original beside its copies), after \d replies, continued differently",
+            ),
+            ("Unpickled", "copies", r"(Attribute|Pickling)Error: Can't (pickle|get) local object.*"),
+            ("CopiesForEver", "copies", r"no answer within 2 s \(planted\.py:\d+ in __deepcopy__\)"),
+            ("PicklesForEver", "copies", r"no answer within 2 s \(planted\.py:\d+ in __reduce__\)"),
+            ("Shares", "batch", r"with \d environments the rollout loop gave other trajectories than with one: row"),
+            ("Raises", "batch", r"a rollout failed: opponent: "),
+            ("Keeps", "memory", r"memory grows by \d+ bytes per episode, mostly in planted\.py:\d+"),
+        ],
+        step=2,
+    ),
 )
 def test_a_planted_opponent_is_found(opponent: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     # Only a hang needs to meet its deadline.
@@ -124,6 +140,7 @@ def test_a_planted_environment_is_found(options: dict, says: str, capsys: pytest
     assert f"play: {says}" in out
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("opponent", ["Raises", pytest.param("Loops", marks=pytest.mark.slow), "Hashes"])
 def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Report one cause as one finding, even if several checks meet it, and replace a process that it ends."""

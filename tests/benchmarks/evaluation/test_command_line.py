@@ -179,16 +179,10 @@ def test_limits_keep_the_finished_meta_episodes_and_resume_plays_the_rest(tmp_pa
             ["eval", "policy:cfr", *KUHN, "--batch", "0", "--out", "/proc/x"],
             "'--batch': Input should be greater than or eq",
         ),
-        (
-            ["eval", "policy:cfr", *KUHN, "--timeout", "nan"],
-            "'--timeout': Input should be greater than or equal",
-        ),
+        (["eval", "policy:cfr", *KUHN, "--timeout", "nan"], "'--timeout': Input should be greater than or equal"),
         (["eval", "policy:cfr", "--panel", "kuhn-paper", "--opponents", "cfr"], "--panel fixes its opponents"),
         (["eval", "x", "--rows", "a"], "mage eval: Invalid value for '--rows': Input should be a valid integer"),
-        (
-            ["eval", "x", "--control", "frozn"],
-            "'shuffled', 'other', 'same', 'given'. Did you mean frozen?",
-        ),
+        (["eval", "x", "--control", "frozn"], "'shuffled', 'other', 'same', 'given'. Did you mean frozen?"),
         (["eval"], "mage eval: Missing argument 'AGENT'."),
         (["eval", "policy:cfr", *KUHN, "--budget", "minutes=nan"], "--budget minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),

@@ -26,6 +26,7 @@ from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenize
 from mage_envs.wrappers import MetaEpisode
 from mage_envs.wrappers.rollout.policy_generator import REMARK
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
+from tests.packages import mark_params
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GAME = KuhnPoker()
@@ -52,7 +53,7 @@ def within(measure, value):
     return e.low <= value <= e.high
 
 
-@pytest.mark.parametrize("opponent", ["kuhn/conservative", "kuhn/soft-scared"])
+@pytest.mark.parametrize("opponent", mark_params(["kuhn/conservative", "kuhn/soft-scared"], step=2))
 def test_a_best_response_reaches_the_ceiling(opponent):
     agent = PolicyAgent(lambda game: BestResponder(opponent), "best response")
     tasks = panel(KUHN, [opponent], 500, 7)
@@ -63,6 +64,7 @@ def test_a_best_response_reaches_the_ceiling(opponent):
     assert row.invalid == row.failures == 0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("seat", "value"), [("first", -1 / 18), ("second", 1 / 18)])
 def test_nash_against_nash(seat, value):
     tasks = panel(KUHN, ["kuhn/nash"], 500, 1)

@@ -213,6 +213,7 @@ def test_several_agents_make_one_table_and_one_figure(tmp_path, capsys):
     assert "<svg" in file.read_text("utf-8")
 
 
+@pytest.mark.more
 def test_the_figure_shows_the_numbers_of_the_table(tmp_path):
     assert main(["adapt", "policy:bayes", "--suite", "adapt-mini", "--out", str(tmp_path)]) == 0
     result = AdaptResult.of(read_stored_suite(tmp_path))

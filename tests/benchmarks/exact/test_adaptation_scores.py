@@ -29,6 +29,7 @@ from mage_envs.opponents.exact.regret import DecisionValues
 from mage_envs.opponents.pools import as_pool
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion
+from tests.packages import mark_params
 
 EPISODES = 3
 
@@ -175,7 +176,7 @@ def test_the_exact_score_of_the_myopic_learner_is_that_of_its_value():
         assert (error < 1e-6) == (name == "dilemma3"), name
 
 
-@pytest.mark.parametrize("name", ["dilemma3", "noisy", "ultimatum", "offers", "soft"])
+@pytest.mark.parametrize("name", mark_params(["dilemma3", "noisy", "ultimatum", "offers", "soft"], step=5))
 def test_twenty_cells_are_those_of_an_independent_computation_from_raw_records(name, tmp_path):
     cell = CELLS[name]
     brute, cell_values = Brute(cell), exact_values(cell)

@@ -231,14 +231,8 @@ def test_the_command_judges_a_kept_run(random_run: Path, capsys: pytest.CaptureF
             ["policy:uniform", "--env", META, "--game-option", "deal=replay", "--horizon", "meta"],
             "the deals of the first episode are replayed",
         ),
-        (
-            ["policy:uniform", "--env", META, "--game-option", "deal=replay"],
-            "Use protocol=adaptive or num_episodes=1.",
-        ),
-        (
-            ["policy:uniform", "--env", PD, "--game-option", "protocol=paper"],
-            "or a success ends the meta-episode.",
-        ),
+        (["policy:uniform", "--env", META, "--game-option", "deal=replay"], "Use protocol=adaptive or num_episodes=1."),
+        (["policy:uniform", "--env", PD, "--game-option", "protocol=paper"], "or a success ends the meta-episode."),
         (["policy:uniform"], "Nothing to play. Use --env mage/KuhnPoker-Meta-v0"),
         (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no enumerable tree with opponents"),
         (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no enumerable tree with opponents"),

@@ -9,6 +9,7 @@ import pytest
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.program import main
+from tests.packages import mark_params
 
 REVEALED = ["--game-option", "reveal_opponent=true"]
 ENV = ["--env", "mage/PrisonersDilemma-Meta-v0", "--opponents", "pool:pd/classic", "--memory", "history"]
@@ -82,7 +83,7 @@ GAMES = [
 ]
 
 
-@pytest.mark.parametrize("question", ["--elicit", "--elicit-name"])
+@pytest.mark.parametrize("question", mark_params(["--elicit", "--elicit-name"], step=2))
 @pytest.mark.parametrize(("game", "pool", "options", "hands"), GAMES)
 def test_every_part_of_the_best_learner_is_0(tmp_path, capsys, game, pool, options, hands, question):
     episodes = options.get("num_episodes", 3)
@@ -112,6 +113,7 @@ def test_the_myopic_learner_lacks_exploration_alone(tmp_path, capsys):
     assert total["regret"] > 0.1
 
 
+@pytest.mark.more
 def test_a_name_costs_what_it_adds_to_that_of_the_most_likely_opponent(tmp_path, capsys):
     assert run_eval("policy:bayes:pd/classic,3,1,sum", tmp_path / "run", "--elicit-name") == 0
     report = parts(tmp_path / "run", capsys)

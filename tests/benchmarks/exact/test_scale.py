@@ -204,6 +204,7 @@ def test_the_sentence_has_both_numbers():
     assert "memory of earlier episodes is worth nothing here" in scale_sentence("m", None, None, None)
 
 
+@pytest.mark.more
 def test_both_estimates_of_adaptation_agree_where_nothing_is_luck(tmp_path):
     """Against each opponent they differ, but the means over the pool are equal: nothing in the game is random."""
     agent = "policy:bayes:ultimatum/reserves,3,1,sum"

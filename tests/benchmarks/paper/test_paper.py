@@ -81,6 +81,7 @@ def test_the_page_is_made_from_its_data() -> None:
     assert PAGE.read_text("utf-8") == page(), "run python -m dev.paper"
 
 
+@pytest.mark.more
 def test_cells_are_recomputed_from_raw_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEBSHOP_DATA", raising=False)
     trial_of(4, monkeypatch)
@@ -242,6 +243,7 @@ def test_the_chain_waits_for_the_training_and_the_server() -> None:
     ]
 
 
+@pytest.mark.more
 def test_the_commands_of_the_page_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -266,10 +266,7 @@ def test_no_text_is_markup() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            [META],
-            "The page of --browser asks for the game and its options. Remove them, or add --watch AGENT.",
-        ),
+        ([META], "The page of --browser asks for the game and its options. Remove them, or add --watch AGENT."),
         (["--watch", "policy:kuhn/nobody"], "kuhn/nobody"),
         (["--watch", "scripted:first", "mage/Sokoban-Meta-v0"], "has no opponent"),
         (["--host", "0.0.0.0"], "can be reached from other machines"),

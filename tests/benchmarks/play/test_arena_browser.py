@@ -166,6 +166,7 @@ def test_narrow_screens_in_light_and_dark(person: Person, scheme: str) -> None:
     assert len(results) == 9
 
 
+@pytest.mark.more
 def test_no_text_runs_a_script(person: Person) -> None:
     text = " ".join(ATTACKS)
     with arena(watch_agent(text)) as site:

@@ -81,12 +81,6 @@ def test_end_of_input_and_ctrl_c_quit_cleanly(key, code, open_terminal):
     assert person.exit_code() == code
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mage_envs", *arguments], capture_output=True, text=True, input="", cwd=ROOT, timeout=100
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -102,10 +96,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("play", "mage/KuhnPoker-v0", "--opponents", "checkpoint:nowhere"), "no such folder"),
     ],
 )
-def test_errors_are_one_line_and_exit_2(arguments, message):
-    process = run(*arguments)
-    assert (process.returncode, process.stdout) == (2, "")
-    [line] = process.stderr.splitlines()
+def test_errors_are_one_line_and_exit_2(arguments, message, capsys):
+    assert main([*arguments]) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    [line] = written.err.splitlines()
     assert line.startswith(("mage: ", "mage play: "))
     assert message in line
 

@@ -113,6 +113,7 @@ def test_the_schema_names_every_field_and_the_document_too():
         assert list(problems_of(record, {})) != []
 
 
+@pytest.mark.more
 def test_the_commands_of_the_document_run_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "results-schema.md").read_text()

@@ -220,6 +220,7 @@ def test_a_run_without_a_finished_meta_episode_is_replaced(tmp_path: Path, capsy
 # -- memory ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_a_meta_episode_on_the_disk_keeps_less_than_ten_kilobytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ from mage_envs.files.atomic import draft_beside, drafts_of
 from mage_envs.wrappers.rollout.line_schema import problems_of
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.trajectory_json import plain, trajectory_from_json
+from tests.packages import mark_params
 
 PANEL = "kuhn-paper-128"
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]
@@ -308,11 +309,17 @@ class _OneByOne:
 
 @pytest.mark.parametrize(
     ("change", "expected"),
-    [
-        (lambda lines: [*lines[:5], lines[5].replace('"penalty":0', '"penalty":9', 1), *lines[6:]], "it was changed"),
-        (lambda lines: [*lines[:5], lines[5][:200], *lines[6:]], "no record of a meta-episode"),
-        (lambda lines: [*lines[:5], "[]", *lines[6:]], "no record of a meta-episode"),
-    ],
+    mark_params(
+        [
+            (
+                lambda lines: [*lines[:5], lines[5].replace('"penalty":0', '"penalty":9', 1), *lines[6:]],
+                "it was changed",
+            ),
+            (lambda lines: [*lines[:5], lines[5][:200], *lines[6:]], "no record of a meta-episode"),
+            (lambda lines: [*lines[:5], "[]", *lines[6:]], "no record of a meta-episode"),
+        ],
+        step=3,
+    ),
 )
 def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys, change, expected):
     folder = tmp_path / "run"

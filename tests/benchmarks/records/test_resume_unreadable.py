@@ -17,6 +17,7 @@ from mage_envs.benchmarks.records import record_store
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
 from mage_envs.files import bounded
+from tests.packages import mark_params
 
 EVAL = (
     *("eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--no-baselines"),
@@ -62,7 +63,7 @@ def failing(name: str, kind: int, calls: int = 10**9, num_before: int = 0) -> It
 
 
 @pytest.mark.parametrize("name", ["run.json", "00000.jsonl.gz", "00003.jsonl.gz"])
-@pytest.mark.parametrize("kind", FAULTS, ids=errno.errorcode.get)
+@pytest.mark.parametrize("kind", mark_params(FAULTS, step=3), ids=errno.errorcode.get)
 def test_a_file_that_cannot_be_read_now_ends_the_resume(
     name: str, kind: int, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

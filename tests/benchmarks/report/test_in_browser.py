@@ -224,6 +224,7 @@ def test_a_narrow_screen_shows_the_numbers_and_is_not_wider(reader):
         reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.more
 def test_the_reports_speed_is_measured(monkeypatch, capsys):
     monkeypatch.setattr(speed, "VIEWS", 1)
     monkeypatch.setattr(speed, "TRANSCRIPTS", 3)

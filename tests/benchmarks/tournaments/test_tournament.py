@@ -15,12 +15,7 @@ from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import make_opponent
-from tests.benchmarks.tournament_policies import (
-    HERE,
-    KUHN,
-    Witness,
-    outcome_of,
-)
+from tests.benchmarks.tournament_policies import HERE, KUHN, Witness, outcome_of
 
 
 def value_by_hand(first_name, second_name):

@@ -15,11 +15,7 @@ from mage_envs.benchmarks.executors import Local, Processes
 from mage_envs.benchmarks.tournaments import PairingFailure, Settings, Store, play_all, report, score
 from mage_envs.benchmarks.tournaments.pairing_store import OtherTournament
 from mage_envs.cli.program import main
-from tests.benchmarks.tournament_policies import (
-    GATE,
-    HERE,
-    outcome_of,
-)
+from tests.benchmarks.tournament_policies import GATE, HERE, outcome_of
 
 # -- the same with any executor and after any number of stops ----------------------------------------------------
 

@@ -68,6 +68,7 @@ def successes(shop: Shop, split: str, places: int, sample: int) -> NDArray[np.fl
     return wins / len(sampled_numbers)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("split", SPLITS)
 def test_success_falls_with_the_place_that_is_bought(split):
     """The goals do not depend on the ranks of their products, so a rank gives nothing away."""

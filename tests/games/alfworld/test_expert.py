@@ -18,6 +18,7 @@ from mage_envs.hand import Hand, open_table
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.solo.alfworld import ALFWorldExpert, read_task
 from mage_envs.random.streams import Streams
+from tests.packages import mark_params
 
 HERE = "ALFWORLD_DATA" in os.environ
 OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
@@ -41,7 +42,7 @@ def commands(game, expert, task, episode=0, max_commands=200):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("task_type", TASK_TYPES)
+@pytest.mark.parametrize("task_type", mark_params(TASK_TYPES, step=3))
 def test_small_games_are_won_and_won_faster_the_second_time(split, task_type):
     game, expert = ALFWorld(split, size="tiny", task_types=task_type), ALFWorldExpert()
     for number in range(4):
@@ -52,6 +53,7 @@ def test_small_games_are_won_and_won_faster_the_second_time(split, task_type):
         assert second_count <= len(game.plan(task)) + 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("split", SPLITS[1:])
 def test_large_games_are_won_within_the_turns(split):
     game, expert = ALFWorld(split), ALFWorldExpert()

@@ -304,11 +304,7 @@ def test_a_reset_in_the_middle_starts_the_game_again():
 def test_asynchronous_environments():
     """Each worker process has an engine of its own."""
     envs = gym.make_vec(
-        "mage/ALFWorld-v0",
-        num_envs=2,
-        vectorization_mode="async",
-        size="tiny",
-        vector_kwargs={"shared_memory": False},
+        "mage/ALFWorld-v0", num_envs=2, vectorization_mode="async", size="tiny", vector_kwargs={"shared_memory": False}
     )
     try:
         observations, _ = envs.reset(seed=[0, 1])

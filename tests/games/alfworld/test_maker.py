@@ -71,6 +71,7 @@ def test_walkthroughs_win_at_their_last_command(split, task_type):
         assert won == [False] * (len(won) - 1) + [True]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("task_type", TASK_TYPES)
 def test_walkthroughs_win_in_large_rooms(task_type):
     for size in ("small", "official-like"):

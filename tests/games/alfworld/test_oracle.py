@@ -14,6 +14,7 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.hand import Hand, open_table
 from mage_envs.opponents import make_opponent
 from mage_envs.random.streams import Streams
+from tests.packages import mark_params
 
 
 def wins_task(game: ALFWorld, task: str) -> bool:
@@ -30,7 +31,7 @@ def wins_task(game: ALFWorld, task: str) -> bool:
     return hand.over and hand.state.won(0)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", mark_params(SPLITS, step=3))
 @pytest.mark.parametrize("size", ["tiny", "official-like"])
 def test_it_wins_games_of_every_type(split, size):
     game = ALFWorld(split, size=size)

@@ -115,7 +115,7 @@ def state_facts(state: State) -> tuple[object, ...]:
     return state.player, state.legal_actions, state.returns, state.chance_events, views
 
 
-@pytest.mark.parametrize("text", GAMES)
+@pytest.mark.parametrize("text", mark_params(GAMES, step=3))
 def test_random_hands_keep_the_contract_and_follow_the_seed(text: str) -> None:
     first_game, second_game = OpenSpiel(text), OpenSpiel(text)
     hands = [play_hand(first_game, seed) for seed in (1, 2)]

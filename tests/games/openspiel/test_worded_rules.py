@@ -14,6 +14,7 @@ from mage_envs.games.openspiel.catalogue import WORDED, catalogue
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
 from tests.games.openspiel.random_hands import Hand, Returns, check_returns, compare_numbers, numbers, play
+from tests.packages import mark_params
 
 
 def kuhn(hand: Hand) -> Returns:
@@ -171,7 +172,7 @@ ORACLES: Mapping[str, Callable[[Hand], Returns]] = {
 """Game string to the function that computes the returns by the rules of the text."""
 
 
-@pytest.mark.parametrize("game", ORACLES)
+@pytest.mark.parametrize("game", mark_params(ORACLES, step=2))
 def test_the_rules_pay_what_openspiel_pays(game: str) -> None:
     check_returns(game, ORACLES[game])
 

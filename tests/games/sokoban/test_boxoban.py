@@ -160,9 +160,7 @@ def test_a_blank_row_ends_a_level(tmp_path, caplog):
     (tmp_path / "levels.txt").write_text(BASE + "\n" + BASE.replace("#   #", "\n#   #"))
     levels, dropped, _ = read_levels(tmp_path)
     assert len(levels) == 1
-    assert [(level.line, level.reason) for level in dropped] == [
-        (6, "the border is open; surround the level with '#'"),
-    ]
+    assert [(level.line, level.reason) for level in dropped] == [(6, "the border is open; surround the level with '#'")]
 
 
 def test_dropped_levels_are_counted(tmp_path, caplog):

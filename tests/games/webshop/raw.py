@@ -38,10 +38,7 @@ PRODUCTS = [
     raw(
         "B000000001",
         "Alba Canvas Ballet Flats Shoes for Women",
-        options={
-            "Color": ["Royal Blue", " Red ", "Black/White"],
-            "Size": ["6", "7", "8.5"],
-        },
+        options={"Color": ["Royal Blue", " Red ", "Black/White"], "Size": ["6", "7", "8.5"]},
         full_description="Light flats with a machine washable upper.",
         small_description=["Rubber sole", "Non slip"],
     ),
@@ -51,15 +48,7 @@ PRODUCTS = [
     raw("B000000005", "Ember Ankle Boots", customization_options="", pricing="$1,299.00"),
     raw("B000000006", "Fjord Rain Boots", customization_options=None, pricing="$10.00 - $30.00"),
     raw("B000000007", "Gala Heels", options={"style": ["buy now", "search", "description", "plain"]}, pricing="$980"),
-    raw(
-        "B000000008",
-        "Heath Slippers",
-        options={
-            "Color": ["pink"],
-            "COLOR": ["grey"],
-            "pattern": ["grey", "x [2]"],
-        },
-    ),
+    raw("B000000008", "Heath Slippers", options={"Color": ["pink"], "COLOR": ["grey"], "pattern": ["grey", "x [2]"]}),
     raw("B000000009", "Iris Moccasins", options={"size": ["", "6", "6"]}, pricing="$970.00", small_description=[]),
     raw(
         "B00000000A",
@@ -151,11 +140,9 @@ HUMAN = {
             "instruction": "i need a fragrance free cream",
             "instruction_attributes": ["fragrance free"],
             "instruction_options": [],
-        },
+        }
     ],
-    "B000000007": [
-        {"instruction": "i need heels", "instruction_attributes": ["heel"], "instruction_options": []},
-    ],
+    "B000000007": [{"instruction": "i need heels", "instruction_attributes": ["heel"], "instruction_options": []}],
     "B00GONE000": [{"instruction": "not sold", "instruction_attributes": ["x"], "instruction_options": []}],
 }
 

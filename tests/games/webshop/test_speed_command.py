@@ -9,6 +9,7 @@ from dev.speed.webshop import WebShopLine, main, measure, table
 from mage_envs.games.webshop.official import SIZES, read_array, read_object
 
 
+@pytest.mark.more
 def test_a_tiny_run(tmp_path, capsys):
     figures = tmp_path / "figures.json"
     data = tmp_path / "data"

@@ -14,6 +14,7 @@ import pytest
 from dev.versions import EVERY_COMMAND, ROOT, FreshInstall, call_every_command, clean
 from mage_envs.cli.program import COMMANDS
 from mage_envs.loading.extras import EXTRAS
+from tests.packages import mark_params
 
 HIDING = ROOT / "tests" / "hiding"
 ENGINE = ("alfworld", "textworld", "fast_downward")
@@ -103,21 +104,24 @@ def test_no_help_needs_an_extra(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "extra"),
-    [
-        ("train --preset mage-kuhn --dry-run", "train"),
-        ("paper table1 --dry-run --quick", "train"),
-        ("train --sweep plan.yaml", "train"),
-        ("demo", "train,report"),
-        ("play --browser --port 0", "arena"),
-        ("serve webshop --port 0", "webshop"),
-        ("report run", "report"),
-        ("headroom KuhnPoker --plot values.png", "report"),
-        ("eval rows.yaml --suite paper-table1 --quick --out suite", "records"),
-        ("tournament KuhnPoker --opponents uniform,kuhn/nash --games 20", "tournament"),
-        ("eval llm:model@http://localhost:1/v1 --panel kuhn-paper-128", "endpoints"),
-        ("doctor hf:smollm2", "train"),
-        ("play mage/ALFWorld-v0", "alfworld"),
-    ],
+    mark_params(
+        [
+            ("train --preset mage-kuhn --dry-run", "train"),
+            ("paper table1 --dry-run --quick", "train"),
+            ("train --sweep plan.yaml", "train"),
+            ("demo", "train,report"),
+            ("play --browser --port 0", "arena"),
+            ("serve webshop --port 0", "webshop"),
+            ("report run", "report"),
+            ("headroom KuhnPoker --plot values.png", "report"),
+            ("eval rows.yaml --suite paper-table1 --quick --out suite", "records"),
+            ("tournament KuhnPoker --opponents uniform,kuhn/nash --games 20", "tournament"),
+            ("eval llm:model@http://localhost:1/v1 --panel kuhn-paper-128", "endpoints"),
+            ("doctor hf:smollm2", "train"),
+            ("play mage/ALFWorld-v0", "alfworld"),
+        ],
+        step=3,
+    ),
 )
 def test_a_missing_extra_is_one_line_with_its_command(words: str, extra: str, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("{}")

@@ -80,11 +80,6 @@ def test_long_work_is_reported_at_once_and_redrawn_on_a_terminal(
     monkeypatch.setenv("COLUMNS", "100")
     drawn_text = work()
     frames = [text for text in re.split(r"\x1b\[[?0-9;]*[A-Za-z]|\r|\n", drawn_text) if text]
-    assert frames == [
-        f"{starting}starting.",
-        f"{third}7 s left.",
-        f"{fourth_line}6 s left.",
-        f"{last_line}3.0 s.",
-    ]
+    assert frames == [f"{starting}starting.", f"{third}7 s left.", f"{fourth_line}6 s left.", f"{last_line}3.0 s."]
     assert drawn_text.count("\n") == 1
     assert drawn_text.endswith("\n")

@@ -100,10 +100,7 @@ def test_a_specification_is_a_call(text: str, expected: Any) -> None:
         ("plain:count=1,count=2", "'plain:count=1,count=2': count is given twice."),
         ("plain:1,count=2", "'plain:1,count=2': count is given twice."),
         ("plain:count=1,zz", "'plain:count=1,zz': there is no option 'zz'. Options: count, share, loud, word."),
-        (
-            "plain:1,2,on,a,b",
-            "'plain:1,2,on,a,b' takes at most 4 (count, share, loud, word) after the colon, got 5.",
-        ),
+        ("plain:1,2,on,a,b", "'plain:1,2,on,a,b' takes at most 4 (count, share, loud, word) after the colon, got 5."),
         ("nothing:1,2", "'nothing:1,2' takes no arguments after the colon, got 2."),
         ("several", "'several' needs word. Add arguments after a colon, as in 'several:word'."),
         ("named:m", "'named:m' needs limit. Add arguments after a colon, as in 'named:limit'."),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import mark_params
 from tests.processes import ROOT, run_python
 
 GAME = """
@@ -74,11 +75,7 @@ def run(folder: Path, code: str) -> str:
 
 @pytest.mark.parametrize(
     ("entry_point", "settings"),
-    [
-        ('"probe:Probe"', "SETTINGS"),
-        ('"probe:Probe"', '"probe:SETTINGS"'),
-        ("Probe", "SETTINGS"),
-    ],
+    mark_params([('"probe:Probe"', "SETTINGS"), ('"probe:Probe"', '"probe:SETTINGS"'), ("Probe", "SETTINGS")], step=2),
 )
 @pytest.mark.parametrize("order", ["", "import probe\n"], ids=["announced", "imported"])
 def test_it_keeps_its_settings_and_opponents(tmp_path: Path, entry_point: str, settings: str, order: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import mark_params
 from tests.processes import ROOT, run_python
 
 OPPONENT = """
@@ -47,7 +48,7 @@ def test_a_hidden_module_of_a_folder_too(tmp_path: Path, name: str) -> None:
     assert f" hides your {path}, because both are called '{path.parent.name}'" in error
 
 
-@pytest.mark.parametrize("name", ["opponents", "wrappers", "trainer", "benchmarks"])
+@pytest.mark.parametrize("name", mark_params(["opponents", "wrappers", "trainer", "benchmarks"], step=2))
 @pytest.mark.parametrize("is_clone", [False, True])
 def test_a_package_of_ours_is_not_a_module_of_the_user(tmp_path: Path, name: str, is_clone: bool) -> None:
     status, _, error = list_with(ROOT if is_clone else tmp_path, name)

@@ -153,6 +153,7 @@ def test_the_demos_ceiling() -> None:
     assert value.states == 3_613_486
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("pool", "hands", "kwargs"), [("kuhn/demo", 1, {}), ("kuhn/demo", 2, {"reveal": "always"}), ("kuhn/paper", 1, {})]
 )
@@ -181,6 +182,7 @@ def test_the_states_that_are_worked_on_at_a_time_change_nothing(monkeypatch: pyt
     assert bayes_value(KUHN, PAPER).per_episode == pytest.approx(value, abs=1e-15)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("env_id", "pool", "rows"),
     [("mage/KuhnPoker-Meta-v0", "kuhn/demo", 25), ("mage/Ultimatum-Meta-v0", "ultimatum/soft-reserves", 25)],

@@ -14,14 +14,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.table_game import TableState
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.opponents import TabularPolicy, list_opponents, make_opponent
-from mage_envs.opponents.exact import (
-    NotExact,
-    best_nonadaptive,
-    best_response,
-    ceiling,
-    nash_conv,
-    policy_value,
-)
+from mage_envs.opponents.exact import NotExact, best_nonadaptive, best_response, ceiling, nash_conv, policy_value
 from tests.opponents.dealing import play
 
 KUHN = KuhnPoker()

@@ -80,6 +80,7 @@ UNSAID = {
 """Pools with known probabilities, and the same ones without."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seeds", [50, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(UNSAID))
 def test_intervals_of_sampled_moves_contain_the_truth(name: str, seeds: int) -> None:

@@ -13,6 +13,7 @@ from mage_envs.opponents.llm.cache import MOST_TOKENS
 from mage_envs.text.generation import Completion, Message, Prompt
 from tests.opponents.llm.hostile_modes import ANSWER, MODES, NO_TEXT, OVERFLOW, TEXT, Mode
 from tests.opponents.llm.hostile_server import HOSTILE, HostileServer
+from tests.packages import mark_params
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def test_the_corpus_is_large() -> None:
     }
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("mode", mark_params(MODES, step=4), ids=lambda mode: mode.name)
 def test_only_the_prompt_that_met_it_fails(hostile: HostileServer, mode: Mode, tmp_path: Path) -> None:
     cache = AnswerCache(tmp_path / "answers.sqlite")
     # A busy machine may take seconds for an honest answer, so only the modes that must time out get a short deadline.

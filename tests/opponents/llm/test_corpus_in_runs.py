@@ -81,6 +81,7 @@ def check_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(folder), "--page", str(folder.parent / "board.csv")]) == 0
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
 def test_an_agent_in_eval(start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each hostile answer is one failed attempt, and nothing else fails."""
@@ -136,6 +137,7 @@ def test_an_agent_that_says_nothing_or_says_it_oddly(
     assert f"<td>{share}</td>" in page
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
 def test_an_opponent_in_eval(start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each hostile answer fails its meta-episode, twice, as the second attempt asks the same."""
@@ -166,6 +168,7 @@ def test_an_opponent_that_says_nothing(start: Start, tmp_path: Path, capsys: pyt
     check_commands(out, capsys)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
 def test_an_opponent_in_training(start: Start, tmp_path: Path) -> None:
     """The run ends after all of its rollouts, and its logs count every failure."""

@@ -254,10 +254,7 @@ def test_errors_of_saved_models(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="holds no mage.json"):
         make_opponent(f"checkpoint:{tmp_path}", KUHN)
     (tmp_path / "mage.json").write_text('{"env_id": "mage/KuhnPoker-Meta-v0", "temprature": 1}')
-    with pytest.raises(
-        ValueError,
-        match="unknown key 'temprature'. Did you mean 'temperature'?",
-    ):
+    with pytest.raises(ValueError, match="unknown key 'temprature'. Did you mean 'temperature'?"):
         make_opponent(f"checkpoint:{tmp_path}", KUHN)
     with pytest.raises(ValueError, match="was trained on KuhnPoker and does not play TicTacToe"):
         make_opponent(f"checkpoint:{model_folder}", TicTacToe())

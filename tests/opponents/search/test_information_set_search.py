@@ -14,6 +14,7 @@ from mage_envs.opponents import make_opponent
 from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
 from mage_envs.opponents.search.worlds import NothingFits, Worlds
 from tests.opponents.dealing import dealt
+from tests.packages import mark_params
 
 
 def follow_game(game: OpenSpiel, seed: int) -> None:
@@ -77,7 +78,7 @@ def test_what_cannot_be_is_said() -> None:
 
 @pytest.mark.parametrize(
     "game",
-    [KuhnPoker(), LeducPoker(), Negotiation(), OpenSpiel("phantom_ttt")],
+    mark_params([KuhnPoker(), LeducPoker(), Negotiation(), OpenSpiel("phantom_ttt")], step=2),
     ids=["kuhn", "leduc", "negotiation", "phantom"],
 )
 def test_a_seed_brings_the_hands_back(game: OpenSpiel | KuhnPoker) -> None:

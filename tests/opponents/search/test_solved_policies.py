@@ -41,10 +41,7 @@ def test_argmax_is_pure_and_exploitable() -> None:
 
 @pytest.mark.parametrize(
     ("game", "reason"),
-    [
-        ("hex(board_size=4)", "more than 1,000,000 histories"),
-        ("pig", "no information state strings"),
-    ],
+    [("hex(board_size=4)", "more than 1,000,000 histories"), ("pig", "no information state strings")],
 )
 def test_what_cannot_be_solved(game: str, reason: str) -> None:
     with pytest.raises(DoesNotSuit, match=reason):

@@ -19,6 +19,7 @@ from mage_envs.trainer.backends.tiny import byte_tokenizer, save_tiny, tiny_mode
 from mage_envs.trainer.backends.vllm_stream import RequestSettings
 from mage_envs.trainer.trl.backend_registry import chat_tokenizer
 from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
+from tests.packages import mark_params
 from tests.trainer.tiny_runs import make_config
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
@@ -64,7 +65,7 @@ class Recorder:
 
 @pytest.mark.parametrize("backend", ["trl", "cached"])
 @pytest.mark.parametrize("context", ["rebuilt", "conversation"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mark_params(MODELS, step=3))
 def test_all_of_them_read_the_same_ids(name: str, context: str, backend: str, tmp_path: Path) -> None:
     model = MODELS[name]
     options = {"context": context, "memory": "history", "num_episodes": 3, "max_turns": 2, "reveal": "always"}

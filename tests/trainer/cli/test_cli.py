@@ -22,11 +22,7 @@ from tests.programs import train as main
 from tests.trainer.tiny_runs import TINY, flags
 
 KUHN_POOL = {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
-TICTACTOE_POOL = {
-    "mcts:100": 8 / 16,
-    **{f"tictactoe/pattern-{i}": 1 / 16 for i in range(1, 7)},
-    "uniform": 2 / 16,
-}
+TICTACTOE_POOL = {"mcts:100": 8 / 16, **{f"tictactoe/pattern-{i}": 1 / 16 for i in range(1, 7)}, "uniform": 2 / 16}
 COMMON = {
     "model_name_or_path": "Qwen/Qwen3-4B",
     "groups_per_rollout": 16,
@@ -187,7 +183,10 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
 
 @pytest.mark.parametrize(
     ("name", "first_line"),
-    [("mage-controls", "Keys left: "), ("mage-encounters", "one small game"), ("mage-customer", "for a customer")],
+    mark_params(
+        [("mage-controls", "Keys left: "), ("mage-encounters", "one small game"), ("mage-customer", "for a customer")],
+        step=3,
+    ),
 )
 def test_a_preset_of_related_tasks_trains(
     name: str, first_line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -203,7 +202,7 @@ def test_a_preset_of_related_tasks_trains(
     assert "Finished after 2 updates" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", mark_params(TRAINED))
+@pytest.mark.parametrize("name", mark_params(TRAINED, step=3))
 def test_every_preset_trains_two_updates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     assert run("--preset", name, *SMALL, "--output_dir", str(out), "--save_steps", "2") == 0

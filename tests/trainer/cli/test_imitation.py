@@ -17,6 +17,7 @@ from mage_envs.trainer.backends.weights import load_model
 from mage_envs.trainer.cli.imitation import RANDOM, _examples
 from mage_envs.trainer.cli.words_model import words_model
 from mage_envs.trainer.config.run_settings import RunSettings
+from tests.packages import mark_params
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 
@@ -57,7 +58,7 @@ def test_of_random_play_the_whole_chat_is_learned() -> None:
     assert example.targets == tuple(range(1, len(example.ids)))
 
 
-@pytest.mark.parametrize(("player", "move"), [("kuhn/maniac", "bet"), ("kuhn/passive", "check")])
+@pytest.mark.parametrize(("player", "move"), mark_params([("kuhn/maniac", "bet"), ("kuhn/passive", "check")], step=2))
 def test_the_player_is_learned_and_is_a_function_of_the_seed(player: str, move: str, tmp_path: Path) -> None:
     config = settings(opponents="kuhn/nash")
     folders = [Path(words_model(tmp_path / str(run), config, [f"policy:{player}"], 40)) for run in range(2)]

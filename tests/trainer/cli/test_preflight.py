@@ -179,8 +179,7 @@ def test_without_a_network_a_model_in_the_cache_is_taken(
     place(monkeypatch, tmp_path, "http://127.0.0.1:9")
     check_present("some/model")
     with pytest.raises(
-        ValueError,
-        match=r"other/model is not a local folder and .*127.0.0.1:9 does not return it \(ConnectError: ",
+        ValueError, match=r"other/model is not a local folder and .*127.0.0.1:9 does not return it \(ConnectError: "
     ):
         check_present("other/model")
 
@@ -198,11 +197,7 @@ def fill_cache(cache: Path, *files: str) -> None:
 @pytest.mark.parametrize(
     ("name", "files", "says"),
     [
-        (
-            "some/model",
-            (),
-            "some/model is not a local folder and it is not in the hub's cache, and HF_HUB_OFFLINE",
-        ),
+        ("some/model", (), "some/model is not a local folder and it is not in the hub's cache, and HF_HUB_OFFLINE"),
         ("some/model", ("config.json",), "and its weights are not in the hub's cache"),
         ("some/model", ("config.json", "model.safetensors"), None),
         ("runs/no/such", (), "runs/no/such is neither a folder nor a name that the hub could have"),

@@ -24,14 +24,9 @@ from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import run_in_fork, run_ranks
 from tests.trainer import rank_worker
-from tests.trainer.tiny_runs import make_cached_generator, make_config, make_env, make_trainer, save_model
+from tests.trainer.tiny_runs import make_cached_generator, make_config, make_env, make_trainer
 
 TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:

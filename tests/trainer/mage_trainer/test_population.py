@@ -95,10 +95,7 @@ def test_scores_of_meta_episodes() -> None:
             make_trajectory(win, failure="x"),
             make_trajectory(win, opponent=""),
         ]
-    ) == [
-        ("x", 0.75),
-        ("x", 0.0),
-    ]
+    ) == [("x", 0.75), ("x", 0.0)]
 
 
 def test_bad_settings_get_one_line(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mage_envs.trainer.backends.weights import SHARDS, load_model
 from tests.interruptions import run_in_fork
 from tests.trainer.runs.test_interruptions import SHARDED, as_rank, run_ranks, sweep_ranks
 from tests.trainer.sharding import STATE_DICTS, shard_on_cpu
-from tests.trainer.tiny_runs import make_scripted_generator, make_trainer, save_model
+from tests.trainer.tiny_runs import make_scripted_generator, make_trainer
 
 Weights = dict[str, torch.Tensor]
 RUN: dict[str, Any] = {
@@ -31,11 +31,6 @@ RUN: dict[str, Any] = {
     "beta": 0.1,
     "adam_epsilon": 1e-3,  # Adam would divide the rounding of gradients near 0 by themselves
 }
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")

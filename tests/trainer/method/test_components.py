@@ -16,12 +16,7 @@ from mage_envs.core import HandResult
 from mage_envs.loading import imports
 from mage_envs.loading.imports import UntrustedName, names_from
 from mage_envs.settings import as_reward, reward_name
-from mage_envs.trainer import (
-    MAGETrainer,
-    Trajectory,
-    register_advantage,
-    register_returns,
-)
+from mage_envs.trainer import MAGETrainer, Trajectory, register_advantage, register_returns
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.method.advantages import EPSILON, CreditConfig, compute_advantages
 from mage_envs.trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS, Registry

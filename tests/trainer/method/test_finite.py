@@ -27,12 +27,7 @@ from mage_envs.wrappers.rollout.generation_client import RunStopped
 from tests.interruptions import run_in_fork
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
 from tests.trainer.runs.test_interruptions import run_ranks
-from tests.trainer.tiny_runs import POOL, make_cached_generator, make_config, make_env, make_trainer, save_model
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
+from tests.trainer.tiny_runs import POOL, make_cached_generator, make_config, make_env, make_trainer
 
 
 @pytest.mark.parametrize("advantage", ["gigpo", "grpo", "rloo", "member_mean"])

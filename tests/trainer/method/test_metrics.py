@@ -78,10 +78,7 @@ def test_a_masked_meta_episode_says_where_it_failed() -> None:
     long_trajectory = meta_episodes.trajectory([1.0, 2.0, 3.0])
     assert [
         mask_trajectory(member, RETURN, "nan").failures[-1].episode for member in (long_trajectory, trajectory(None))
-    ] == [
-        2,
-        0,
-    ]
+    ] == [2, 0]
 
 
 def test_shares_of_groups_without_variance_and_of_dropped_ones() -> None:

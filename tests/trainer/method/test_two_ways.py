@@ -146,7 +146,7 @@ def test_every_setting(memory: str, context: str, protocol: str, style: str, kin
         assert env.answers == second_env.answers > 4
 
 
-@pytest.mark.parametrize("agent", ["scripted", "policy"])
+@pytest.mark.parametrize("agent", mark_params(["scripted", "policy"], step=2))
 @pytest.mark.parametrize("game", mark_params(list_games()))
 def test_every_id(game: str, agent: str) -> None:
     """All memories and contexts; kinds, protocols and, where the game has them, styles in turn."""

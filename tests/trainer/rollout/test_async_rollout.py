@@ -20,12 +20,7 @@ from mage_envs.trainer.trl.updating import PolicyUpdates
 from mage_envs.wrappers.rollout.loop import RolloutClock
 from tests.interruptions import run_in_fork
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
-from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
+from tests.trainer.tiny_runs import make_config, make_trainer
 
 
 def run(model: str, folder: Path, ahead: int, **changes: Any) -> tuple[list[list[Any]], list[dict[str, float]], Any]:

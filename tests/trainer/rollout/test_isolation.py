@@ -82,12 +82,7 @@ def test_exceptions_are_counted_and_played_again(workers: int, tmp_path: Path, s
     assert failures(trajectories) == count_faults(log)
     check_others(trajectories, sound)
     reasons = {failure.reason.partition(": ")[2] for t in trajectories for failure in t.failures}
-    assert reasons == {
-        "reset",
-        "act: line 1 column 2 (char 1)",
-        "'result'",
-        "it ended its program: SystemExit(1)",
-    }
+    assert reasons == {"reset", "act: line 1 column 2 (char 1)", "'result'", "it ended its program: SystemExit(1)"}
     for failure in (failure for t in trajectories for failure in t.failures):
         assert "faulty.py" in failure.traceback
         assert "raise RAISING[fault]()" in failure.traceback

@@ -14,7 +14,6 @@ import pytest
 
 from tests.trainer import faulty_run
 from tests.trainer.faulty import count_faults
-from tests.trainer.tiny_runs import save_model
 
 RAISING = "reset,act,result,leave"
 FIELDS = {
@@ -34,11 +33,6 @@ FIELDS = {
     "task",
     "traceback",
 }
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
 
 
 def run(model: str, folder: Path, workers: int, faults: str, ranks: int = 1) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from mage_envs.wrappers.rollout.env_pool import WorkerProcessEnvs
 from mage_envs.wrappers.rollout.loop import collect
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.trajectory import Failure
+from tests.packages import mark_params
 from tests.trainer.rollouts import answer, make, specs
 
 HUGE = 100_000_000
@@ -71,7 +72,7 @@ def failures(opponent: Any, workers: int) -> list[Failure]:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mark_params(KINDS, step=2))
 def test_an_exception_of_an_opponent_is_a_failure_with_its_name(kind: str, workers: int) -> None:
     failures_found = failures(Raising(kind), workers)
     assert len(failures_found) == 4
@@ -110,7 +111,7 @@ class RaisingEnv:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mark_params(KINDS, step=2))
 def test_an_exception_of_an_environment_is_a_failure_with_its_name(kind: str, workers: int) -> None:
     make_env = RaisingEnv(kind)
     envs: Any = WorkerProcessEnvs(make_env, 1, workers) if workers else [make_env()]

@@ -21,7 +21,7 @@ from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
 from mage_envs.wrappers.rollout.training_log import METRICS
 from tests.interruptions import KILLED, distinct, kill_at, points, run_in_fork, run_ranks
 from tests.trainer.sharding import shard_on_cpu
-from tests.trainer.tiny_runs import POOL, make_scripted_generator, make_trainer, save_model
+from tests.trainer.tiny_runs import POOL, make_scripted_generator, make_trainer
 
 CHANGES = ("write", "fsync", "rename", "replace")
 EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
@@ -36,11 +36,6 @@ RUN: dict[str, Any] = {
     "groups_per_rollout": 1,
     "max_rollouts": 3,
 }
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
 
 
 def as_rank(ranks: Sequence[str]) -> None:
@@ -164,9 +159,10 @@ def sweep(model: str, tmp_path: Path, kinds: Sequence[str], kind: str = FULL, st
     assert len(gone_on) > 5 / stride
 
 
-def test_a_run_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
-    """At every third write, fsync and rename; `test_every_single_point` has them all."""
-    sweep(model_path, tmp_path, CHANGES, stride=3)
+@pytest.mark.parametrize("stride", [9, pytest.param(3, marks=pytest.mark.more)])
+def test_a_run_killed_anywhere_ends_with_the_same_weights(stride: int, model_path: str, tmp_path: Path) -> None:
+    """At some writes, fsyncs and renames; `test_every_single_point` has them all."""
+    sweep(model_path, tmp_path, CHANGES, stride=stride)
 
 
 @pytest.mark.slow
@@ -176,6 +172,7 @@ def test_every_single_point(model_path: str, tmp_path: Path, kind: str) -> None:
     sweep(model_path, tmp_path, EVERYTHING, kind)
 
 
+@pytest.mark.more
 def test_an_adapter_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
     sweep(model_path, tmp_path, RENAMES, LORA, stride=3)
 

@@ -23,12 +23,7 @@ from mage_envs.trainer.trl import backend_registry, trl_compat
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import run_in_fork, run_ranks
 from tests.trainer.runs.test_interruptions import as_rank, weights_of
-from tests.trainer.tiny_runs import make_cached_generator, make_trainer, save_model
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
+from tests.trainer.tiny_runs import make_cached_generator, make_trainer
 
 
 def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **settings: Any) -> MAGETrainer:

@@ -29,12 +29,7 @@ from mage_envs.wrappers.rollout.generation_client import RunStopped
 from tests.interruptions import distinct, kill_at, points, reserve_port, run_in_fork, run_ranks, start_fork, status
 from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
-from tests.trainer.tiny_runs import make_trainer, save_model
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_model(tmp_path_factory.mktemp("model"))
+from tests.trainer.tiny_runs import make_trainer
 
 
 def checkpoint(run: Path, step: int) -> Path:
@@ -218,10 +213,7 @@ def test_a_full_disk_in_a_checkpoint_leaves_the_older_one(
     with pytest.raises(ValueError, match="holds checkpoints; pass resume_from_checkpoint=True to continue"):
         make_trainer(model_path, tmp_path, **settings).train()
     flip(tmp_path / "checkpoint-1")
-    with (
-        pytest.raises(ValueError, match="holds no sound checkpoint; start a run"),
-        caplog.at_level(logging.WARNING),
-    ):
+    with pytest.raises(ValueError, match="holds no sound checkpoint; start a run"), caplog.at_level(logging.WARNING):
         make_trainer(model_path, tmp_path, **settings).train(resume_from_checkpoint=True)
     assert "checkpoint-1 is passed over: model.safetensors has 100 bytes instead of" in caplog.text
 

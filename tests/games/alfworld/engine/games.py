@@ -18,19 +18,7 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 ROOT = Path(__file__).parents[4]
 needs_engine = pytest.mark.skipif(find_spec("fast_downward") is None, reason='needs pip install "mage-envs[alfworld]"')
-NONSENSE = (
-    "",
-    " ",
-    "fly",
-    "GO TO",
-    "Look",
-    "go  to",
-    "examine",
-    "\x00",
-    "go to fridge 1\x00",
-    "größer",
-    "{o.name}",
-)
+NONSENSE = ("", " ", "fly", "GO TO", "Look", "go  to", "examine", "\x00", "go to fridge 1\x00", "größer", "{o.name}")
 """Commands that no state admits."""
 
 

@@ -113,10 +113,7 @@ def test_every_pack_can_be_said():
 
 def test_wordings_follow_plural_nouns():
     hand_wash = next(attribute for attribute in attributes(KINDS["men's chino pants"]) if attribute.name == "hand wash")
-    assert (hand_wash.wordings[2].text, hand_wash.wordings[2].plural) == (
-        "gets washed by hand",
-        "get washed by hand",
-    )
+    assert (hand_wash.wordings[2].text, hand_wash.wordings[2].plural) == ("gets washed by hand", "get washed by hand")
 
 
 def test_headlines():

@@ -205,6 +205,7 @@ def test_the_back_button_leads_to_where_the_visit_is(person, goal_position):
     assert person.path == "/item/B000000001"
 
 
+@pytest.mark.more
 def test_an_agent_is_watched_without_a_key_being_pressed(person, data):
     state = WebShop("train", data=data).task_state("B000000001-s0", np.random.default_rng(0))
     watch = person.site.watch("somebody")

@@ -152,6 +152,7 @@ def test_cookies_are_strict_and_change_with_the_visit(visitor):
 # -- floods ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_memory_stays_bounded_in_a_flood_of_visits(shop):
     visits = Visits(limit=20)
     visit = Visitor(shop, visits=visits)

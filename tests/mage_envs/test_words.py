@@ -11,10 +11,12 @@ import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import Game, State
+from mage_envs.random.streams import GAME, Streams
 from mage_envs.registry import load_game, make_game
-from mage_envs.text.words.spelling import as_word
+from mage_envs.text.words.spelling import as_word, text_words
 from mage_envs.text.words.vocabulary import vocabulary
 from tests.contract import enumerable_games, games_with_opponents, short_game, short_options
+from tests.packages import mark_params
 
 
 def play_texts(game: str, answers: list[str], seed: int = 0, **options: object) -> list[str]:
@@ -148,6 +150,21 @@ def test_the_vocabulary_of_boards_is_complete(options: dict[str, int], rows: int
     words = {word for word in vocabulary(make_game("Sokoban", **options)) if "@" in word}
     cells = [f"{row}.{column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
     assert words == {f"{symbol}@{cell}" for symbol in "#_O√XPS" for cell in cells}
+
+
+@pytest.mark.parametrize("game", mark_params(["ALFWorld", "KuhnPoker", "Sokoban", "TicTacToe"]))
+def test_the_vocabulary_has_the_words_of_the_legal_actions(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them each action would be the same unknown word, and the first one would always be played."""
+    from mage_envs.text.words import vocabulary as sampling
+
+    monkeypatch.setattr(sampling, "SAMPLED_TEXTS", 3)
+    made = make_game(game)
+    actions = made.spec.actions
+    if actions is None:
+        commands = made.initial_state(Streams(0).at(GAME, 0, 0).generator()).legal_actions
+        actions = tuple(word for command in commands for word in text_words(command, 0))
+    assert actions
+    assert set(actions) <= set(vocabulary(made))
 
 
 def test_a_level_file_has_the_words_of_its_largest_level(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ class ChatTokenizer:
         return self._controls.pattern.sub(lambda token: f"{_OPEN}{token[0]}{_SHUT}", marker)
 
     def _encode_actions(self, actions: tuple[str, ...]) -> Ids:
-        encoded = [self._encode_text(action) for action in actions]
+        encoded = self._encode_choices(actions)
         return tuple(ids[0] for ids in encoded) if all(len(ids) == 1 for ids in encoded) else ()
 
     def _make_trie(self, actions: tuple[str, ...], tag: str | None) -> ActionTrie:
@@ -239,7 +239,14 @@ class ChatTokenizer:
         end = self.reply_format.reply_end_id
         # The words of a game end no turn in a chat, but the tokenizer has an end token.
         end = min(self.end_ids, default=None) if end is None else end
-        return ActionTrie({reply: self._encode_text(reply) for reply in replies}, end)
+        return ActionTrie(dict(zip(replies, self._encode_choices(replies), strict=True)), end)
+
+    def _encode_choices(self, replies: Sequence[str]) -> list[Ids]:
+        encoded = [self._encode_text(reply) for reply in replies]
+        # They would all be the same token.
+        if all(set(ids) == {self.tokenizer.unk_token_id} for ids in encoded):
+            raise ValueError(f"None of the actions is in this model's vocabulary: {', '.join(replies)}.")
+        return encoded
 
     def _encode_text(self, text: str) -> Ids:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))

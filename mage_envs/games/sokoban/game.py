@@ -282,7 +282,7 @@ class Sokoban(Game):
             placed = max(count for count, _ in counts)
             unplaced = max(boxes.bit_count() - count for count, boxes in counts)
         worst = -MOVES_PER_TURN * turns / 10 - placed
-        words = ObservationWords(cell_words, all_cell_words(height, width))
+        words = ObservationWords(cell_words, (*all_cell_words(height, width), *MOVES))
         return replace(
             type(self).spec, max_turns=turns, min_return=worst, max_return=10.0 + unplaced, observation_words=words
         )

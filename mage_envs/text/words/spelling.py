@@ -17,7 +17,7 @@ class ObservationWords:
     read: WordsOfState
     """Module-level function from (observation, seat) to its words."""
     vocabulary: tuple[str, ...] = ()
-    """All words of the observations; empty if they are those of random play."""
+    """All words of the observations and of the legal actions; empty if they are those of random play."""
 
 
 _BETWEEN = re.compile(r"\W+")

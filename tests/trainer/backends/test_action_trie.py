@@ -118,6 +118,14 @@ def test_a_constrained_model_never_gives_another_reply(tokens: ChatTokenizer) ->
     assert np.isfinite(scores[3])
 
 
+def test_actions_of_unknown_words_alone_are_one_clear_error(tokens: ChatTokenizer) -> None:
+    """They would all be the same token, of which the first action is played."""
+    with pytest.raises(ValueError, match="None of the actions is in this model's vocabulary: what, whatever"):
+        tokens.action_trie(("what", "whatever"), None)
+    with pytest.raises(ValueError, match="None of the actions is in this model's vocabulary: what, whatever"):
+        tokens.single_ids(("what", "whatever"))
+
+
 def test_an_action_beyond_the_limit_is_one_clear_error(tokens: ChatTokenizer) -> None:
     backend = HFGenerator(make_model(tokens), tokens, Sampling(max_new_tokens=3, constrained=True))
     with pytest.raises(ValueError, match="needs replies of 4 tokens .* use --max_completion_length 4 or more"):

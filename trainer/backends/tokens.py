@@ -244,7 +244,7 @@ class ChatTokenizer:
     def _encode_choices(self, replies: Sequence[str]) -> list[Ids]:
         encoded = [self._encode_text(reply) for reply in replies]
         # They would all be the same token.
-        if all(set(ids) == {self.tokenizer.unk_token_id} for ids in encoded):
+        if replies and all(set(ids) == {self.tokenizer.unk_token_id} for ids in encoded):
             raise ValueError(f"None of the actions is in this model's vocabulary: {', '.join(replies)}.")
         return encoded
 

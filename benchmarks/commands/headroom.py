@@ -15,7 +15,9 @@ from mage_envs.benchmarks.exact import headroom_table, transfer_table
 from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
 from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
 from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solve_rows
-from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor
+from mage_envs.benchmarks.executors.jobs import Executor
+from mage_envs.benchmarks.executors.naming import ExecutorOption, make_executor
+from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.cli.commands import GameOptions, JsonOption, print_json
 from mage_envs.cli.game_options import game_with

@@ -16,9 +16,8 @@ from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent, make_age
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
 from mage_envs.benchmarks.evaluation.run.options import ROWS, EnvOption, EvalOptions, PanelOption
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
-from mage_envs.benchmarks.evaluation.suites import named_panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
-from mage_envs.benchmarks.evaluation.suites.panels import full_name
+from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.benchmarks.exact import regret_parts
 from mage_envs.benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run

@@ -12,9 +12,8 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, summarise
-from mage_envs.benchmarks.evaluation.suites import panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
-from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.runs.measuring import measure_judged
 from mage_envs.benchmarks.scale.judged_play import JudgedAgent

@@ -81,7 +81,7 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     # Imported here, so that `--help` and a wrong option do not load torch.
     import gymnasium as gym
 
-    from mage_envs.benchmarks.evaluation.suites import weights_of
+    from mage_envs.benchmarks.evaluation.suites.panels import weights_of
     from mage_envs.games.kuhn_poker import KuhnPoker
     from mage_envs.text.words.vocabulary import vocabulary
     from mage_envs.trainer import MAGEConfig, MAGETrainer

@@ -9,8 +9,8 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
-from mage_envs.benchmarks.executors import make_executor
 from mage_envs.benchmarks.executors.jobs import unwrap
+from mage_envs.benchmarks.executors.naming import make_executor
 from mage_envs.benchmarks.sweeps.plan import SweepRun
 from mage_envs.benchmarks.sweeps.training import Measures, done, trainer_in
 from mage_envs.cli.commands import print_json

@@ -17,7 +17,7 @@ from mage_envs.hand import Asking, Hand, OpponentFailure, Reply, Seat, Table
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import policy_value
 from mage_envs.opponents.exact.tree import AtEpisode, is_exact
-from mage_envs.processes import CallTimeout, Watchdog
+from mage_envs.processes.watchdog import CallTimeout, Watchdog
 from mage_envs.random.streams import Streams
 from mage_envs.tree import is_enumerable
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
-from mage_envs.games.webshop.catalogue_maker import SIZES as BUILT_IN
+from mage_envs.games.webshop.catalogue_maker.make import SIZES as BUILT_IN
 from mage_envs.games.webshop.embedded import generate_catalogue
 from mage_envs.games.webshop.official import SIZES, WHERE, DataFileError, import_official
 from mage_envs.games.webshop.search.nouns import spacy_nouns

@@ -9,8 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from mage_envs.benchmarks.tournaments import Pairing, Settings, play_all, play_pairing, report, score
-from mage_envs.benchmarks.tournaments.results import interval
+from mage_envs.benchmarks.tournaments import report
+from mage_envs.benchmarks.tournaments.pairing import Pairing, play_pairing
+from mage_envs.benchmarks.tournaments.results import interval, score
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker

@@ -87,5 +87,5 @@ def test_a_visit_without_an_action_ends_first() -> None:
 
 
 def test_serving_other_machines_must_be_allowed() -> None:
-    with pytest.raises(ValueError, match=r"--host 0\.0\.0\.0 can be reached from other machines"):
+    with pytest.raises(ValueError, match=r"host='0\.0\.0\.0' can be reached from other machines"):
         openenv(server=ServerOptions(host="0.0.0.0"))

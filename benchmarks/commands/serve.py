@@ -9,7 +9,7 @@ import typer
 from mage_envs.cli.commands import GameOptions, add_command, choice_of
 from mage_envs.game_record import RECORDS
 from mage_envs.loading.imports import load_entry
-from mage_envs.web.asgi import OriginGuard
+from mage_envs.web.security import OriginGuard
 from mage_envs.web.server import open_port
 from mage_envs.web.server_options import ServerOptions
 from mage_envs.wrappers.adapters.rewards import REWARDS

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mage_envs.benchmarks.commands.serve import openenv
-from mage_envs.web.asgi import OriginGuard
-from mage_envs.web.security import host_names
+from mage_envs.web.security import OriginGuard, host_names
 from mage_envs.web.server_options import ServerOptions
 from mage_envs.web.visits import Visit, Visits
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.tables import TextTable, print_report
+from mage_envs.cli.commands import JsonOption, print_result
+from mage_envs.cli.tables import TextTable
 from mage_envs.files.cache import cache_root
 from mage_envs.game_record import RECORDS
 from mage_envs.loading.extras import version_or
@@ -64,10 +64,11 @@ def command(
             forms = ", ".join(("hf:MODEL", *(f"{word}:DIR" for word in readers)))
             raise ValueError(f"{subject!r} must have one of the forms {forms}, as in hf:runs/smollm2.")
         rows = list(load_entry(readers[word])(folder))
-    if as_json:
-        print_json([{"part": part.strip(), "finding": finding} for part, finding in rows])
-    else:
-        print_report([TextTable(["", ""], rows, text=(0, 1))])
+    print_result(
+        [{"part": part.strip(), "finding": finding} for part, finding in rows],
+        [TextTable(["", ""], rows, text=(0, 1))],
+        as_json,
+    )
 
 
 def _probe(model: str) -> Iterator[tuple[str, str]]:

@@ -23,8 +23,8 @@ from mage_envs.benchmarks.exact import regret_parts
 from mage_envs.benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import RUN, Records, reading
-from mage_envs.cli.commands import GameOptions, JsonOption, print_json
-from mage_envs.cli.tables import Block, TextTable, print_report
+from mage_envs.cli.commands import GameOptions, JsonOption, print_result
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Task
 from mage_envs.opponents.exact import GT
 from mage_envs.opponents.exact.bayes import CreditName
@@ -86,10 +86,7 @@ def command(
     else:
         judged_horizon = _horizon(horizon, credit, gt)
         regret_report = _of_agent(options, opponents, judged_horizon, scored=not sampled)
-    if as_json:
-        print_json(asdict(regret_report))
-    else:
-        print_report(blocks(regret_report, states))
+    print_result(asdict(regret_report), blocks(regret_report, states), as_json)
 
 
 def _of_agent(options: EvalOptions, opponents: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:

@@ -18,8 +18,7 @@ from mage_envs.benchmarks.tournaments.pairing_store import Store
 from mage_envs.benchmarks.tournaments.results import score
 from mage_envs.benchmarks.tournaments.schedule import play_all
 from mage_envs.benchmarks.tournaments.tournament_settings import Settings
-from mage_envs.cli.commands import GameOptions, JsonOption, print_json
-from mage_envs.cli.tables import print_report
+from mage_envs.cli.commands import GameOptions, JsonOption, print_result
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
 from mage_envs.opponents.registry import split_names, without_servers
@@ -79,10 +78,7 @@ def command(
         outcomes = _play(settings, job_executor, timeout, out)
     results = score(settings, outcomes)
     written = [] if out is None else report.save(out, results)
-    if as_json:
-        print_json(results.to_json())
-    else:
-        print_report(report.blocks(results))
+    print_result(results.to_json(), report.blocks(results), as_json)
     # Otherwise the lines on stderr could appear above the tables.
     sys.stdout.flush()
     sys.stderr.write("".join(f"wrote {path}\n" for path in written))

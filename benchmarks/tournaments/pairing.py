@@ -68,14 +68,6 @@ class Pairing:
         return cls((first_name, second_name), np.array(data["returns"], float), exact)
 
 
-def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | PairingFailure:
-    """Play one pairing to its end without a timeout; see `PairingRun`."""
-    run = PairingRun(settings, names)
-    while (outcome := run.go_on()) is None:
-        pass
-    return outcome
-
-
 class PairingRun:
     """One pairing, played in parts. The first part makes the policies and exact values; each further part plays a deal.
 

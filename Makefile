@@ -29,7 +29,7 @@ peers: $(VENV)/.runtime  ## compare speed with other suites
 versions: $(VENV)/.develop  ## a wheel beside the oldest and newest core packages; VERSIONS="--python python3.13" adds more
 demo-seeds demo-objectives bench peers versions:
 	$(BIN)/python -m $(or $($@_module),dev.$@) $(if $(filter versions,$@),$(VERSIONS))
-demo-seeds_module = mage_envs.benchmarks.demo.seeds
+demo-seeds_module = dev.demo_seeds
 demo-objectives_module = examples.objectives
 bench_module = dev.speed
 # Every suite with scripted rows, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.

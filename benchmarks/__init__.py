@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
     from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
     from mage_envs.benchmarks.evaluation.scoring.scores import EpisodeScore, ScoreRow, Summary, summarise
-    from mage_envs.benchmarks.evaluation.suites import Panel, Setting, list_panels, named_panel, panel
     from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
+    from mage_envs.benchmarks.evaluation.suites.panels import Panel, list_panels, named_panel, panel
     from mage_envs.benchmarks.evaluation.suites.paper import SUITES, Suite
+    from mage_envs.benchmarks.evaluation.suites.setting import Setting
     from mage_envs.benchmarks.evaluation.tables.summary_table import adaptation_figure, save, table
 
 _MODULES = {
@@ -46,7 +47,8 @@ _MODULES = {
     "mage_envs.benchmarks.evaluation.tables.summary_table": ("adaptation_figure", "save", "table"),
     "mage_envs.benchmarks.evaluation.scoring.estimates": ("Estimate", "estimate"),
     "mage_envs.benchmarks.evaluation.scoring.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
-    "mage_envs.benchmarks.evaluation.suites": ("Panel", "Setting", "list_panels", "named_panel", "panel"),
+    "mage_envs.benchmarks.evaluation.suites.panels": ("Panel", "list_panels", "named_panel", "panel"),
+    "mage_envs.benchmarks.evaluation.suites.setting": ("Setting",),
     "mage_envs.benchmarks.evaluation.suites.paper": ("SUITES", "Suite"),
 }
 """Module to the names that this package exports from it."""

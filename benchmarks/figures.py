@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mage_envs.files.atomic import output_path, write_atomically
 
@@ -49,6 +49,13 @@ def blank(
     # Attach the canvas directly: pyplot would keep every figure in global state and may require a display.
     FigureCanvasAgg(figure)
     return figure
+
+
+def finish(figure: Figure, axis: Any, grid: str, columns: int) -> None:
+    """Draw the frame, a grid of lines across `x`, `y` or `both`, and the legend below with so many columns."""
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis=grid, color="#e4e4e4", linewidth=0.8)
+    figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=columns)
 
 
 def save(figure: Figure, path: Path) -> None:

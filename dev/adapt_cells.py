@@ -30,7 +30,7 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, Z
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.evaluation.tables.sentence import share, share_text
+from mage_envs.benchmarks.evaluation.tables.sentence import share
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.records.record_store import Records
@@ -248,7 +248,8 @@ def reference_blocks(scores: Mapping[str, Mapping[str, Any]]) -> list[Block]:
 
 def _level_text(level: Mapping[str, Any]) -> str:
     """Return a stored level as text."""
-    return share_text(Estimate(level["mean"], level["low"], level["high"], level.get("n", 0)))
+    estimate = Estimate(level["mean"], level["low"], level["high"], level.get("n", 0))
+    return share(estimate.mean) if estimate.half is None else f"{share(estimate.mean)} ± {share(estimate.half)}"
 
 
 def figure() -> None:

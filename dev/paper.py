@@ -19,9 +19,10 @@ from typing import Any
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
-from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.evaluation.suites.released import RELEASED, SIZE
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
 from mage_envs.benchmarks.paper.costs import MEAN_REPLY, cost_of
 from mage_envs.benchmarks.paper.results import DRAWS, MARKS, SUCCESS, UNKNOWN, PaperCell, cells_of

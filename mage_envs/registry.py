@@ -31,7 +31,7 @@ DEFAULTS = GameSettings()
 GENERAL_SUM = GameSettings(rewards={**PAID_BY_RETURN, "sign": outcome_reward})
 """Settings of a general-sum game that has none of its own."""
 _ENV_ID = re.compile(r"(mage/)?(?P<game>.+?)(-(?P<kind>v0|Meta-v0))?")
-ENV, META_ENV = "mage_envs.loading.entry_points:make_env", "mage_envs.loading.entry_points:make_meta_env"
+ENV, META_ENV = "mage_envs.wrappers.make:make_env", "mage_envs.wrappers.make:make_meta_env"
 """Entry points in the specifications of the ids that this package registers."""
 
 
@@ -95,8 +95,9 @@ def register_game(
     for kind, maker in (("v0", "make_env"), ("Meta-v0", "make_meta_env")):
         gym.register(
             f"mage/{name}-{kind}",
-            entry_point=f"mage_envs.loading.entry_points:{maker}",
-            vector_entry_point=f"mage_envs.loading.entry_points:{maker}s",
+            # By name: `wrappers` is a layer above this package and imports it.
+            entry_point=f"mage_envs.wrappers.make:{maker}",
+            vector_entry_point=f"mage_envs.wrappers.make_vec:{maker}s",
             # The environments raise ResetNeeded themselves.
             order_enforce=False,
             # `mage_envs.testing.check_id` checks more, and only once, not in each environment.

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.benchmarks.tournaments import Settings, Store, play_all, score
+from mage_envs.benchmarks.tournaments.pairing_store import Store
+from mage_envs.benchmarks.tournaments.results import score
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.files.atomic import drafts_of, files_below
 from mage_envs.files.cache import VARIABLE
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify

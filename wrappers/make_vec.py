@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from mage_envs.processes import CALL_TIMEOUT_S
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 from mage_envs.registry import list_games, load_game, register_game, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.vector.text_vector import LoopVectorEnv, TextVectorEnv

@@ -13,7 +13,9 @@ import typer
 from mage_envs.benchmarks.chaos.checks import CHECKS
 from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from mage_envs.benchmarks.chaos.processes import CheckRow, Found, compare_processes, run_checks
-from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor, run_in_order
+from mage_envs.benchmarks.executors.jobs import Executor, run_in_order
+from mage_envs.benchmarks.executors.naming import ExecutorOption, make_executor
+from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.cli.commands import GameOptions, JsonOption, choice_of, print_json
 from mage_envs.cli.game_options import as_flags
 from mage_envs.cli.tables import TextTable, print_report

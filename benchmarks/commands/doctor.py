@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
 
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.findings import CHECKS
-from mage_envs.cli.tables import TextTable, print_report
+from mage_envs.cli.commands import JsonOption, print_result
+from mage_envs.cli.tables import TextTable
+from mage_envs.files.cache import cache_root
 from mage_envs.game_record import RECORDS
+from mage_envs.loading.extras import version_or
 from mage_envs.loading.imports import load_entry
 
+
+def _packages() -> Iterator[tuple[str, str]]:
+    yield "open_spiel", version_or("open_spiel", "missing; it is a core dependency: pip install mage-envs")
+    yield "torch", version_or("torch", 'not installed; pip install "mage-envs[train]" brings the trainer')
+
+
+def _cache() -> Iterator[tuple[str, str]]:
+    folder = cache_root()
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    size = sum(path.stat().st_size for path in files) / 2**20
+    yield "cache", f"{folder}: {len(files)} files, {size:.1f} MB; it can be deleted at any time"
+
+
+def _games() -> Iterator[tuple[str, str]]:
+    for record in RECORDS.values():
+        if record.doctor:
+            yield from load_entry(record.doctor)()
+
+
+CHECKS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (_packages, _games, _cache)
+"""Checks in the order of the report."""
 MODEL = "hf:"
 
 
@@ -42,10 +64,11 @@ def command(
             forms = ", ".join(("hf:MODEL", *(f"{word}:DIR" for word in readers)))
             raise ValueError(f"{subject!r} must have one of the forms {forms}, as in hf:runs/smollm2.")
         rows = list(load_entry(readers[word])(folder))
-    if as_json:
-        print_json([{"part": part.strip(), "finding": finding} for part, finding in rows])
-    else:
-        print_report([TextTable(["", ""], rows, text=(0, 1))])
+    print_result(
+        [{"part": part.strip(), "finding": finding} for part, finding in rows],
+        [TextTable(["", ""], rows, text=(0, 1))],
+        as_json,
+    )
 
 
 def _probe(model: str) -> Iterator[tuple[str, str]]:

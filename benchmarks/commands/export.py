@@ -28,7 +28,7 @@ _CALL = (
     *("truncated", "penalty", "reward", "hand_end", "observation"),
 )
 ENDED_WITH = "ended_with"
-"""Column with the last observation of the hand that a call ended; empty in records of version 1."""
+"""Column with the last observation of the hand that a call ended."""
 COLUMNS = (
     *("index", "seed", "task_id", *_TASK, "call", *_CALL, ENDED_WITH),
     *("prompt", "tokens_in", "tokens_out", "seconds"),
@@ -40,7 +40,7 @@ def rows(records: Records) -> list[dict[str, Any]]:
     call_rows = []
     for index, line in sorted(records.lines.items()):
         # One iterator per episode: each hand that ends uses the next text of its episode.
-        final_texts = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
+        final_texts = [iter(episode["ended_with"]) for episode in line["episodes"]]
         for number, call in enumerate(line["calls"]):
             over = call["hand_end"] and call["episode"] < len(final_texts)
             tokens_in, tokens_out = call["tokens"] or (None, None)

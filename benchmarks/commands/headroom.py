@@ -15,11 +15,13 @@ from mage_envs.benchmarks.exact import headroom_table, transfer_table
 from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
 from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
 from mage_envs.benchmarks.exact.headroom_table import interval_text, row_cells, solve_rows
-from mage_envs.benchmarks.executors import Executor, ExecutorOption, Local, make_executor
+from mage_envs.benchmarks.executors.jobs import Executor
+from mage_envs.benchmarks.executors.naming import ExecutorOption, make_executor
+from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.benchmarks.figures import figure_path
-from mage_envs.cli.commands import GameOptions, JsonOption, print_json
+from mage_envs.cli.commands import GameOptions, JsonOption, print_result
 from mage_envs.cli.game_options import game_with
-from mage_envs.cli.tables import Block, TextTable, print_report
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game
 from mage_envs.opponents import PoolSpec, as_pool, make_opponent
 from mage_envs.opponents.exact import GT, Headroom, Objective, headroom
@@ -115,10 +117,8 @@ def command(
         tables = exact_ceilings(
             game, game_options or {}, opponents=opponents, episodes=episodes or 3, hands=hands, executor=job_executor
         )
-        if as_json:
-            print_json([table.to_json() for table in tables])
-        else:
-            print_report([block for table in tables for block in ("", *table.blocks())][1:])
+        ceiling_blocks = [block for table in tables for block in ("", *table.blocks())][1:]
+        print_result([table.to_json() for table in tables], ceiling_blocks, as_json)
         return
     if not isinstance(job_executor, Local):
         raise ValueError(f"--executor {executor} distributes the rows of --all; one game is solved in one process.")
@@ -126,10 +126,7 @@ def command(
     if transfer:
         spec = opponents or str(settings_of(game).opponent)
         gains = transfer_table.gains_of(rules, spec)
-        if as_json:
-            print_json(gains)
-        else:
-            print_report(transfer_table.blocks(rules, spec, gains))
+        print_result(gains, transfer_table.blocks(rules, spec, gains), as_json)
         return
     episodes = episodes or 3
     name, pool = _pool(rules, game, opponents)
@@ -155,10 +152,7 @@ def command(
     if plot is not None:
         draw(plot, values, title, unit)
     line.erase()
-    if as_json:
-        print_json({"title": title, **values.to_json()})
-    else:
-        print_report(blocks(values, title))
+    print_result({"title": title, **values.to_json()}, blocks(values, title), as_json)
 
 
 def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool) -> None:
@@ -172,10 +166,7 @@ def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool)
     if plot is not None:
         draw_table(plot, [(row.setup.name, row.values) for row in rows if row.values])
     line.erase()
-    if as_json:
-        print_json([row.to_json() for row in rows])
-    else:
-        print_report(headroom_table.blocks(rows, wide))
+    print_result([row.to_json() for row in rows], headroom_table.blocks(rows, wide), as_json)
 
 
 def blocks(computed: Headroom, title: str) -> list[Block]:

@@ -26,7 +26,7 @@ from mage_envs.benchmarks.records.record_store import RUN
 from mage_envs.benchmarks.runs.suite_folder import play_runs
 from mage_envs.benchmarks.sweeps.plan import flags
 from mage_envs.benchmarks.sweeps.sweep import sweep
-from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.commands import JsonOption, print_json, print_result
 from mage_envs.cli.tables import Block, TextTable, print_report
 from mage_envs.files.atomic import output_path
 from mage_envs.trainer.cli import train as training
@@ -122,10 +122,7 @@ def command(
             raise ValueError("Name the folder of the stages with --out, or list them with --dry-run.")
         run_stage(table, stages[stage - 1], out, options, None if quick else hardware_name, TRIAL if quick else agent)
         return
-    if as_json:
-        print_json([vars(cell) for cell in cells_of(table, out)])
-    else:
-        print_report(text_blocks(table, out))
+    print_result([vars(cell) for cell in cells_of(table, out)], text_blocks(table, out), as_json)
 
 
 def run_stage(table: str, stage: Stage, out: Path, options: PlayOptions, machine: str | None, agent: str) -> None:

@@ -15,17 +15,15 @@ import typer
 from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
 from mage_envs.benchmarks.evaluation.run.options import ROWS, EnvOption, EvalOptions, PanelOption
-from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
-from mage_envs.benchmarks.evaluation.suites import named_panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
-from mage_envs.benchmarks.evaluation.suites.panels import full_name
+from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.benchmarks.exact import regret_parts
 from mage_envs.benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import RUN, Records, reading
-from mage_envs.cli.commands import GameOptions, JsonOption, print_json
-from mage_envs.cli.tables import Block, TextTable, print_report
+from mage_envs.cli.commands import GameOptions, JsonOption, print_result
+from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Task
 from mage_envs.opponents.exact import GT
 from mage_envs.opponents.exact.bayes import CreditName
@@ -87,10 +85,7 @@ def command(
     else:
         judged_horizon = _horizon(horizon, credit, gt)
         regret_report = _of_agent(options, opponents, judged_horizon, scored=not sampled)
-    if as_json:
-        print_json(asdict(regret_report))
-    else:
-        print_report(blocks(regret_report, states))
+    print_result(asdict(regret_report), blocks(regret_report, states), as_json)
 
 
 def _of_agent(options: EvalOptions, opponents: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:
@@ -193,8 +188,15 @@ def blocks(regret_report: RegretReport, states: int) -> list[Block]:
 def _episode(name: str, episode: EpisodeRegret) -> list[str]:
     factor = NOT_KNOWN if episode.narrower is None else f"{episode.narrower:.1f}"
     best = NOT_KNOWN if episode.available is None else number(episode.available)
-    adjusted = NOT_KNOWN if episode.adjusted is None else _format_estimate(episode.adjusted)
-    return [name, _format_estimate(episode.value), _format_estimate(episode.regret), best, adjusted, factor]
+    adjusted = regret_parts.format_estimate(episode.adjusted)
+    return [
+        name,
+        regret_parts.format_estimate(episode.value),
+        regret_parts.format_estimate(episode.regret),
+        best,
+        adjusted,
+        factor,
+    ]
 
 
 def _state(state: StateRegret) -> list[str]:
@@ -202,8 +204,4 @@ def _state(state: StateRegret) -> list[str]:
     name = state.information_state.replace("\n", " ")
     # The end of an information state holds the latest events, so the beginning is cut.
     name = name if len(name) <= 60 else "... " + name[-56:]
-    return [name, str(state.episode + 1), _format_estimate(state.regret), str(state.visits), frequencies]
-
-
-def _format_estimate(estimate: Estimate) -> str:
-    return number(estimate.mean) if estimate.half is None else f"{number(estimate.mean)} ± {estimate.half:.4f}"
+    return [name, str(state.episode + 1), regret_parts.format_estimate(state.regret), str(state.visits), frequencies]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Annotated
 
 import typer
@@ -10,8 +9,8 @@ import typer
 from mage_envs.cli.commands import GameOptions, add_command, choice_of
 from mage_envs.game_record import RECORDS
 from mage_envs.loading.imports import load_entry
-from mage_envs.web.asgi import OriginGuard
-from mage_envs.web.security import host_names, is_loopback
+from mage_envs.web.security import OriginGuard
+from mage_envs.web.server import open_port
 from mage_envs.web.server_options import ServerOptions
 from mage_envs.wrappers.adapters.rewards import REWARDS
 
@@ -38,27 +37,20 @@ def openenv(
 
     Example: mage serve openenv --port 8000
     """
-    if not (server.exposed or is_loopback(server.host)):
-        raise ValueError(
-            f"--host {server.host} can be reached from other machines, and there is no log-in: use 127.0.0.1 or add "
-            "--exposed."
-        )
-    try:
-        import uvicorn
-        from openenv.core.env_server.types import ConcurrencyConfig
+    listening, hosts = open_port(**server.arguments(PORT), title="The environment")
+    with listening:
+        try:
+            import uvicorn
+            from openenv.core.env_server.types import ConcurrencyConfig
 
-        from mage_envs.wrappers.adapters.openenv import server as openenv_app
-    except ImportError as error:
-        raise ImportError(
-            f'mage serve openenv requires OpenEnv: {error}. Install it with: pip install "mage-envs[openenv]"'
-        ) from error
-    limits = ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=session_timeout)
-    # Bound here, because the accepted values of the Host header contain the port.
-    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
-    listening = socket.create_server((server.host, PORT if server.port is None else server.port), family=family)
-    hosts = host_names(listening.getsockname()[1], (*(server.names or ()), server.host))
-    guarded = OriginGuard(openenv_app(env, reward, game_options, limits), hosts)
-    uvicorn.Server(uvicorn.Config(guarded, log_level="warning")).run(sockets=[listening])
+            from mage_envs.wrappers.adapters.openenv import server as openenv_app
+        except ImportError as error:
+            raise ImportError(
+                f'mage serve openenv requires OpenEnv: {error}. Install it with: pip install "mage-envs[openenv]"'
+            ) from error
+        limits = ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=session_timeout)
+        guarded = OriginGuard(openenv_app(env, reward, game_options, limits), hosts)
+        uvicorn.Server(uvicorn.Config(guarded, log_level="warning")).run(sockets=[listening])
 
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve environments to other frameworks, or a site.")

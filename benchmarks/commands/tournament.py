@@ -10,14 +10,19 @@ from typing import Annotated
 import typer
 
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
-from mage_envs.benchmarks.executors import Executor, ExecutorOption, make_executor
-from mage_envs.benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
-from mage_envs.cli.commands import GameOptions, JsonOption, print_json
-from mage_envs.cli.tables import print_report
+from mage_envs.benchmarks.executors.jobs import Executor
+from mage_envs.benchmarks.executors.naming import ExecutorOption, make_executor
+from mage_envs.benchmarks.tournaments import report
+from mage_envs.benchmarks.tournaments.pairing import Pairing, PairingFailure
+from mage_envs.benchmarks.tournaments.pairing_store import Store
+from mage_envs.benchmarks.tournaments.results import score
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
+from mage_envs.cli.commands import GameOptions, JsonOption, print_result
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
 from mage_envs.opponents.registry import split_names, without_servers
-from mage_envs.processes import CALL_TIMEOUT_S
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 
 
 def command(
@@ -73,10 +78,7 @@ def command(
         outcomes = _play(settings, job_executor, timeout, out)
     results = score(settings, outcomes)
     written = [] if out is None else report.save(out, results)
-    if as_json:
-        print_json(results.to_json())
-    else:
-        print_report(report.blocks(results))
+    print_result(results.to_json(), report.blocks(results), as_json)
     # Otherwise the lines on stderr could appear above the tables.
     sys.stdout.flush()
     sys.stderr.write("".join(f"wrote {path}\n" for path in written))

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 
 import typer
 
-from mage_envs.benchmarks.executors import ExecutorOption
+from mage_envs.benchmarks.executors.naming import ExecutorOption
 from mage_envs.cli.commands import JsonOption, add_command
 from mage_envs.files.atomic import output_path
 from mage_envs.trainer.cli import train as training

@@ -162,7 +162,10 @@ def replay_agent(records: Records, setting: Setting, player: Agent, sample: int 
     sampled_lines = [lines[k * len(lines) // count] for k in range(count)]
     tasks = [Task(**line["task"]) for line in sampled_lines]
     trajectories = evaluate(player, tasks, setting.options, on_step=progress_of(player.name))
-    equal = sum(_same(line, trajectory) for line, trajectory in zip(sampled_lines, trajectories, strict=True))
+    equal = sum(
+        encode_line(line["index"], trajectory).digest == line["digest"]
+        for line, trajectory in zip(sampled_lines, trajectories, strict=True)
+    )
     return Attestation(
         root=records.root()["root"],
         fingerprint=records.about["fingerprint"],
@@ -172,16 +175,6 @@ def replay_agent(records: Records, setting: Setting, player: Agent, sample: int 
         meta_episodes=count,
         equal=equal,
     )
-
-
-def _same(line: Mapping[str, Any], trajectory: Trajectory) -> bool:
-    """Return True if a played meta-episode equals its record."""
-    replayed = encode_line(line["index"], trajectory)
-    if replayed.digest == line["digest"]:
-        return True
-    # Older versions wrote fewer fields; what they wrote must be equal.
-    replayed_line = replayed.line()
-    return all(replayed_line.get(key) == value for key, value in line.items() if key not in ("digest", "seconds"))
 
 
 def challenge_agent(records: Records, setting: Setting, player: Agent, out: Path | None, rows: int) -> Attestation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, summarise
-from mage_envs.benchmarks.evaluation.suites import panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
-from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.runs.measuring import measure_judged
 from mage_envs.benchmarks.scale.judged_play import JudgedAgent
@@ -152,25 +151,3 @@ def blocks(result: DemoResult, notes: bool = True) -> list[Block]:
         if result.critic
         else "The training used sampled returns alone.",
     ]
-
-
-def requirements(result: DemoResult) -> Mapping[str, bool]:
-    """Return the requirements of `make demo-seeds`, with True for each that the result meets."""
-    overall, rock = result.training.overall, result.held_out.rows[HELD_OUT.index("kuhn/rock")]
-    gain, rock_gain, level = overall.gain, rock.gain, result.judged.level
-    other_value = result.judged.runs["other"].episode_value(len(overall.episodes) - 1)
-    assert gain is not None
-    assert rock_gain is not None
-    assert level is not None
-    assert other_value is not None
-    last_mean = overall.episodes[-1].returns.estimate.mean
-    low = "n/a" if gain.low is None else f"{gain.low:+.3f}"
-    return {
-        f"level {level.mean:.2f} >= 0.6": level.mean >= 0.6,
-        f"verdict {result.judged.verdict}": result.judged.verdict == "adapts",
-        f"gain over the training opponents {gain.mean:+.3f} >= 0.07": gain.mean >= 0.07,
-        f"lower end of its interval {low} above 0": gain.low is not None and gain.low > 0,
-        f"last episode {last_mean:+.3f} >= 0.22": last_mean >= 0.22,
-        f"with another opponent's memory {other_value.mean:+.3f} <= 0.10": other_value.mean <= 0.10,
-        f"gain against kuhn/rock {rock_gain.mean:+.3f} >= 0.10": rock_gain.mean >= 0.10,
-    }

@@ -19,8 +19,7 @@ import numpy as np
 import typer
 
 from mage_envs.benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo
-from mage_envs.cli.commands import JsonOption, print_json
-from mage_envs.cli.tables import print_report
+from mage_envs.cli.commands import JsonOption, print_result
 from mage_envs.files.atomic import write_atomically
 from mage_envs.progress import ProgressLine
 from mage_envs.trainer.backends.play_settings import PlaySettings
@@ -81,7 +80,7 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     # Imported here, so that `--help` and a wrong option do not load torch.
     import gymnasium as gym
 
-    from mage_envs.benchmarks.evaluation.suites import weights_of
+    from mage_envs.benchmarks.evaluation.suites.panels import weights_of
     from mage_envs.games.kuhn_poker import KuhnPoker
     from mage_envs.text.words.vocabulary import vocabulary
     from mage_envs.trainer import MAGEConfig, MAGETrainer
@@ -326,9 +325,6 @@ def command(
     if result is None:
         print(f"\nStopped. The unfinished model is in {folder}. The same command resumes the training.")
         raise SystemExit(130)
-    if as_json:
-        print_json(result.to_json())
-        return
-    print_report(blocks(result))
+    print_result(result.to_json(), blocks(result), as_json)
     print(f"\nFigure: {folder}/adaptation.png   Numbers: {folder}/result.json   Model: {folder}")
     print(f"Play against it:  mage play mage/KuhnPoker-v0 --opponents checkpoint:{folder}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
-from mage_envs.benchmarks.executors import Executor, run_in_order
+from mage_envs.benchmarks.executors.jobs import Executor, run_in_order
 from mage_envs.cli.game_options import game_with
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game

@@ -56,9 +56,7 @@ def draw(path: Path, headroom: Headroom, title: str, unit: str) -> None:
     axis.set_xlabel("episode")
     axis.set_ylabel(f"{unit} per hand")
     axis.set_title(title, fontsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="y", color="#e4e4e4", linewidth=0.8)
-    figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=4)
+    figures.finish(figure, axis, "y", 4)
     figures.save(figure, path)
 
 
@@ -92,7 +90,5 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
     axis.set_xlabel(
         "last episode, from no memory (0) to knowing the opponent (1);\nbeside the name, their distance", fontsize=8
     )
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="both", color="#e4e4e4", linewidth=0.8)
-    figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=6)
+    figures.finish(figure, axis, "both", 6)
     figures.save(figure, path)

@@ -11,9 +11,11 @@ from mage_envs.benchmarks.evaluation.run.agents import Agent
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, headline
-from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
-from mage_envs.benchmarks.executors import Executor, Local, run_in_order
+from mage_envs.benchmarks.executors.jobs import Executor, run_in_order
+from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.opponents import as_pool, list_pools, make_opponent, opponent_info

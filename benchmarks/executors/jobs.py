@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from mage_envs.exceptions import reason_of
-from mage_envs.processes import SLOW_AFTER_S, CallError, WorkerFailure, WorkerLost
+from mage_envs.processes.call_outcomes import CallError, WorkerFailure, WorkerLost
+from mage_envs.processes.watchdog import SLOW_AFTER_S
 
 T = TypeVar("T")
 Work = Callable[[Any], Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -64,9 +63,3 @@ _BUILDERS: Mapping[str, Callable[..., Executor]] = {
 def _need(name: str, package: str) -> None:
     if find_spec(package) is None:
         raise ImportError(f'Executor {name!r} requires {package}. Install it with: pip install "mage-envs[{name}]"')
-
-
-def all_cores() -> str:
-    """Return the name of the executor that uses all cores of this machine."""
-    cores = os.cpu_count() or 1
-    return f"processes:{cores}" if cores > 1 else "local"

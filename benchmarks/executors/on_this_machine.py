@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from mage_envs.loading.options import check_positive
-from mage_envs.processes import Watchdog, WorkerLost, attempt
-from mage_envs.processes.call_outcomes import HANG
+from mage_envs.processes.call_outcomes import HANG, WorkerLost, attempt
+from mage_envs.processes.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mage_envs.processes.pool import Pool

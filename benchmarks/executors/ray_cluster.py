@@ -13,8 +13,7 @@ from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from mage_envs.benchmarks.executors.remote import Sent, pack_work
-from mage_envs.processes import WorkerLost
-from mage_envs.processes.call_outcomes import CRASH
+from mage_envs.processes.call_outcomes import CRASH, WorkerLost
 
 CPUS = 1
 """CPUs per job."""

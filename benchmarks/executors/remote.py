@@ -13,8 +13,7 @@ from gymnasium.vector.utils import CloudpickleWrapper
 from mage_envs.benchmarks.executors.jobs import MakeWork, Work
 from mage_envs.benchmarks.versions import package_versions, refuse_other_versions
 from mage_envs.loading.imports import allow_paths, load_modules, readable_paths, user_modules
-from mage_envs.processes import CallError, attempt
-from mage_envs.processes.call_outcomes import portable
+from mage_envs.processes.call_outcomes import CallError, attempt, portable
 
 _HELD: dict[bytes, Work] = {}
 """Work that this process made last, by its pickled `make`. A worker process serves many jobs, even of later runs."""

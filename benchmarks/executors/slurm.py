@@ -18,8 +18,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from mage_envs.benchmarks.executors.remote import Sent, pack_work
-from mage_envs.processes import CallError, WorkerLost
-from mage_envs.processes.call_outcomes import CRASH, HANG
+from mage_envs.processes.call_outcomes import CRASH, HANG, CallError, WorkerLost
 
 FOLDER = Path("slurm-jobs")
 """Folder of scripts, pickled jobs, results and logs, in the current folder, which all nodes must share."""

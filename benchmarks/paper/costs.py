@@ -9,9 +9,10 @@ from typing import NamedTuple
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.dry_run import dry_run
 from mage_envs.benchmarks.evaluation.run.preflight import Price
-from mage_envs.benchmarks.evaluation.suites import Panel, Setting, named_panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.panels import Panel, named_panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.paper import Suite, setting_for
 from mage_envs.benchmarks.evaluation.suites.released import SIZE
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.paper.stages import MODEL, PROMPTED, Stage
 from mage_envs.trainer.cli.estimate import most_steps, run_hours
 from mage_envs.trainer.config.hardware import Hardware

@@ -21,7 +21,6 @@ from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.lines import VERSION
 from mage_envs.benchmarks.versions import package_versions
 from mage_envs.loading.imports import load_modules, user_modules
-from mage_envs.text.styles import DEFAULT_STYLE
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
@@ -34,10 +33,6 @@ _NOT_RECORDED = ("ids", "sizes", "defaults", "variable", "stand_in")
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
     """Return the content of run.json as JSON values."""
     panel = {field.name: vars(setting.panel)[field.name] for field in fields(Panel) if field.name not in _NOT_RECORDED}
-    # Absent unless set, as in the runs of older versions, which can then read this one.
-    for name in ("by_weight", "own_seeds"):
-        if not panel[name]:
-            del panel[name]
     if not isinstance(setting.panel.opponents, str):
         # Pairs keep the order of the opponents, which determines the tasks; run.json is written with sorted keys.
         panel["opponents"] = list(setting.panel.opponents.items())
@@ -75,10 +70,7 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
     if not isinstance(panel_fields["opponents"], str):
         panel_fields["opponents"] = dict(panel_fields["opponents"])
     panel = named_panel(name) if has_ids else Panel(**panel_fields)
-    # A run without the option played the default style of its time.
-    style = about["setting"]["options"].get("style", DEFAULT_STYLE)
-    style_option = {} if style == DEFAULT_STYLE or "style" in panel.env_kwargs else {"style": style}
-    return Setting(panel, name, {**style_option, **about["env_kwargs"]})
+    return Setting(panel, name, about["env_kwargs"])
 
 
 def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from typing import Any
 
 IDENTITY = ("fingerprint", "setting")
 """Parts of run.json that must be equal to resume a run, besides the agent."""
-_LATER = ("model", "served")
-"""Fields of an agent that older records do not have."""
 
 
 class OtherRun(ValueError):
@@ -48,7 +46,7 @@ def run_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> 
 
 def merge_agents(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
     """Return the agent `current`, completed by what only the description `recorded` knows of its model."""
-    merged = {**{key: recorded[key] for key in _LATER if key in recorded}, **current}
+    merged = dict(current)
     if recorded.get("served") and current.get("served"):
         merged["served"] = {
             key: recorded["served"][key] if value is None else value for key, value in current["served"].items()
@@ -73,15 +71,6 @@ def differences(value: Any, other_value: Any, path: str = "") -> Iterator[tuple[
     # 1, 1.0 and True are equal in Python, but they are different in JSON.
     elif value != other_value or type(value) is not type(other_value):
         yield path, value, other_value
-
-
-def restrict_keys(computed: Any, recorded: Any) -> Any:
-    """Return `computed` without the keys that `recorded`, which an older version may have written, does not have."""
-    if isinstance(computed, dict) and isinstance(recorded, dict):
-        return {key: restrict_keys(value, recorded[key]) for key, value in computed.items() if key in recorded}
-    if isinstance(computed, list) and isinstance(recorded, list) and len(computed) == len(recorded):
-        return [restrict_keys(a, b) for a, b in zip(computed, recorded, strict=True)]
-    return computed
 
 
 def short(value: Any) -> str:

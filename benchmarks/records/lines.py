@@ -14,7 +14,7 @@ from mage_envs.wrappers.rollout.trajectory import Trajectory
 from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_to_json
 
 VERSION = 2
-"""Version of the schema. Readers accept all older versions."""
+"""Version of the schema, the only one that readers accept."""
 OUTSIDE = ("digest", "seconds")
 """Fields that the digest of a line does not cover."""
 

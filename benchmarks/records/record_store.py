@@ -376,7 +376,7 @@ def root_json(entries: Mapping[int, Kept], planned: int) -> dict[str, Any]:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Return the content of run.json. Raise NoRun if the file is missing, not valid, or of a newer version."""
+    """Return the content of run.json. Raise NoRun if the file is missing, not valid, or of another version."""
     path = folder / RUN
     try:
         about = read_json_inside(folder, RUN)
@@ -386,10 +386,10 @@ def read_about(folder: Path) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise NoRun(f"{path} is not readable as a run ({error}).") from error
-    # A newer version may have other fields, so its number is read before the fields are checked.
+    # Another version may have other fields, so its number is read before the fields are checked.
     version = about.get("schema") if isinstance(about, dict) else None
-    if isinstance(version, int) and version > VERSION:
-        raise NoRun(f"{folder} has schema {version}, and this version reads up to {VERSION}. Update mage-envs.")
+    if isinstance(version, int) and version != VERSION:
+        raise NoRun(f"{folder} has schema {version}, and this version reads {VERSION}. Install the one that wrote it.")
     if problem := next(problems_of(RunRecord, about), None):
         raise NoRun(f"{path} is not readable as a run ({problem}).")
     read: dict[str, Any] = about

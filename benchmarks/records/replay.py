@@ -18,7 +18,7 @@ import gymnasium as gym
 from mage_envs.benchmarks.evaluation.suites.environments import make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.identity import differences, restrict_keys
+from mage_envs.benchmarks.records.identity import differences
 from mage_envs.benchmarks.records.lines import chats, encode_line
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.core import Task
@@ -166,7 +166,7 @@ def execute(
         if encoded_line.digest == line["digest"]:
             continue
         replayed = encoded_line.line()
-        # If a process was lost, and for every failure in the first records, the opponent's calls were not recorded.
+        # If a process was lost, the opponent's calls were not recorded.
         untold = "opponent_calls" not in line and NOT_RECORDED in (replayed["failure"] or "")
         if line["failure"] is not None and untold:
             continue
@@ -183,8 +183,6 @@ def execute(
             del recorded_fields["opponent"], replayed_fields["opponent"]
             for name in ("num_episodes", "category", "played"):
                 del recorded_fields[name], replayed_fields[name]
-        # Version 1 has no `outcome` and no `ended_with` in its episodes.
-        replayed_fields["episodes"] = restrict_keys(replayed_fields["episodes"], recorded_fields["episodes"])
         if recorded_fields != replayed_fields:
             where, recorded_value, replayed_value = next(differences(recorded_fields, replayed_fields))
             recorded.differences[index] = Difference(line["index"], where, recorded_value, replayed_value)

@@ -58,7 +58,7 @@ class AgentRecord(StrictRecord):
     name: str
     content: str | None
     model: str | None = None
-    """Name of the model in the requests to an endpoint. Older records do not have it."""
+    """Name of the model in the requests to an endpoint."""
     served: ServedRecord | None = None
     request: Annotated[Options, Field(default_factory=dict)]
     sampling: Annotated[dict[str, WholeNumber | FiniteFloat], Field(default_factory=dict)]

@@ -78,7 +78,7 @@ def markdown(transcript: Transcript, episode: int | None = None, prompts: bool =
 
 def _body(line: Line, episodes: range, prompts: bool) -> Iterator[str]:
     last_episode = -1
-    final_texts = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
+    final_texts = [iter(episode["ended_with"]) for episode in line["episodes"]]
     for name, call in number_calls(line):
         if call["episode"] not in episodes:
             continue

@@ -103,7 +103,7 @@ def pack_transcript(line: Line, decisions: Sequence[Decision] = ()) -> bytes:
         "i": line["index"],
         "outcomes": outcomes(line),
         "episodes": [
-            {name: episode[name] for name in ("reward", "value", "metrics")} | {"ended": episode.get("ended_with", [])}
+            {name: episode[name] for name in ("reward", "value", "metrics")} | {"ended": episode["ended_with"]}
             for episode in line["episodes"]
         ],
         "calls": calls,

@@ -11,7 +11,7 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
-from mage_envs.benchmarks.evaluation.suites import named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.files.atomic import write_atomically
 from mage_envs.wrappers.memories import as_memory, memory_settings
 from mage_envs.wrappers.memory import overrides

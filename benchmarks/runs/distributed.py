@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.evaluate import PanelPlayer
-from mage_envs.benchmarks.executors import Conditions, Executor, unwrap
+from mage_envs.benchmarks.executors.jobs import Conditions, Executor, unwrap
 from mage_envs.benchmarks.records.about import agent_of, setting_of
 from mage_envs.benchmarks.records.record_store import SHARD
 from mage_envs.opponents.llm.names import read_servers, remember_servers
-from mage_envs.processes import WorkerLost
+from mage_envs.processes.call_outcomes import WorkerLost
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)

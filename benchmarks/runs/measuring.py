@@ -28,7 +28,9 @@ from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
 from mage_envs.benchmarks.evaluation.scoring.scores import Summary, label
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.executors import Executor, Local, make_executor
+from mage_envs.benchmarks.executors.jobs import Executor
+from mage_envs.benchmarks.executors.naming import make_executor
+from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.benchmarks.records.about import about_run, identity_of
 from mage_envs.cli.commands import describe_error
 from mage_envs.text.visible import one_line

@@ -118,10 +118,7 @@ def _portable(row: Mapping[str, Any]) -> dict[str, Any]:
     portable_agent = (
         portable_spec(agent) if isinstance(agent, str) else {key: portable_spec(spec) for key, spec in agent.items()}
     )
-    # Absent unless set, as in the plans of older suites.
-    return {key: value for key, value in row.items() if key not in ("model", "pool") or value} | {
-        "agent": portable_agent
-    }
+    return {**row, "agent": portable_agent}
 
 
 def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
@@ -149,8 +146,7 @@ def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
 def _strip_roots(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan without the roots of its runs."""
     runs = [{key: run[key] for key in ("folder", "fingerprint")} for run in plan["runs"]]
-    rows = [_portable(row) for row in plan["rows"]]
-    return {key: value for key, value in plan.items() if key != "root"} | {"rows": rows, "runs": runs}
+    return {key: value for key, value in plan.items() if key != "root"} | {"runs": runs}
 
 
 def finish(out: Path, plan: Mapping[str, Any], cells: Sequence[PlannedRun]) -> None:

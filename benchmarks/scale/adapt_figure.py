@@ -43,9 +43,7 @@ def adapt_figure(results: Sequence[AdaptResult]) -> Figure:
     axis.set_ylim(len(results) - 0.5, -0.5)
     axis.set_xlabel("0: no memory, or a memory that is worth nothing; 1: the level of the best learner", fontsize=8)
     axis.set_title(f"{results[0].suite}: level and adaptation, with 95% intervals", fontsize=9)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="x", color="#e4e4e4", linewidth=0.8)
-    figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=3)
+    figures.finish(figure, axis, "x", 3)
     return figure
 
 

@@ -146,8 +146,35 @@ class AdaptResult:
 
     def blocks(self) -> list[Block]:
         """Return the sentence, the table, the negative controls and the notes."""
-        own_scores, other_scores, levels = self.cell_differences(NONE), self.cell_differences(OTHER), self.cell_levels()
         further_conditions = [name for name in self.conditions if name not in (self.main, NONE, OTHER)]
+        rows, gains = self._rows(further_conditions)
+        columns = ["cell", "level", *further_conditions, "own memory", "other's memory", "(best)"]
+        columns += ["ep 1", "ep 2", "ep 3", "no mem. 3", "best 3", *RULES_ALONE]
+        extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], gains)] if gains else []
+        scored = [score.mean for score in self.cell_levels().values() if score is not None and score.is_complete]
+        failed, unusable = failures_text(self.level()), self.unusable()
+        return [
+            self.sentence(),
+            "",
+            f"{self.suite}: {one_line(self.agent)}, 3 episodes against one opponent, pool {self.main}",
+            "",
+            TextTable(columns, rows),
+            *extra,
+            *parts_blocks(self.parts, self.conditions[self.main]),
+            "",
+            *([f"Median level of the cells: {share(median(scored))}."] if scored else []),
+            *LEGEND,
+            f"{MEAN}: each family of cells counts equally, and a cell at least {LEAST_LEVEL:g}. (best): adaptation of",
+            "the best learner, which is 1 plus what it pays for learning. ep: luck-adjusted value per hand against the",
+            "opponents that were met. no mem. 3, best 3: the lines in episode 3.",
+            "counting, nash: levels of references that know the rules alone.",
+            *([f"Answers that named no legal action or were cut: {unusable:,}."] if unusable else []),
+            *([f"Failures count: a range is the worst and the best completion{failed}."] if failed else []),
+        ]
+
+    def _rows(self, further_conditions: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the rows of the cells with a mean, and those of the negative controls."""
+        own_scores, other_scores, levels = self.cell_differences(NONE), self.cell_differences(OTHER), self.cell_levels()
         rows, gains = [], []
         for name, run in self.conditions[self.main].items():
             if run.scale is None:
@@ -185,29 +212,7 @@ class AdaptResult:
                     *map(share, means),
                 ]
             )
-        columns = ["cell", "level", *further_conditions, "own memory", "other's memory", "(best)"]
-        columns += ["ep 1", "ep 2", "ep 3", "no mem. 3", "best 3", *RULES_ALONE]
-        extra: list[Block] = ["", TextTable(["negative control", "gain 1-3"], gains)] if gains else []
-        scored = [score.mean for score in levels.values() if score is not None and score.is_complete]
-        failed, unusable = failures_text(self.level()), self.unusable()
-        return [
-            self.sentence(),
-            "",
-            f"{self.suite}: {one_line(self.agent)}, 3 episodes against one opponent, pool {self.main}",
-            "",
-            TextTable(columns, rows),
-            *extra,
-            *parts_blocks(self.parts, self.conditions[self.main]),
-            "",
-            *([f"Median level of the cells: {share(median(scored))}."] if scored else []),
-            *LEGEND,
-            f"{MEAN}: each family of cells counts equally, and a cell at least {LEAST_LEVEL:g}. (best): adaptation of",
-            "the best learner, which is 1 plus what it pays for learning. ep: luck-adjusted value per hand against the",
-            "opponents that were met. no mem. 3, best 3: the lines in episode 3.",
-            "counting, nash: levels of references that know the rules alone.",
-            *([f"Answers that named no legal action or were cut: {unusable:,}."] if unusable else []),
-            *([f"Failures count: a range is the worst and the best completion{failed}."] if failed else []),
-        ]
+        return rows, gains
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.evaluate import progress_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
-from mage_envs.benchmarks.executors import make_executor
 from mage_envs.benchmarks.executors.jobs import unwrap
+from mage_envs.benchmarks.executors.naming import make_executor
 from mage_envs.benchmarks.sweeps.plan import SweepRun
 from mage_envs.benchmarks.sweeps.training import Measures, done, trainer_in
-from mage_envs.cli.commands import print_json
-from mage_envs.cli.tables import TextTable, as_text, print_report
+from mage_envs.cli.commands import print_result
+from mage_envs.cli.tables import TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.interrupts import INTERRUPTED
 
@@ -52,10 +52,7 @@ def sweep(name: str, runs: Sequence[SweepRun], out: Path, executor: str, as_json
             raise KeyboardInterrupt from end
         progress(sum(map(len, results.values())), len(runs), stored)
     write_atomically(out / TABLE, as_text([table(results)]))
-    if as_json:
-        print_json(list(rows(results)))
-    else:
-        print_report([table(results)])
+    print_result(list(rows(results)), [table(results)], as_json)
 
 
 def rows(results: Mapping[str, Mapping[int, Measures]]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from mage_envs.hand import Asking, Hand, OpponentFailure, Reply, Seat, Table
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import policy_value
 from mage_envs.opponents.exact.tree import AtEpisode, is_exact
-from mage_envs.processes import CallTimeout, Watchdog
+from mage_envs.processes.watchdog import CallTimeout, Watchdog
 from mage_envs.random.streams import Streams
 from mage_envs.tree import is_enumerable
 
@@ -66,14 +66,6 @@ class Pairing:
         exact = None if data["exact"] is None else np.array(data["exact"], float)
         first_name, second_name = data["policies"]
         return cls((first_name, second_name), np.array(data["returns"], float), exact)
-
-
-def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | PairingFailure:
-    """Play one pairing to its end without a timeout; see `PairingRun`."""
-    run = PairingRun(settings, names)
-    while (outcome := run.go_on()) is None:
-        pass
-    return outcome
 
 
 class PairingRun:

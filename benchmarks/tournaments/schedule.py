@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from mage_envs.benchmarks.executors import Conditions, Executor, Local, unwrap
+from mage_envs.benchmarks.executors.jobs import Conditions, Executor, unwrap
+from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
 from mage_envs.benchmarks.tournaments.pairing_store import Store
 from mage_envs.benchmarks.tournaments.tournament_settings import Settings
-from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, Watchdog, WorkerLost
-from mage_envs.processes.call_outcomes import HANG
+from mage_envs.processes.call_outcomes import HANG, WorkerLost
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S, SLOW_AFTER_S, Watchdog
 
 Names = tuple[str, str]
 LOGGER = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from typing import Any
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.processes import Watchdog, attempt
+from mage_envs.processes.call_outcomes import attempt
+from mage_envs.processes.watchdog import Watchdog
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer.rollout.tasks import rollout_specs

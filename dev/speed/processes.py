@@ -18,13 +18,13 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.suites import named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.executors import Processes
+from mage_envs.benchmarks.executors.on_this_machine import Processes
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.runs.distributed import play_spread
-from mage_envs.processes import CALL_TIMEOUT_S
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 
 AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
 TARGET = 1.7

@@ -24,8 +24,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from dev.speed.chromium import open_chromium
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.suites import named_panel
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.record_store import Writer

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from mage_envs.files.atomic import write_atomically
-from mage_envs.games.webshop.catalogue_maker import FamilyRecord, stream
 from mage_envs.games.webshop.catalogue_maker.family import Member
+from mage_envs.games.webshop.catalogue_maker.make import FamilyRecord, stream
 from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.official import SIZES, import_official
 

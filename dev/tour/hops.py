@@ -8,7 +8,7 @@ from mage_envs.games.table_game import TableState
 from mage_envs.hand import Hand, Seat
 from mage_envs.opponents.tabular import RulePolicy
 from mage_envs.text.parser import parse_reply
-from mage_envs.text.prompts import Sentences
+from mage_envs.text.plain import Plain
 from mage_envs.trainer.method.advantages import gigpo
 from mage_envs.trainer.method.batch import build_rows
 from mage_envs.trainer.method.loss import policy_loss
@@ -105,7 +105,7 @@ ANSWER = (
         names=("observation", "info"),
     ),
     Hop(
-        Sentences.reflect,
+        Plain.reflect,
         "The prompt style writes the text of every prompt. This text is the observation that `step` returns.",
         ("view.record.index", "len(view.shown)"),
         ("returned",),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dev.webshop_catalogue.guarantee import build_catalogue, proven
 from dev.webshop_catalogue.prove import Proof, prove, summary
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, certificates, stream
+from mage_envs.games.webshop.catalogue_maker.make import SIZES, SPLITS, certificates, stream
 from mage_envs.games.webshop.embedded import HELD_OUT, Unproven, log_progress
 from mage_envs.games.webshop.shop import Shop
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dev.webshop_catalogue.ranking import Ranking
 from mage_envs.games.webshop.cache import build_cached_folder
-from mage_envs.games.webshop.catalogue_maker import FamilyRecord
+from mage_envs.games.webshop.catalogue_maker.make import FamilyRecord
 from mage_envs.games.webshop.embedded import Unproven, certificate, products_of
 from mage_envs.games.webshop.products import MadeGoal, Product
 from mage_envs.games.webshop.search.analysis import words

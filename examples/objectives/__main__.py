@@ -19,7 +19,8 @@ from typing import Any
 from examples.objectives.figure import draw
 from examples.objectives.report import LearnedRow, as_json, build_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
-from mage_envs.benchmarks.executors import Processes, unwrap
+from mage_envs.benchmarks.executors.jobs import unwrap
+from mage_envs.benchmarks.executors.on_this_machine import Processes
 from mage_envs.files.atomic import write_atomically
 from mage_envs.progress import ProgressLine
 

@@ -25,7 +25,7 @@ from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
 from mage_envs.benchmarks.evaluation.scoring.scores import headline
-from mage_envs.benchmarks.evaluation.suites import panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.panels import panel, weights_of
 from mage_envs.benchmarks.exact.regret import regret
 from mage_envs.files.atomic import write_atomically
 from mage_envs.opponents.exact import headroom

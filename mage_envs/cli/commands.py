@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from types import ModuleType
@@ -25,6 +25,7 @@ from typer.models import OptionInfo, ParameterInfo
 from mage_envs import progress
 from mage_envs.cli.console import complain, hyphenate
 from mage_envs.cli.game_options import FLAG, read_game_options
+from mage_envs.cli.tables import Block, print_report
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
@@ -70,6 +71,14 @@ def choice_of(names: Sequence[str]) -> Callable[[str], str]:
 def print_json(values: Any) -> None:
     """Write the values of a command with `--json` to stdout."""
     sys.stdout.write(json.dumps(values, indent=2) + "\n")
+
+
+def print_result(values: Any, blocks: Iterable[Block], as_json: bool) -> None:
+    """Write the result of a command to stdout, as JSON values with `--json`, else as a report."""
+    if as_json:
+        print_json(values)
+    else:
+        print_report(blocks)
 
 
 def build_command(name: str, module: ModuleType, markup: Any) -> Any:

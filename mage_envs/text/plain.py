@@ -7,20 +7,22 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from mage_envs.core import BY_FORFEIT, DRAW, FAILURE, SUCCESS, GameSpec, HandResult
+from mage_envs.core import BY_FORFEIT, GameSpec, HandResult
 from mage_envs.text.parser import LENGTH, NO_TEXT
 from mage_envs.text.prompts import (
+    VERDICTS,
+    BeliefView,
     ContinueView,
     EpisodeRecord,
     Frame,
     PlayView,
+    PromptStyle,
     ReflectView,
-    Sentences,
     TurnRecord,
     answer_text,
 )
 
-_VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "a draw"}
+_KNOWN = "What you know from earlier episodes"
 _QUOTED = 60
 """Maximum characters of an answer that the feedback quotes."""
 _FEW_ACTIONS = 6
@@ -92,8 +94,20 @@ def read_as(record: TurnRecord) -> str:
     return f"Your last reply held {'no text' if record.reason in NO_TEXT else 'no action inside the tags'}"
 
 
-class Plain(Sentences):
+def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
+    lines = [f"({skipped} earlier turns are not shown.)"] if skipped > 0 else []
+    for number, record in enumerate(turns, start=skipped + 1):
+        lines.append(f"Turn {number}. You saw:\n{record.observation}\nYou answered: {answer_text(record)}")
+    return "\n".join(lines)
+
+
+class Plain(PromptStyle):
     """Default style: full sentences, answers in `<action>` and `<remark>` tags."""
+
+    action_tag = "action"
+    remark_tag = "remark"
+    belief_tag = "type"
+    states_setting = True
 
     def __init__(self) -> None:
         self._framed: tuple[Frame, str] | None = None
@@ -107,7 +121,7 @@ class Plain(Sentences):
         return self._framed[1]
 
     def verdict(self, record: EpisodeRecord) -> str:
-        verdict = _VERDICTS[record.ended_as]
+        verdict = VERDICTS[record.ended_as]
         if record.timeout:
             verdict += ", because the answers ran out"
         return f"{verdict}; in total {amount(record.value, record.unit)}" if record.shows_score else verdict
@@ -116,6 +130,72 @@ class Plain(Sentences):
         return f"{last_state(record)}\nResult: {self.verdict(record)}."
 
     # -- prompts --------------------------------------------------------------------------------------------
+
+    def play(self, view: PlayView) -> str:
+        parts = [f"# Task\n{self.setting(view.frame)}"]
+        # The window shows the first observation itself if it holds all turns with their observations.
+        if view.omitted or len(view.turns) > view.full_turns:
+            parts.append(f"# How this episode began\n{view.first_observation}")
+        if view.memory:
+            parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
+        if view.turns:
+            parts.append(f"# This episode so far\n{(_tries if view.frame.tries else _turns)(view)}")
+        if view.thinking:
+            parts.append("# Your thoughts on this turn\n" + "\n".join(view.thinking))
+        parts.append(self._now(view))
+        return "\n\n".join(parts)
+
+    def continue_play(self, view: ContinueView) -> str:
+        parts = []
+        if view.previous is not None:
+            parts.append(self.ended(view.previous))
+        if view.last is None and not view.thinking:
+            parts.append(f"Episode {view.episode + 1} of {view.frame.num_episodes} begins.")
+        parts.append(self._now(view))
+        return "\n\n".join(parts)
+
+    def reflect(self, view: ReflectView) -> str:
+        record, frame = view.record, view.frame
+        skipped = len(record.turns) - len(view.shown)
+        return (
+            f"# Task\n{self.setting(frame)}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
+            f"# Episode {record.index + 1} of {frame.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
+            f"It ended with:\n{self.ended(record)}\n\n{self._reflect_request(view)}"
+        )
+
+    def continue_reflect(self, view: ReflectView) -> str:
+        return f"{self.ended(view.record)}\n\n{self._reflect_request(view)}"
+
+    def remember_reflection(self, episode: int, text: str) -> str:
+        return f"Your remark after episode {episode + 1}: {text}"
+
+    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
+        skipped = len(record.turns) - len(shown)
+        return f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\nIt ended with:\n{self.ended(record)}"
+
+    def ask_belief(self, view: BeliefView) -> str:
+        parts = [] if view.continues else [f"# Task\n{self.setting(view.frame)}"]
+        if view.previous is not None:
+            parts.append(self.ended(view.previous))
+        if view.memory:
+            parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
+        listed = "\n".join(f"{number}. {name}" for number, name in enumerate(view.names, start=1))
+        predicate = "is true in all episodes" if view.frame.spec.series else "is your opponent"
+        tag = self.belief_tag
+        if view.one_name:
+            question = f"Which of these {predicate}?"
+            answer = f"one number inside tags, like this: <{tag}>1</{tag}>"
+        else:
+            question = f"How likely is it that each of these {predicate}?"
+            answer = (
+                "their probabilities as one line of JSON inside tags. They add up to 1, and a number that is left out "
+                f'has probability 0. Like this: <{tag}>{{"1": 0.7, "2": 0.3}}</{tag}>'
+            )
+        parts.append(
+            f"# Question\nEpisode {view.episode} of {view.frame.num_episodes} is over. {question}\n"
+            f"{listed}\n\nThink first if you like. End your reply with {answer}"
+        )
+        return "\n\n".join(parts)
 
     def _rules(self, spec: GameSpec) -> str:
         # Rules may number the two seats, as OpenSpiel does, but prompts name them.
@@ -145,9 +225,6 @@ class Plain(Sentences):
             return f"{text}."
         return f"{text}. Nothing happened{'' if frame.tries else ', but the answer counts'}."
 
-    def _task(self, view: PlayView) -> str:
-        return self.setting(view.frame)
-
     def _now(self, view: PlayView | ContinueView) -> str:
         frame, last_record = view.frame, view.last
         notice = ""
@@ -162,8 +239,12 @@ class Plain(Sentences):
         legal = self._legal(frame.spec, view.turn.legal_actions) if view.turn.legal_actions else ""
         return f"# Now\n{_place(view)}{notice}\n\n{view.observation}{legal}\n\n{self._answer_request(view)}"
 
-    def _turns(self, view: PlayView) -> str:
-        return _tries(view) if view.frame.tries else super()._turns(view)
+    @staticmethod
+    def _answer_request(view: PlayView | ContinueView) -> str:
+        return (
+            f"{view.instruction or 'Think first if you like.'} End your reply with one action inside tags, like this: "
+            "<action>your action</action>"
+        )
 
     def _reflect_request(self, view: ReflectView) -> str:
         about = "the task" if view.frame.single_player else "your opponent"
@@ -246,6 +327,20 @@ def _place(view: PlayView | ContinueView) -> str:
         return f"Episode {view.episode + 1} of {frame.num_episodes}. {answer}"
     episode = f"Episode {view.episode + 1} of {frame.num_episodes}. " if frame.num_episodes > 1 else ""
     return f"{episode}Hand {view.hand + 1} of {frame.hands}. {answer}"
+
+
+def _turns(view: PlayView) -> str:
+    """Return the turns of the learner's episode so far."""
+    first_full = len(view.turns) - view.full_turns
+    lines = [f"({view.omitted} earlier turns are not shown.)"] if view.omitted else []
+    for index, record in enumerate(view.turns):
+        number = view.omitted + index + 1
+        observation_text = f" You saw:\n{record.observation}\n" if index >= first_full else " "
+        thought = f"You thought: {view.thoughts[index]}\n" if view.thoughts and view.thoughts[index] else ""
+        # A full turn needs no result: the next observation begins with it.
+        result_text = f" That hand ended: {record.result}" if record.result and index < first_full else ""
+        lines.append(f"Turn {number}.{observation_text}{thought}You answered: {answer_text(record)}{result_text}")
+    return "\n".join(lines)
 
 
 def _tries(view: PlayView) -> str:

@@ -196,7 +196,7 @@ class Renaming:
         return answer
 
 
-_VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "neither a success nor a failure"}
+VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "a draw"}
 
 
 class PromptStyle(ABC):
@@ -251,7 +251,7 @@ class PromptStyle(ABC):
 
     def ended(self, record: EpisodeRecord) -> str:
         """Return the last state of an episode and how it ended."""
-        verdict = "out of turns, a failure" if record.timeout else _VERDICTS[record.ended_as]
+        verdict = "out of turns, a failure" if record.timeout else VERDICTS[record.ended_as]
         total = f"; in total {record.value:+g} ({record.unit})" if record.shows_score else ""
         return f"{record.outcome}\nResult: {verdict}{total}."
 
@@ -266,133 +266,3 @@ def answer_text(record: TurnRecord) -> str:
         return "(no action inside the tags, nothing happened)"
     action_text = record.action if len(record.action) <= 200 else record.action[:197] + "..."
     return action_text if record.legal else f"{action_text} (not a legal action, nothing happened)"
-
-
-# -- the words that the styles `plain`, `paper` and `neutral` share ------------------------------------------------
-
-_KNOWN = "What you know from earlier episodes"
-
-
-def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
-    lines = [f"({skipped} earlier turns are not shown.)"] if skipped > 0 else []
-    for number, record in enumerate(turns, start=skipped + 1):
-        lines.append(f"Turn {number}. You saw:\n{record.observation}\nYou answered: {answer_text(record)}")
-    return "\n".join(lines)
-
-
-class Sentences(PromptStyle):
-    """Base class of the styles with full sentences and answers in `<action>` and `<remark>` tags."""
-
-    action_tag = "action"
-    remark_tag = "remark"
-    belief_tag = "type"
-    states_setting = True
-
-    # -- the words in which the styles differ ---------------------------------------------------------------
-
-    @abstractmethod
-    def setting(self, frame: Frame) -> str:
-        """Return the description of the game in a request."""
-
-    @abstractmethod
-    def ended(self, record: EpisodeRecord) -> str:
-        """Return how an episode ended."""
-
-    @abstractmethod
-    def _task(self, view: PlayView) -> str:
-        """Return the description of the game in a play prompt."""
-
-    @abstractmethod
-    def _now(self, view: PlayView | ContinueView) -> str:
-        """Return the request for an action."""
-
-    @abstractmethod
-    def _reflect_request(self, view: ReflectView) -> str:
-        """Return the request for a reflection."""
-
-    # -- what they share ------------------------------------------------------------------------------------
-
-    def play(self, view: PlayView) -> str:
-        parts = [f"# Task\n{self._task(view)}"]
-        # The window shows the first observation itself if it holds all turns with their observations.
-        if view.omitted or len(view.turns) > view.full_turns:
-            parts.append(f"# How this episode began\n{view.first_observation}")
-        if view.memory:
-            parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
-        if view.turns:
-            parts.append(f"# This episode so far\n{self._turns(view)}")
-        if view.thinking:
-            parts.append("# Your thoughts on this turn\n" + "\n".join(view.thinking))
-        parts.append(self._now(view))
-        return "\n\n".join(parts)
-
-    def continue_play(self, view: ContinueView) -> str:
-        parts = []
-        if view.previous is not None:
-            parts.append(self.ended(view.previous))
-        if view.last is None and not view.thinking:
-            parts.append(f"Episode {view.episode + 1} of {view.frame.num_episodes} begins.")
-        parts.append(self._now(view))
-        return "\n\n".join(parts)
-
-    def reflect(self, view: ReflectView) -> str:
-        record, frame = view.record, view.frame
-        skipped = len(record.turns) - len(view.shown)
-        return (
-            f"# Task\n{self.setting(frame)}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
-            f"# Episode {record.index + 1} of {frame.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
-            f"It ended with:\n{self.ended(record)}\n\n{self._reflect_request(view)}"
-        )
-
-    def continue_reflect(self, view: ReflectView) -> str:
-        return f"{self.ended(view.record)}\n\n{self._reflect_request(view)}"
-
-    def remember_reflection(self, episode: int, text: str) -> str:
-        return f"Your remark after episode {episode + 1}: {text}"
-
-    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
-        skipped = len(record.turns) - len(shown)
-        return f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\nIt ended with:\n{self.ended(record)}"
-
-    def ask_belief(self, view: BeliefView) -> str:
-        parts = [] if view.continues else [f"# Task\n{self.setting(view.frame)}"]
-        if view.previous is not None:
-            parts.append(self.ended(view.previous))
-        if view.memory:
-            parts.append(f"# {view.heading or _KNOWN}\n{view.memory}")
-        listed = "\n".join(f"{number}. {name}" for number, name in enumerate(view.names, start=1))
-        predicate = "is true in all episodes" if view.frame.spec.series else "is your opponent"
-        tag = self.belief_tag
-        if view.one_name:
-            question = f"Which of these {predicate}?"
-            answer = f"one number inside tags, like this: <{tag}>1</{tag}>"
-        else:
-            question = f"How likely is it that each of these {predicate}?"
-            answer = (
-                "their probabilities as one line of JSON inside tags. They add up to 1, and a number that is left out "
-                f'has probability 0. Like this: <{tag}>{{"1": 0.7, "2": 0.3}}</{tag}>'
-            )
-        parts.append(
-            f"# Question\nEpisode {view.episode} of {view.frame.num_episodes} is over. {question}\n"
-            f"{listed}\n\nThink first if you like. End your reply with {answer}"
-        )
-        return "\n\n".join(parts)
-
-    def _turns(self, view: PlayView) -> str:
-        first_full = len(view.turns) - view.full_turns
-        lines = [f"({view.omitted} earlier turns are not shown.)"] if view.omitted else []
-        for index, record in enumerate(view.turns):
-            number = view.omitted + index + 1
-            observation_text = f" You saw:\n{record.observation}\n" if index >= first_full else " "
-            thought = f"You thought: {view.thoughts[index]}\n" if view.thoughts and view.thoughts[index] else ""
-            # A full turn needs no result: the next observation begins with it.
-            result_text = f" That hand ended: {record.result}" if record.result and index < first_full else ""
-            lines.append(f"Turn {number}.{observation_text}{thought}You answered: {answer_text(record)}{result_text}")
-        return "\n".join(lines)
-
-    @staticmethod
-    def _answer_request(view: PlayView | ContinueView) -> str:
-        return (
-            f"{view.instruction or 'Think first if you like.'} End your reply with one action inside tags, like this: "
-            "<action>your action</action>"
-        )

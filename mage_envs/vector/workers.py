@@ -16,8 +16,9 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 from mage_envs.loading.options import check_positive, check_seconds
-from mage_envs.processes import CALL_TIMEOUT_S, CallError, Pool, WorkerFailure, WorkerLost
-from mage_envs.processes.pool import check_started
+from mage_envs.processes.call_outcomes import CallError, WorkerFailure, WorkerLost
+from mage_envs.processes.pool import Pool, check_started
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 from mage_envs.random.streams import seed_of
 from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, TextVectorEnv, batch_infos, or_none
 

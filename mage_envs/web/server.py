@@ -15,6 +15,35 @@ if TYPE_CHECKING:
     from flask import Flask
 
 
+def open_port(
+    host: str, port: int, *, exposed: bool, names: Collection[str], title: str
+) -> tuple[socket.socket, frozenset[str]]:
+    """Return a listening socket, and the accepted values of the Host header, which contain its port.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 selects a free port.
+        exposed: If True, `host` may be an address that other machines reach.
+        names: Additional host names in the requests of browsers.
+        title: Name of the server in the warning that it is open.
+
+    Raises:
+        ValueError: If other machines can reach `host` and `exposed` is False.
+        OSError: If the port is in use.
+    """
+    if not is_loopback(host):
+        if not exposed:
+            raise ValueError(
+                f"host={host!r} can be reached from other machines, and there is no log-in: use 127.0.0.1, or set "
+                "exposed=True (--exposed)."
+            )
+        warnings.warn(f"{title} on {host} is open to all machines that can reach it.", stacklevel=4)
+        names = (*names, host)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
+    return listening, host_names(listening.getsockname()[1], names)
+
+
 class LocalSite:
     """A site on a port of this machine. It is a context manager that serves in a thread while it is open."""
 
@@ -45,23 +74,14 @@ class LocalSite:
             ImportError: If flask or waitress is not installed.
             OSError: If the port is in use.
         """
-        if not is_loopback(host):
-            if not exposed:
-                raise ValueError(
-                    f"host={host!r} can be reached from other machines, and the site has no log-in: use 127.0.0.1, "
-                    "or set exposed=True (--exposed)."
-                )
-            warnings.warn(f"{title} on {host} is open to all machines that can reach it.", stacklevel=3)
-            names = (*names, host)
         serving = import_extra("mage_envs.web.serving", extra)
         self._thread: Thread | None = None
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # The port is bound before the application is made, because host names and cookie contain the port.
-        listening = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
+        listening, hosts = open_port(host, port, exposed=exposed, names=names, title=title)
         self.port: int = listening.getsockname()[1]
         self.url = f"http://{_format_host(host)}:{self.port}"
         try:
-            app = create_app(host_names(self.port, names), self.port)
+            app = create_app(hosts, self.port)
             self._server = serving.Server(app, listening)
         except BaseException:
             listening.close()

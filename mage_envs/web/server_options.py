@@ -34,7 +34,7 @@ class ServerOptions:
     ] = None
 
     def arguments(self, port: int) -> dict[str, Any]:
-        """Return the arguments of `LocalSite`, with `port` as the default."""
+        """Return the arguments of `open_port`, with `port` as the default."""
         return {
             "host": self.host,
             "port": port if self.port is None else self.port,

@@ -36,7 +36,6 @@ class ServerAnswer(NamedTuple):
     completion_tokens: int
     no_text: str | None = None
     """Reason for a missing text, as in `Completion`, else None. Answers without text are not stored."""
-    # Fields with defaults are last, because earlier versions stored answers without them.
     reasoning: str | None = None
     """Reasoning that the server sent beside the text, or None."""
     model: str | None = None
@@ -103,8 +102,7 @@ class AnswerCache:
         if not isinstance(text, str) or checksum != _checksum(key, text):
             _LOG.warning("%s: the answer %s is damaged. It is ignored and requested again.", self.path, key[:16])
             return None
-        answer = ServerAnswer(*json.loads(text))
-        return answer if _sound(answer) else None
+        return ServerAnswer(*json.loads(text))
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
@@ -139,12 +137,6 @@ class AnswerCache:
             f"The cache of models' answers, {self.path}, cannot be used ({error}). Delete the file, set {VARIABLE} to "
             "another folder, or disable the cache with cache=off."
         )
-
-
-def _sound(answer: ServerAnswer) -> bool:
-    """Return False for answers without text or with impossible counts, which earlier versions stored."""
-    counted = max(answer.prompt_tokens, answer.completion_tokens) <= MOST_TOKENS
-    return counted and bool(answer.text.strip() or answer.truncated)
 
 
 def _checksum(key: str, text: str) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from mage_envs.benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, blocks, requirements
+from dev.demo_seeds import requirements
+from mage_envs.benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, blocks
 from mage_envs.benchmarks.demo.run import DemoSettings, run, train
 from mage_envs.cli.tables import as_text
 

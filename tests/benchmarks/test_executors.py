@@ -13,7 +13,9 @@ from mage_envs.benchmarks.chaos.processes import CheckRow, Found
 from mage_envs.benchmarks.evaluation.run import evaluate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.exact.headroom_table import Setup, solve_rows
-from mage_envs.benchmarks.executors import Conditions, Local, Processes, make_executor, run_in_order, unwrap
+from mage_envs.benchmarks.executors.jobs import Conditions, run_in_order, unwrap
+from mage_envs.benchmarks.executors.naming import make_executor
+from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
 from mage_envs.benchmarks.executors.remote import pack_work
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.lines import encode_line
@@ -21,8 +23,7 @@ from mage_envs.benchmarks.records.record_store import Records, Writer
 from mage_envs.benchmarks.runs import measuring
 from mage_envs.benchmarks.runs.distributed import Playing
 from mage_envs.cli.program import main
-from mage_envs.processes import CallError, WorkerFailure, WorkerLost
-from mage_envs.processes.call_outcomes import CRASH, HANG
+from mage_envs.processes.call_outcomes import CRASH, HANG, CallError, WorkerFailure, WorkerLost
 from tests.benchmarks.executors_work import FUSE, HERE, Backwards, Work, play_alone
 
 EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform,kuhn/aggressive"]

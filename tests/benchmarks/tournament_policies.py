@@ -6,7 +6,8 @@ import os
 import signal
 import time
 
-from mage_envs.benchmarks.tournaments import play_all, score
+from mage_envs.benchmarks.tournaments.results import score
+from mage_envs.benchmarks.tournaments.schedule import play_all
 
 HERE = "tests.benchmarks.tournament_policies"
 GATE = "TOURNAMENT_GATE"

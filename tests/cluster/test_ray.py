@@ -15,7 +15,7 @@ from ray.cluster_utils import Cluster
 from mage_envs.benchmarks.executors.ray_cluster import RayCluster
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
-from mage_envs.processes import CallError, WorkerLost
+from mage_envs.processes.call_outcomes import CallError, WorkerLost
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from tests.benchmarks.executors_work import FUSE, PAUSE, Work
 from tests.cluster.conftest import EVAL

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.benchmarks.executors import Conditions
+from mage_envs.benchmarks.executors.jobs import Conditions
 from mage_envs.benchmarks.executors.slurm import SlurmQueue
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
-from mage_envs.processes import CallError, WorkerLost
+from mage_envs.processes.call_outcomes import CallError, WorkerLost
 from tests.benchmarks.executors_work import PAUSE, Work
 from tests.cluster.conftest import EVAL
 from tests.cluster.slurm_here import NODES, all_idle, run_command, until

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.processes import CallError, CallTimeout, Pool, Watchdog, WorkerLost, attempt
+from mage_envs.processes.call_outcomes import CallError, WorkerLost, attempt
+from mage_envs.processes.pool import Pool
+from mage_envs.processes.watchdog import CallTimeout, Watchdog
 from tests.mage_envs import deadly_calls
 
 

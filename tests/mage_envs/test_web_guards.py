@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mage_envs.benchmarks.commands.serve import openenv
-from mage_envs.web.asgi import OriginGuard
-from mage_envs.web.security import host_names
+from mage_envs.web.security import OriginGuard, host_names
 from mage_envs.web.server_options import ServerOptions
 from mage_envs.web.visits import Visit, Visits
 
@@ -87,5 +86,5 @@ def test_a_visit_without_an_action_ends_first() -> None:
 
 
 def test_serving_other_machines_must_be_allowed() -> None:
-    with pytest.raises(ValueError, match=r"--host 0\.0\.0\.0 can be reached from other machines"):
+    with pytest.raises(ValueError, match=r"host='0\.0\.0\.0' can be reached from other machines"):
         openenv(server=ServerOptions(host="0.0.0.0"))

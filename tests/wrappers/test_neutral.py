@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from mage_envs.registry import list_games, load_game, make_game
-from mage_envs.text.neutral import NeutralWords
+from mage_envs.text.styles import NeutralWords
 from mage_envs.wrappers import list_memories
 from tests.contract import OPTIONS
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TypeVar
 
-from mage_envs.processes import CALL_TIMEOUT_S
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 from mage_envs.trainer.backends.tokens import DATE
 from mage_envs.trainer.method.advantages import CreditConfig
 from mage_envs.trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS

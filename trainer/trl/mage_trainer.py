@@ -21,6 +21,7 @@ from mage_envs.core import Task
 from mage_envs.opponents import FixedPool, League, Population
 from mage_envs.settings import EpisodeReward
 from mage_envs.trainer.backends.generation import LockStepGenerator
+from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.run_settings import FOREVER
 from mage_envs.trainer.method.advantages import compute_advantages, variance_metrics
@@ -88,6 +89,9 @@ class MAGETrainer(TrainerHooks):
         quantization_config: Quantisation of the weights, as in `GRPOTrainer`.
     """
 
+    play: PlaySettings | None
+    """How to prompt the model after the training, or None if `gym.make` did not make the environment."""
+
     def __init__(
         self,
         model: str | PreTrainedModel,
@@ -117,31 +121,13 @@ class MAGETrainer(TrainerHooks):
         if make_env is not None and (env_id is not None or reward is not None):
             raise ValueError("make_env makes the whole environment; pass it alone, or env_id and reward without it.")
         args.set_environment(env_id, reward)
-        by_args = make_env is None
-        if make_env is None:
-            make_env = env_maker(args)
-            opponents = make_population(args) if opponents is None else opponents
-        if args.grouping == "non_stationary" and opponents is None:
-            raise ValueError('grouping="non_stationary" requires a pool; pass opponents with weights.')
-        self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
         self._on_rollout_end = on_rollout_end
-        envs = eval_envs = RolloutEnvs(make_env, args.env_workers, args.env_memory_gb)
-        env = envs.in_process[0]
-        panel = panel_evaluation(env, args)
+        envs = self._prepare_play(args, make_env, opponents)
+        panel = panel_evaluation(envs.in_process[0], args)
         tasks = tuple(panel.tasks if panel else eval_tasks)
         if panel is not None:
             make_eval_env = partial(gym.make, panel.env_id, disable_env_checker=True, **panel.options)
             eval_envs = RolloutEnvs(make_eval_env, args.env_workers, args.env_memory_gb)
-        self.failure_log = FailureLog(args.output_dir)
-        self.credit = credit_of(env, args)
-        self.critic = critic_of(env, args, self._opponents())
-        self.play = play_settings(env, args)
-        if not by_args and (field := find_contradiction(env, args)) is not None:
-            raise ValueError(
-                f"MAGEConfig.{field} does not match the environment from make_env; remove it from the config."
-            )
-        if self.play is None and isinstance(self.population, League):
-            raise ValueError("A league saves models with their play settings; make_env must use gym.make.")
         super().__init__(
             model,
             trl_compat.no_reward,
@@ -154,45 +140,27 @@ class MAGETrainer(TrainerHooks):
             peft_config=peft_config,
             quantization_config=quantization_config,
         )
-        trl_compat.check_attributes(self)
-        trl_compat.check_model(
-            self.accelerator.unwrap_model(self.model), self.processing_class, trl_compat.is_sharded(self)
-        )
-        trl_compat.make_base_absolute(self)
-        trl_compat.check_precision(self)
-        trl_compat.check_whole_model(self)
+        self._check_base()
         fit_prompt_limit(self)
         self.preemption = Preemption()
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         console = console_of(args) if self.accelerator.is_main_process else None
         self.run_log = RunLog(args.output_dir, console, args.log_transcripts)
         self.progress = RolloutProgress()
-        files = FilesOfRun(self.failure_log, self.run_log, self.progress)
-        for added in (self.progress, self.preemption, self.skipped, files):
-            self.add_callback(added)
-        if panel is not None:
-            self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
-        # The run log and the console replace them.
-        for callback in (ProgressCallback, PrinterCallback):
-            self.pop_callback(callback)
+        self._exchange_callbacks(evaluates=panel is not None)
         if self.play is not None:
             if self.play.env_kwargs.get("context") == "conversation":
                 keep_earlier_thinking(self)
             # After `keep_earlier_thinking`, which changes the chat template.
             tokens = chat_tokenizer(self)
             self.play = replace(self.play, prompt_format=prompt_format(self), reply_format=tokens.reply_format)
-        # After all of the above, because backends read the trainer's model, tokenizer and prompt format.
-        backend = (generator or BACKENDS[args.backend])(self)
-        if args.constrained and isinstance(backend, LockStepGenerator):
-            raise ValueError(
-                'constrained=True samples among the legal words, which TRL does not; use backend="cached".'
-            )
         run: dict[str, Any] = {"run_log": self.run_log, "progress": self.progress, "preemption": self.preemption}
         self.player = RolloutPlayer(
             self,
-            generator=backend,
+            # After all of the above, because backends read the trainer's model, tokenizer and prompt format.
+            generator=self._make_backend(generator),
             envs=envs,
-            eval_envs=eval_envs,
+            eval_envs=envs if panel is None else eval_envs,
             env_id=self.play.env_id if self.play else "",
             # A function, because `on_rollout_end` may replace the population.
             weights=lambda: None if self.population is None else self.population.weights(),
@@ -205,6 +173,65 @@ class MAGETrainer(TrainerHooks):
         self.evaluator = Evaluator(self, self.player, tasks=tasks, panel=panel, play=self.play, **run)
         self._start: str | None = None
         """The checkpoint that `train` resumed from, or None."""
+
+    def _prepare_play(
+        self, args: MAGEConfig, make_env: MakeEnv | None, opponents: Mapping[str, float] | Population | None
+    ) -> RolloutEnvs:
+        """Return the environments, and set what follows from them: population, credit, critic and play settings.
+
+        Raises:
+            ValueError: If the config, the environment and the opponents do not fit.
+        """
+        by_args = make_env is None
+        if make_env is None:
+            make_env = env_maker(args)
+            opponents = make_population(args) if opponents is None else opponents
+        if args.grouping == "non_stationary" and opponents is None:
+            raise ValueError('grouping="non_stationary" requires a pool; pass opponents with weights.')
+        self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
+        envs = RolloutEnvs(make_env, args.env_workers, args.env_memory_gb)
+        env = envs.in_process[0]
+        self.failure_log = FailureLog(str(args.output_dir))
+        self.credit = credit_of(env, args)
+        self.critic = critic_of(env, args, self._opponents())
+        self.play = play_settings(env, args)
+        if not by_args and (field := find_contradiction(env, args)) is not None:
+            raise ValueError(
+                f"MAGEConfig.{field} does not match the environment from make_env; remove it from the config."
+            )
+        if self.play is None and isinstance(self.population, League):
+            raise ValueError("A league saves models with their play settings; make_env must use gym.make.")
+        return envs
+
+    def _check_base(self) -> None:
+        """Raise the errors of `trl_compat` if TRL's trainer, its model or its tokenizer cannot train on rollouts."""
+        trl_compat.check_attributes(self)
+        trl_compat.check_model(
+            self.accelerator.unwrap_model(self.model), self.processing_class, trl_compat.is_sharded(self)
+        )
+        trl_compat.make_base_absolute(self)
+        trl_compat.check_precision(self)
+        trl_compat.check_whole_model(self)
+
+    def _exchange_callbacks(self, evaluates: bool) -> None:
+        """Add the callbacks of a run, which also evaluate if `evaluates`, and remove those that print."""
+        files = FilesOfRun(self.failure_log, self.run_log, self.progress)
+        for added in (self.progress, self.preemption, self.skipped, files):
+            self.add_callback(added)
+        if evaluates:
+            self.add_callback(Evaluations(self.progress, self.args.eval_every, self.args.max_rollouts))
+        # The run log and the console replace them.
+        for callback in (ProgressCallback, PrinterCallback):
+            self.pop_callback(callback)
+
+    def _make_backend(self, generator: Callable[[MAGETrainer], AnyGenerator] | None) -> AnyGenerator:
+        """Return the rollout backend. Raise ValueError if it cannot sample among the legal words as configured."""
+        backend = (generator or BACKENDS[self.args.backend])(self)
+        if self.args.constrained and isinstance(backend, LockStepGenerator):
+            raise ValueError(
+                'constrained=True samples among the legal words, which TRL does not; use backend="cached".'
+            )
+        return backend
 
     def _opponents(self) -> Mapping[str, float]:
         """Return the current weights of the training opponents; empty if there are none."""

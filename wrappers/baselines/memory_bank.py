@@ -81,8 +81,8 @@ def read_bank(file: str) -> Mapping[str, Any]:
         schema, digest = content["schema"], content["sha256"]
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{file} is not a valid memory bank ({error}). Create one with mage eval --fill.") from error
-    if schema > SCHEMA:
-        raise ValueError(f"{file} has schema {schema}; this version reads up to {SCHEMA}. Update mage-envs.")
+    if schema != SCHEMA:
+        raise ValueError(f"{file} has schema {schema}; this version reads {SCHEMA}. Create it with mage eval --fill.")
     if bank_digest(content) != digest:
         raise ValueError(f"{file} does not match its sha256: it was changed or cut. Create it with mage eval --fill.")
     bank: Mapping[str, Any] = content

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import gymnasium as gym
 
 from mage_envs.env import TextGameEnv
-from mage_envs.processes import SLOW_AFTER_S, CallError, CallTimeout, Watchdog, WorkerLost, attempt
-from mage_envs.processes.call_outcomes import HANG, format_traceback
+from mage_envs.processes.call_outcomes import HANG, CallError, WorkerLost, attempt, format_traceback
+from mage_envs.processes.watchdog import SLOW_AFTER_S, CallTimeout, Watchdog
 from mage_envs.step_checks import check_reset, check_step
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]

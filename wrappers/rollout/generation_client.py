@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mage_envs.exceptions import reason_of
-from mage_envs.processes import CallError, CallTimeout, Watchdog, WorkerLost, attempt
-from mage_envs.processes.call_outcomes import HANG, format_traceback
+from mage_envs.processes.call_outcomes import HANG, CallError, WorkerLost, attempt, format_traceback
+from mage_envs.processes.watchdog import CallTimeout, Watchdog
 from mage_envs.text.generation import Completion, Generator, Prompt, StreamingGenerator
 
 LOGGER = logging.getLogger(__name__)

@@ -63,8 +63,8 @@ class EpisodeResultRecord(StrictRecord):
     timeout: bool
     seats: list[Seat]
     metrics: dict[str, Number]
-    outcome: Literal["", "success", "failure", "draw"] = ""
-    ended_with: list[str] = []
+    outcome: Literal["", "success", "failure", "draw"]
+    ended_with: list[str]
 
 
 class CallRecord(StrictRecord):

@@ -8,7 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, CallError, Watchdog
+from mage_envs.processes.call_outcomes import CallError
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S, SLOW_AFTER_S, Watchdog
 from mage_envs.text.generation import Generator, StreamingGenerator
 from mage_envs.wrappers.rollout.env_pool import EnvPool, InProcessEnvs, MakeEnv, Outcome
 from mage_envs.wrappers.rollout.generation_client import (

@@ -11,7 +11,7 @@ from mage_envs.core import Task
 from mage_envs.exceptions import cut, reason_of
 from mage_envs.hand import OpponentFailure
 from mage_envs.info import legal_actions, private_info
-from mage_envs.processes import CallError, WorkerLost
+from mage_envs.processes.call_outcomes import CallError, WorkerLost
 from mage_envs.secrets import scrub
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable

@@ -91,7 +91,7 @@ def trajectory_from_json(line: Mapping[str, Any]) -> Trajectory:
 
 
 def read_episode(stored: Mapping[str, Any]) -> EpisodeResult:
-    """Return the result of an episode. Lines of version 1 have neither `outcome` nor `ended_with`."""
+    """Return the result of an episode."""
     # `float` also reads the names of NaN and infinities that `plain` wrote.
     return EpisodeResult(
         reward=float(stored["reward"]),
@@ -101,8 +101,8 @@ def read_episode(stored: Mapping[str, Any]) -> EpisodeResult:
         timeout=stored["timeout"],
         seats=tuple(stored["seats"]),
         metrics={name: float(value) for name, value in stored["metrics"].items()},
-        outcome=stored.get("outcome", ""),
-        ended_with=tuple(stored.get("ended_with", ())),
+        outcome=stored["outcome"],
+        ended_with=tuple(stored["ended_with"]),
     )
 
 

@@ -19,8 +19,8 @@ import mage_envs
 from mage_envs import opponents, wrappers
 from mage_envs.benchmarks.evaluation.run.agents import Agent, make_agent
 from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, read_scores, summarise
-from mage_envs.benchmarks.evaluation.suites import Setting
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.files.atomic import files_below, write_atomically
 from mage_envs.files.cache import cache_root
 from mage_envs.wrappers.env_metadata import EnvMetadata

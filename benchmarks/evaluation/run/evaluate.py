@@ -14,8 +14,8 @@ from mage_envs.benchmarks.evaluation.run.budget import SPENT, Limits, limit_call
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.benchmarks.evaluation.suites.environments import check_opponents, env_maker, game_of
 from mage_envs.core import Task
-from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.processes.call_outcomes import TRACEBACK
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 from mage_envs.progress import Progress
 from mage_envs.wrappers.rollout.env_pool import RolloutEnvs
 from mage_envs.wrappers.rollout.failure_log import FailureLog

@@ -13,10 +13,10 @@ from mage_envs.benchmarks.evaluation.run.budget import FORM as FORM_OF_BUDGET
 from mage_envs.benchmarks.evaluation.run.budget import read_budget
 from mage_envs.benchmarks.evaluation.run.preflight import MAX_CUT, Price, read_price
 from mage_envs.benchmarks.evaluation.suites.sampling import FORM, read_sampling
-from mage_envs.benchmarks.executors import ExecutorOption
+from mage_envs.benchmarks.executors.naming import ExecutorOption
 from mage_envs.cli.commands import GameOptions
 from mage_envs.files.atomic import output_path
-from mage_envs.processes import CALL_TIMEOUT_S
+from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 
 ROWS = 64
 """Default number of meta-episodes per opponent and first seat, unless a named panel fixes it."""

@@ -83,34 +83,15 @@ def estimate(
     return Estimate(mean, low, high, len(x))
 
 
-def estimate_strata(strata: Sequence[tuple[float, Sequence[float]]]) -> Estimate:
-    """Return the weighted sum of the means of independent samples, with its interval.
+def strata_error(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+    """Return the standard error of a weighted sum of means and its degrees of freedom.
 
     Each sample is one stratum. Its variance is estimated without bias, because strata of a few values are common. The
     degrees of freedom are those of F. E. Satterthwaite (1946) and B. L. Welch (1947).
 
     Args:
-        strata: Weight and values of each stratum.
-
-    Returns:
-        The estimate; without an interval if a stratum has a single value.
-
-    Raises:
-        ValueError: If there is no stratum, or one without values.
+        strata: Weight of each stratum, and its values, two or more.
     """
-    if not strata or not all(len(values) for _, values in strata):
-        raise ValueError("estimate_strata() requires at least one stratum, each with values.")
-    mean = float(sum(weight * np.mean(values) for weight, values in strata))
-    count = sum(len(values) for _, values in strata)
-    if any(len(values) < 2 for _, values in strata):
-        return Estimate(mean, None, None, count)
-    error, freedom = strata_error(strata)
-    half = quantile(freedom) * error
-    return Estimate(mean, mean - half, mean + half, count)
-
-
-def strata_error(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
-    """Return the standard error of `estimate_strata` and its degrees of freedom, for strata of two values or more."""
     parts = [(weight**2 * float(np.var(values, ddof=1)) / len(values), len(values) - 1) for weight, values in strata]
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / sum(part**2 / df for part, df in parts) if variance > 0 else 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 
 
@@ -12,10 +11,3 @@ def share(value: float | None) -> str:
         return NOT_KNOWN
     text = f"{round(value, 2) + 0.0:.2f}"
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
-
-
-def share_text(estimate: Estimate | None) -> str:
-    """Return `.43 ± .04`."""
-    if estimate is None:
-        return NOT_KNOWN
-    return share(estimate.mean) if estimate.half is None else f"{share(estimate.mean)} ± {share(estimate.half)}"

@@ -4,14 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
-from mage_envs.games.webshop.catalogue_maker import SIZES as BUILT_IN
+from mage_envs.games.webshop.catalogue_maker.make import SIZES as BUILT_IN
 from mage_envs.games.webshop.embedded import generate_catalogue
 from mage_envs.games.webshop.official import SIZES, WHERE, DataFileError, import_official
-from mage_envs.games.webshop.search.nouns import spacy_nouns
-from mage_envs.games.webshop.shop import open_shop
-from mage_envs.games.webshop.title_check import compare_taggers
+from mage_envs.games.webshop.reward import Tagger, score
+from mage_envs.games.webshop.search.nouns import nouns, spacy_nouns
+from mage_envs.games.webshop.shop import Shop, open_shop
+
+
+class Comparison(NamedTuple):
+    """Result of a comparison of two taggers."""
+
+    purchases: int
+    differing: int
+    """Number of purchases with different scores."""
+    highest: float
+    """Highest score among the purchases that differ, or 0 if none differs."""
+
+
+def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other_tagger: Tagger = nouns) -> Comparison:
+    """Return the comparison of two taggers on random purchases.
+
+    Every third purchase is a result of a search with the instruction. The others are random products.
+
+    Args:
+        shop: The shop.
+        tagger: The tagger to compare.
+        purchases: Number of purchases.
+        other_tagger: The second tagger (default: the built-in one).
+    """
+    rng = np.random.default_rng(0)
+    differing, highest = 0, 0.0
+    for number in range(purchases):
+        goal = shop.goal_at(int(rng.integers(len(shop))))
+        hits = shop.search(goal.instruction) if number % 3 == 0 else ()
+        position = hits[int(rng.integers(len(hits)))] if hits else int(rng.integers(len(shop.catalogue)))
+        product = shop.catalogue.product(position)
+        price = product.price(shop.seed)
+        totals = {score(product, goal, price, {}, compared_tagger).total for compared_tagger in (tagger, other_tagger)}
+        if len(totals) > 1:
+            differing += 1
+            highest = max(highest, *totals)
+    return Comparison(purchases, differing, highest)
+
 
 PURCHASES = 2000
 """Number of purchases that are scored with both taggers."""

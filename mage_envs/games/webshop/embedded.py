@@ -14,14 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.games.webshop.cache import build_cached_folder
-from mage_envs.games.webshop.catalogue_maker import (
-    SIZES,
-    VERSION,
-    CatalogueGoal,
-    FamilyRecord,
-    certificates,
-    stream,
-)
+from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal
+from mage_envs.games.webshop.catalogue_maker.make import SIZES, VERSION, FamilyRecord, certificates, stream
 from mage_envs.games.webshop.products import MadeGoal, Product, normalise
 from mage_envs.games.webshop.store import FORMAT, write_catalogue
 from mage_envs.progress import Progress

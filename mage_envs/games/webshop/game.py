@@ -25,7 +25,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from mage_envs.core import Game, GameSpec, IllegalAction, State
-from mage_envs.games.webshop.catalogue_maker import certificates, seed_of
+from mage_envs.games.webshop.catalogue_maker.make import certificates, seed_of
 from mage_envs.games.webshop.embedded import HELD_OUT
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.pages import MODES, SEPARATOR

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mage_envs.games.webshop.catalogue_maker import goal_ids
+from mage_envs.games.webshop.catalogue_maker.make import goal_ids
 from mage_envs.games.webshop.game import WebShop
 
 LARGE, SMALL = 512, 128

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.catalogue_maker import family_of
+from mage_envs.games.webshop.catalogue_maker.make import family_of
 from mage_envs.games.webshop.chance import uniform
 from mage_envs.games.webshop.goal_tables import (
     EVERY,

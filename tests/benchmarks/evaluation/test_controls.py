@@ -15,7 +15,8 @@ import pytest
 from mage_envs import EpisodeRecord, HandResult, Turn, TurnRecord
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.suites import Panel, Setting
+from mage_envs.benchmarks.evaluation.suites.panels import Panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.controls import apply_control, memories_of
 from mage_envs.benchmarks.records.record_store import Records, Writer

@@ -21,8 +21,7 @@ from mage_envs.benchmarks.evaluation.suites.paper import (
 )
 from mage_envs.cli.program import main
 from mage_envs.games.alfworld.scenes import is_installed
-from mage_envs.games.webshop.catalogue_maker import SPLITS, family_of, seed_of
-from mage_envs.games.webshop.catalogue_maker.make import _role
+from mage_envs.games.webshop.catalogue_maker.make import SPLITS, _role, family_of, seed_of
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.splits import list_splits
 from mage_envs.text.styles import DEFAULT_STYLE

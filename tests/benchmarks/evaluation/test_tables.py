@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.scoring.call_stats import CallShares, costs
 from mage_envs.benchmarks.evaluation.scoring.exact_values import optimal_learner
 from mage_envs.benchmarks.evaluation.scoring.runs import across_runs
 from mage_envs.benchmarks.evaluation.scoring.scores import read_scores
-from mage_envs.benchmarks.evaluation.suites import Setting
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
 from mage_envs.benchmarks.evaluation.tables.layout import failures, kinds, means
 from mage_envs.benchmarks.evaluation.tables.markup import markdown

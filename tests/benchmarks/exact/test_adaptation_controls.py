@@ -31,7 +31,7 @@ from mage_envs.cli.program import main
 from mage_envs.core import Task, Turn
 from mage_envs.opponents import register_pool
 from mage_envs.registry import make_game
-from mage_envs.text.neutral import NeutralWords
+from mage_envs.text.styles import NeutralWords
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 from tests.wrappers.test_neutral import LORE
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
-from mage_envs.benchmarks.evaluation.suites import panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.panels import panel, weights_of
 from mage_envs.benchmarks.exact.regret import Horizon, regret, regret_of_run
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
@@ -164,7 +164,7 @@ def random_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_kept_run_is_judged_as_what_plays_it(random_run: Path) -> None:
     """Its replies are executed again, which gives the same figures as judging the play itself."""
-    from mage_envs.benchmarks.evaluation.suites import named_panel
+    from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 
     records = Records(random_run)
     progress: list[int] = []

@@ -35,15 +35,16 @@ def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
 
 
-def test_a_folder_without_a_run_and_a_newer_schema_are_refused(tmp_path, capsys):
+def test_a_folder_without_a_run_and_another_schema_are_refused(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 2
     assert "holds no run: run.json does not exist" in capsys.readouterr().err
     record_run(tmp_path / "run", indices=())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": VERSION + 1}))
-    for command in (["verify", "--replay"], ["verify"]):
-        assert main([*command, str(tmp_path / "run")]) == 2
-        assert f"has schema {VERSION + 1}, and this version reads up to {VERSION}" in capsys.readouterr().err
+    for schema in (VERSION - 1, VERSION + 1):
+        (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": schema}))
+        for command in (["verify", "--replay"], ["verify"]):
+            assert main([*command, str(tmp_path / "run")]) == 2
+            assert f"has schema {schema}, and this version reads {VERSION}" in capsys.readouterr().err
     (tmp_path / "run" / "run.json").write_text("{")
     with pytest.raises(NoRun, match="is not readable as a run"):
         Records(tmp_path / "run")

@@ -9,8 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from mage_envs.benchmarks.tournaments import Pairing, Settings, play_all, play_pairing, report, score
-from mage_envs.benchmarks.tournaments.results import interval
+from mage_envs.benchmarks.tournaments import report
+from mage_envs.benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
+from mage_envs.benchmarks.tournaments.results import interval, score
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -180,6 +183,14 @@ def test_missing_libraries_are_noted_and_nothing_else_is_lost(monkeypatch):
 
 
 # -- play ------------------------------------------------------------------------------------------------------
+
+
+def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | PairingFailure:
+    """Play one pairing to its end."""
+    run = PairingRun(settings, names)
+    while (outcome := run.go_on()) is None:
+        pass
+    return outcome
 
 
 def test_deals_are_the_same_from_both_seats_and_in_all_pairings():

@@ -11,9 +11,13 @@ import time
 
 import pytest
 
-from mage_envs.benchmarks.executors import Local, Processes
-from mage_envs.benchmarks.tournaments import PairingFailure, Settings, Store, play_all, report, score
-from mage_envs.benchmarks.tournaments.pairing_store import OtherTournament
+from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
+from mage_envs.benchmarks.tournaments import report
+from mage_envs.benchmarks.tournaments.pairing import PairingFailure
+from mage_envs.benchmarks.tournaments.pairing_store import OtherTournament, Store
+from mage_envs.benchmarks.tournaments.results import score
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.cli.program import main
 from tests.benchmarks.tournament_policies import GATE, HERE, outcome_of
 

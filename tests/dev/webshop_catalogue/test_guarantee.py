@@ -7,7 +7,7 @@ import pytest
 from dev.webshop_catalogue.guarantee import build_catalogue, check_goals, is_worth_all, proven, searches
 from dev.webshop_catalogue.prove import best_reward
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.catalogue_maker import stream
+from mage_envs.games.webshop.catalogue_maker.make import stream
 from mage_envs.games.webshop.embedded import Unproven
 from mage_envs.games.webshop.products import normalise
 from mage_envs.games.webshop.shop import Shop

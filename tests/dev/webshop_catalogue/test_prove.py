@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dev.webshop_catalogue.__main__ import main
 from dev.webshop_catalogue.prove import Buyer, Proof, best_reward, prove, summary
 from dev.webshop_catalogue.ranking import Ranking
-from mage_envs.games.webshop.catalogue_maker import SPLITS, certificates
+from mage_envs.games.webshop.catalogue_maker.make import SPLITS, certificates
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dev.alfworld_data import write_dataset
-from mage_envs.cli.findings import CHECKS
+from mage_envs.benchmarks.commands.doctor import CHECKS
 from mage_envs.cli.program import main
 
 

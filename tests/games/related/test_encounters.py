@@ -9,7 +9,8 @@ import pytest
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
-from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.encounters import CHARACTERS, ENCOUNTERS, GAMES, Encounters, game_of, seat_in

@@ -14,7 +14,7 @@ from mage_envs import IllegalAction, make_game
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
-from mage_envs.benchmarks.evaluation.suites import named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.games.alfworld.houses import FACTS, HOUSES, LONGEST, TASKS
 from mage_envs.games.alfworld.plan import read_problem
 from mage_envs.games.alfworld_house import ALFWorldHouse

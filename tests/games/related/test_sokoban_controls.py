@@ -14,8 +14,9 @@ from mage_envs import IllegalAction, make_game
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
-from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.scale.adaptation import CellValues, exact_values
 from mage_envs.cli.program import main

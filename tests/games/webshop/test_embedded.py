@@ -8,7 +8,7 @@ from mage_envs import progress
 from mage_envs.cli.program import main
 from mage_envs.games.webshop import embedded
 from mage_envs.games.webshop.cache import read_manifest
-from mage_envs.games.webshop.catalogue_maker import SIZES, certificates
+from mage_envs.games.webshop.catalogue_maker.make import SIZES, certificates
 from mage_envs.games.webshop.embedded import Unproven
 from mage_envs.games.webshop.store import FORMAT
 

@@ -10,12 +10,12 @@ import pytest
 
 from mage_envs import IllegalAction
 from mage_envs.cli.program import main
+from mage_envs.games.webshop.data_check import compare_taggers
 from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.goal_tables import StoredGoals, upstream_weights
 from mage_envs.games.webshop.search.nouns import nouns
 from mage_envs.games.webshop.shop import TAGGERS, Shop, open_shop
 from mage_envs.games.webshop.store import Catalogue
-from mage_envs.games.webshop.title_check import compare_taggers
 
 OWN = [
     {

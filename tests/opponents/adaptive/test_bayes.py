@@ -9,7 +9,7 @@ from mage_envs import make_game
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
-from mage_envs.benchmarks.evaluation.suites import panel, weights_of
+from mage_envs.benchmarks.evaluation.suites.panels import panel, weights_of
 from mage_envs.cli.program import main
 from mage_envs.core import ExactPolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker

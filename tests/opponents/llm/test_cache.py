@@ -195,15 +195,3 @@ def test_a_kept_answer_says_what_it_took_and_takes_nothing(
     cached_endpoint = connect(cache=cache)
     assert cached_endpoint.generate([ask("x")]) == [Completion("x", tokens=(3, 1))]
     assert cached_endpoint.budget.tokens == 0
-
-
-def test_what_earlier_versions_should_not_have_kept_is_asked_for_again(cache: AnswerCache) -> None:
-    cut, fine = ServerAnswer("", True, 1, 1), ServerAnswer("bet", False, 10**8, 0)
-    for key, answer in {
-        "blank": ServerAnswer(" ", False, 1, 1),
-        "huge": ServerAnswer("bet", False, 10**400, 1),
-    }.items():
-        cache.add(key, answer)
-        assert cache.get(key) is None
-        assert cache.add(key, fine) == cache.get(key) == fine
-    assert cache.add("cut", cut) == cache.get("cut") == cut

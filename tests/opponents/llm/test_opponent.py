@@ -17,7 +17,7 @@ import mage_envs  # noqa: F401
 from mage_envs import OpponentFailure
 from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
-from mage_envs.benchmarks.evaluation.suites import panel
+from mage_envs.benchmarks.evaluation.suites.panels import panel
 from mage_envs.cli.program import main
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe

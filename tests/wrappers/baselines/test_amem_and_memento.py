@@ -307,7 +307,7 @@ def test_what_did_not_come_to_its_end_is_not_stored():
         (lambda text: text.replace("try w", "try v", 1), "does not match its sha256"),
         (lambda text: text[:-40], "is not a valid memory bank"),
         (lambda text: "[]", "is not a valid memory bank"),
-        (lambda text: text.replace('"schema": 1', '"schema": 9'), "has schema 9; this version reads up to 1"),
+        (lambda text: text.replace('"schema": 1', '"schema": 9'), "has schema 9; this version reads 1"),
     ],
 )
 def test_a_damaged_bank_is_refused_in_one_line(change, says, tmp_path):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mage_envs.games.webshop.catalogue_maker import stream
+from mage_envs.games.webshop.catalogue_maker.make import stream
 from mage_envs.games.webshop.products import normalise
 from tests.games.webshop.fixture_makers import odd_texts
 from tests.games.webshop.fixture_makers.lucene import Searcher

@@ -4,7 +4,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from dev.speed.webshop import about
-from mage_envs.games.webshop.catalogue_maker import TYPOS, CatalogueGoal, stream
+from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal
+from mage_envs.games.webshop.catalogue_maker.make import TYPOS, stream
 
 
 class Made(NamedTuple):

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import stream
 from mage_envs.games.webshop.catalogue_maker.family import LARGEST, SMALLEST
+from mage_envs.games.webshop.catalogue_maker.make import stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
 from mage_envs.games.webshop.products import UNLIMITED
 from tests.games.webshop.maker.catalogues import catalogue

@@ -13,7 +13,7 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, seed_of, stream
+from mage_envs.games.webshop.catalogue_maker.make import SIZES, SPLITS, VERSION, family_of, goal_ids, seed_of, stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
 from mage_envs.games.webshop.products import UNLIMITED
 from tests.games.webshop.maker.catalogues import catalogue, make

@@ -9,7 +9,7 @@ import pytest
 from mage_envs.env import TextGameEnv
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.webshop.game import WebShop
-from mage_envs.games.webshop.site.playing import Player
+from mage_envs.games.webshop.site.command import Player
 from mage_envs.games.webshop.site.watching import LAST_ACTIONS, LONGEST_ACTION, MOST_WATCHES, WatchedEnv, Watches
 from mage_envs.opponents import make_opponent
 from mage_envs.wrappers import MetaEpisode

@@ -8,10 +8,11 @@ import platform
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.demo.demo_table import blocks, requirements
+from mage_envs.benchmarks.demo.demo_table import HELD_OUT, DemoResult, blocks
 from mage_envs.benchmarks.demo.run import DemoSettings, run
 from mage_envs.cli.tables import as_text
 from mage_envs.files.atomic import write_atomically
@@ -19,7 +20,29 @@ from mage_envs.progress import ProgressLine
 
 SEEDS = (0, 1, 2)
 FOLDER = Path("runs/demo-seeds")
-REPORT = Path(__file__).parents[1] / "results" / "demo_seeds.md"
+REPORT = Path(__file__).parents[1] / "benchmarks" / "results" / "demo_seeds.md"
+
+
+def requirements(result: DemoResult) -> Mapping[str, bool]:
+    """Return the requirements of `make demo-seeds`, with True for each that the result meets."""
+    overall, rock = result.training.overall, result.held_out.rows[HELD_OUT.index("kuhn/rock")]
+    gain, rock_gain, level = overall.gain, rock.gain, result.judged.level
+    other_value = result.judged.runs["other"].episode_value(len(overall.episodes) - 1)
+    assert gain is not None
+    assert rock_gain is not None
+    assert level is not None
+    assert other_value is not None
+    last_mean = overall.episodes[-1].returns.estimate.mean
+    low = "n/a" if gain.low is None else f"{gain.low:+.3f}"
+    return {
+        f"level {level.mean:.2f} >= 0.6": level.mean >= 0.6,
+        f"verdict {result.judged.verdict}": result.judged.verdict == "adapts",
+        f"gain over the training opponents {gain.mean:+.3f} >= 0.07": gain.mean >= 0.07,
+        f"lower end of its interval {low} above 0": gain.low is not None and gain.low > 0,
+        f"last episode {last_mean:+.3f} >= 0.22": last_mean >= 0.22,
+        f"with another opponent's memory {other_value.mean:+.3f} <= 0.10": other_value.mean <= 0.10,
+        f"gain against kuhn/rock {rock_gain.mean:+.3f} >= 0.10": rock_gain.mean >= 0.10,
+    }
 
 
 def _seed(seed: int, folder: Path) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from mage_envs.core import Task
 from mage_envs.trainer import Trajectory
 from mage_envs.trainer.backends.cached import CopiedGenerator
-from mage_envs.trainer.rollout.async_rollout import AsyncRollout
+from mage_envs.trainer.trl.rollout_player import AsyncRollout
 from mage_envs.trainer.trl.updating import PolicyUpdates
 from mage_envs.wrappers.rollout.loop import RolloutClock
 from tests.interruptions import run_in_fork

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -122,7 +122,7 @@ def command(
             raise ValueError("Name the folder of the stages with --out, or list them with --dry-run.")
         run_stage(table, stages[stage - 1], out, options, None if quick else hardware_name, TRIAL if quick else agent)
         return
-    print_result([vars(cell) for cell in cells_of(table, out)], text_blocks(table, out), as_json)
+    print_result([asdict(cell) for cell in cells_of(table, out)], text_blocks(table, out), as_json)
 
 
 def run_stage(table: str, stage: Stage, out: Path, options: PlayOptions, machine: str | None, agent: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mage_envs.games.alfworld.engine import FastEngine
 from mage_envs.games.alfworld.errors import GameFileError
-from mage_envs.games.alfworld.stock import StockEngine
+from mage_envs.games.alfworld.game import StockEngine
 from tests.games.alfworld.engine.games import ROOT, needs_engine, tiny
 
 pytestmark = needs_engine

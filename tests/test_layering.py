@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 OUTSIDE = ("dev", "examples")
 """Not in the wheel; they may import all layers."""
-TRAINER_ROOMS = ("method", "rollout", "backends", "config", "runs", "trl", "cli")
+TRAINER_ROOMS = ("method", "backends", "config", "runs", "trl", "cli")
 """Folders of the trainer, in the order in which they may import each other."""
 HEAVY = {"torch", "transformers", "trl", "textworld", "alfworld", "flask", "peft", "datasets", "accelerate", "httpx2"}
 FILES = sorted(path for layer in (*LAYERS, *OUTSIDE) for path in (ROOT / layer).rglob("*.py"))

@@ -25,10 +25,10 @@ import numpy as np
 
 from mage_envs.files.atomic import write_atomically
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
+from mage_envs.games.alfworld.game import StockEngine
 from mage_envs.games.alfworld.gamefile import GameLike
 from mage_envs.games.alfworld.maker import make_game
 from mage_envs.games.alfworld.scenes import TASK_TYPES
-from mage_envs.games.alfworld.stock import StockEngine
 
 ENVIRONMENTS = 256
 EPISODE = 30

@@ -31,7 +31,7 @@ from mage_envs.files.atomic import write_atomically
 from mage_envs.opponents.search.mcts import MEMORY_MB, ROLLOUTS, UCT
 from mage_envs.text.generation import Prompt
 from mage_envs.trainer.backends.model_folder import quieten
-from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.trainer.method.tasks import rollout_specs
 from mage_envs.wrappers.rollout.loop import collect
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.trajectory import Trajectory

@@ -23,7 +23,7 @@ from mage_envs.processes.call_outcomes import attempt
 from mage_envs.processes.watchdog import Watchdog
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
-from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.trainer.method.tasks import rollout_specs
 from mage_envs.wrappers.rollout.env_pool import EnvCall, Environments, Outcome
 from mage_envs.wrappers.rollout.loop import RolloutClock, collect
 

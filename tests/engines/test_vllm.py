@@ -31,7 +31,7 @@ from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
 from mage_envs.trainer.backends.vllm_stream import RequestSettings
 from mage_envs.trainer.method.batch import build_rows, collate
-from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.trainer.method.tasks import rollout_specs
 from mage_envs.trainer.trl.setup import env_maker, pool_weights
 from mage_envs.wrappers.rollout.loop import collect
 from tests.engines.pretrained import smollm2

@@ -25,7 +25,7 @@ from mage_envs.trainer.backends.tokens import ChatTokenizer, Ids, PromptFormat
 from mage_envs.trainer.backends.weights import load_model, local_folder
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.method.batch import build_rows
-from mage_envs.trainer.rollout.tasks import rollout_specs
+from mage_envs.trainer.method.tasks import rollout_specs
 from mage_envs.trainer.trl.setup import env_maker, pool_weights
 from mage_envs.wrappers.rollout.loop import collect
 from mage_envs.wrappers.rollout.policy_generator import PolicyGenerator

@@ -27,7 +27,7 @@ from mage_envs.trainer.config.run_settings import FOREVER
 from mage_envs.trainer.method.advantages import compute_advantages, variance_metrics
 from mage_envs.trainer.method.batch import build_rows, split_updates
 from mage_envs.trainer.method.metrics import failure_message, rollout_metrics, time_metrics
-from mage_envs.trainer.rollout.tasks import SHUFFLE, stream
+from mage_envs.trainer.method.tasks import SHUFFLE, stream
 from mage_envs.trainer.runs.console import console_of
 from mage_envs.trainer.runs.garbage import rare_collections
 from mage_envs.trainer.runs.preemption import Preempted, Preemption

@@ -17,7 +17,7 @@ from accelerate.utils import gather_object
 from mage_envs.text.generation import StreamingGenerator
 from mage_envs.trainer.backends.cached import CopiedGenerator
 from mage_envs.trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
-from mage_envs.trainer.rollout.tasks import redraw_groups, rollout_specs
+from mage_envs.trainer.method.tasks import redraw_groups, rollout_specs
 from mage_envs.trainer.runs.preemption import Preempted, Preemption
 from mage_envs.trainer.runs.run_log import RunLog
 from mage_envs.trainer.trl import trl_compat

@@ -12,16 +12,79 @@ from typing import Any, Protocol
 import numpy as np
 
 from mage_envs.core import Game, GameSpec, IllegalAction, State
+from mage_envs.games.alfworld import packages
 from mage_envs.games.alfworld.data import GameFiles, GameSource, MadeGames, NoGames, data_root
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
-from mage_envs.games.alfworld.errors import GameFileError
+from mage_envs.games.alfworld.errors import GameFileError, describe
+from mage_envs.games.alfworld.gamefile import GameLike, read_game
 from mage_envs.games.alfworld.maker import SPLITS
-from mage_envs.games.alfworld.packages import check_engine
 from mage_envs.games.alfworld.scenes import TASK_TYPES
-from mage_envs.games.alfworld.stock import StockEngine
 from mage_envs.loading.imports import check_path
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 from mage_envs.text.words.spelling import ObservationWords, text_words
+
+_free: list[Any] = []
+"""Stock environments that no engine uses."""
+
+
+class StockEngine:
+    """textworld's own `PddlEnv` behind alfworld's own wrapper, for comparison with the fast engine.
+
+    It is about a hundred times slower. Each of its copies of the planner keeps 34 MB of the temporary folder until the
+    process ends, so the environments are pooled. Its grammar runs any Python in a game file, so load only files that
+    you trust.
+    """
+
+    def __init__(self) -> None:
+        self._env: Any = None
+        self._state: Any = None
+
+    def load(self, game: GameLike) -> None:
+        packages.library_path()
+        text = read_game(game)
+        content = {"pddl_domain": text.domain, "pddl_problem": text.problem, "grammar": text.grammar}
+        if self._env is None:
+            self._env = _free.pop() if _free else _new_env()
+        self._state = None
+        try:
+            with packages.process_kept():
+                self._env.load(content)
+        except (Exception, SystemExit) as error:
+            self.close()
+            raise GameFileError(text.source, describe(error)) from error
+
+    def reset(self) -> EngineState:
+        if self._env is None:
+            raise RuntimeError("No game is loaded; call load first.")
+        with packages.process_kept():
+            self._state = self._env.reset()
+        return self._build_state(True)
+
+    def step(self, command: str) -> EngineState:
+        if not isinstance(command, str):
+            raise TypeError(f"A command must be a string, got {type(command).__name__}.")
+        if self._state is None:
+            raise RuntimeError("The game has not started; call reset first.")
+        self._state, _, _ = self._env.step(command)
+        # textworld sets no action for a command that is not admissible.
+        return self._build_state(self._state["_last_action"] is not None)
+
+    def close(self) -> None:
+        if self._env is not None:
+            _free.append(self._env)
+        self._env = self._state = None
+
+    def _build_state(self, accepted: bool) -> EngineState:
+        state = self._state
+        return EngineState(state["feedback"], tuple(state["admissible_commands"]), bool(state["won"]), accepted)
+
+
+def _new_env() -> Any:
+    wrapper = packages.import_engine("alfworld.agents.environment.alfred_tw_env").AlfredDemangler
+    env = packages.import_engine("textworld.envs.pddl").PddlEnv
+    infos = packages.import_engine("textworld.core").EnvInfos
+    return wrapper(env(infos(admissible_commands=True)))
+
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 HELP = "help"
@@ -227,7 +290,7 @@ class ALFWorld(Game):
         self.source = source_of(data, self.split, _task_types(task_types), size)
         """Games to draw from."""
         # Raises ImportError here, before anything is played, if a package of the engine is missing.
-        check_engine()
+        packages.check_engine()
         self.new_engine = ENGINES[engine]
         self.banner = banner
 

@@ -11,7 +11,7 @@ import pytest
 
 from mage_envs.games.alfworld.engine import FastEngine
 from mage_envs.games.alfworld.errors import GameFileError
-from mage_envs.games.alfworld.stock import StockEngine
+from mage_envs.games.alfworld.game import StockEngine
 from tests.games.alfworld.engine.games import ROOT, needs_engine, tiny
 
 pytestmark = needs_engine
@@ -124,7 +124,7 @@ def test_the_error_crosses_processes():
     assert str(error) == "file is not a playable ALFWorld game: cause."
 
 
-@pytest.mark.parametrize("engine", ["engine.FastEngine", "stock.StockEngine"])
+@pytest.mark.parametrize("engine", ["engine.FastEngine", "game.StockEngine"])
 @pytest.mark.parametrize("package", ["textworld", "fast_downward"])
 def test_a_missing_engine_is_named_with_the_remedy(engine, package):
     module, name = engine.split(".")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mage_envs.games.alfworld.engine import FastEngine
+from mage_envs.games.alfworld.game import StockEngine
 from mage_envs.games.alfworld.maker import make_game
 from mage_envs.games.alfworld.scenes import TASK_TYPES
-from mage_envs.games.alfworld.stock import StockEngine
 from tests.games.alfworld.engine.games import needs_engine, next_command, official_games, tiny
 
 pytestmark = needs_engine

@@ -58,7 +58,7 @@ print("end", lines)
 
 def test_the_stock_engine_leaves_arguments_and_output_alone():
     code = """
-from mage_envs.games.alfworld.stock import StockEngine
+from mage_envs.games.alfworld.game import StockEngine
 before = sys.argv, list(sys.argv), sys.stdout
 engine = StockEngine()
 engine.load(tiny())

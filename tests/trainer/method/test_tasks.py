@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from mage_envs.trainer.rollout.tasks import draw_evenly, rollout_specs
+from mage_envs.trainer.method.tasks import draw_evenly, rollout_specs
 
 
 def test_specs_are_a_function_of_seed_and_rollout() -> None:

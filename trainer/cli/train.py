@@ -26,7 +26,7 @@ from mage_envs.files.locking import FolderLock
 from mage_envs.loading import imports
 from mage_envs.text.visible import one_line
 from mage_envs.trainer.backends.model_folder import offline
-from mage_envs.trainer.config.fields import GROUPS
+from mage_envs.trainer.config.fields import GROUPS, bounds_of
 from mage_envs.trainer.config.hardware import hardware, hardware_names
 from mage_envs.trainer.config.presets import listing, preset
 from mage_envs.trainer.method.metrics import WronglyStarted
@@ -168,13 +168,13 @@ def _option(flag: str, metavar: str, text: str, title: str | None) -> Any:
 
 
 def field_type(item: Field[Any]) -> str:
-    """Return the type of a field as the help names it: `INT`, `STR`, `JSON`, `STR ...`."""
+    """Return the type of a field as the help names it: `INT`, `FLOAT >= 0, <= 1`, `STR`, `JSON`, `STR ...`."""
     kind = item.type if isinstance(item.type, str) else getattr(item.type, "__name__", str(item.type))
     kind = re.sub(r"\s*\|\s*None", "", kind)
     if "dict" in kind:
         return "JSON"
     repeated = re.fullmatch(r"list\[(.*)\]", kind)
-    return f"{repeated[1].upper()} ..." if repeated else kind.upper()
+    return f"{repeated[1].upper()} ..." if repeated else f"{kind.upper()} {bounds_of(item) or ''}".rstrip()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,10 +6,9 @@ fields of `trl.GRPOConfig`. If an option of the environment is None, the environ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import inf
-from typing import TypeVar
+from dataclasses import Field, dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple, TypeVar
 
 from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 from mage_envs.trainer.backends.tokens import DATE
@@ -19,9 +18,43 @@ from mage_envs.trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLIC
 T = TypeVar("T")
 
 
-def option(default: T, text: str) -> T:
-    """Return a dataclass field with its default and its help text."""
-    return field(default=default, metadata={"help": text})
+class Bounds(NamedTuple):
+    """Finite values that a field may have: at least, more than, at most, and less than a number, or None."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def contain(self, value: float) -> bool:
+        """Return True if the value is finite and within the bounds."""
+        # In this form NaN is refused, too, for which every comparison is False.
+        above = (self.ge is None or value >= self.ge) and (self.gt is None or value > self.gt)
+        below = (self.le is None or value <= self.le) and (self.lt is None or value < self.lt)
+        return isfinite(value) and above and below
+
+    def __str__(self) -> str:
+        limits = zip((">=", ">", "<=", "<"), self, strict=True)
+        return ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
+
+
+class HelpText(str):
+    """Text of a field in the help, with the bounds of its value."""
+
+    # In the text, because transformers passes all metadata of a field to argparse.
+    bounds: Bounds | None
+
+
+def option(default: T, text: str, **bounds: float) -> T:
+    """Return a dataclass field with its default, its help text and its `Bounds`."""
+    help_text = HelpText(text)
+    help_text.bounds = Bounds(**bounds) if bounds else None
+    return field(default=default, metadata={"help": help_text})
+
+
+def bounds_of(item: Field[Any]) -> Bounds | None:
+    """Return the bounds of a field, or None if it has none."""
+    return getattr(item.metadata.get("help"), "bounds", None)
 
 
 @dataclass
@@ -38,7 +71,7 @@ class EnvironmentFields:
     protocol: str | None = option(
         None, "Protocol of the meta-episodes: adaptive or paper (default: None, which is adaptive)."
     )
-    num_episodes: int | None = option(None, "Number of episodes per meta-episode, K (default: None, which is 3).")
+    num_episodes: int | None = option(None, "Number of episodes per meta-episode, K (default: None, which is 3).", ge=1)
     memory: str | None = option(
         None,
         "Memory between episodes: a name from mage list, or module:Class (default: None, which is reflection).",
@@ -73,9 +106,11 @@ class EnvironmentFields:
         "hard",
         "Curve from results to weights if population is not fixed: hard, linear, variance or even (default: hard).",
     )
-    league_every: int = option(50, "Optimiser steps between two snapshots of the learner in a league (default: 50).")
+    league_every: int = option(
+        50, "Optimiser steps between two snapshots of the learner in a league (default: 50).", ge=1
+    )
     league_share: float = option(
-        0.5, "Share of the draws that past selves get in a league, between 0 and 1 (default: 0.5)."
+        0.5, "Share of the draws that past selves get in a league, between 0 and 1 (default: 0.5).", gt=0, lt=1
     )
     seat: str | None = option(
         None, "Seat of the learner, such as alternate or fixed (default: None, the seat of the protocol)."
@@ -87,30 +122,39 @@ class EnvironmentFields:
         },
     )
     env_workers: int = option(
-        0, "Worker processes per rank for environments and opponents (default: 0, which uses the trainer's process)."
+        0,
+        "Worker processes per rank for environments and opponents (default: 0, which uses the trainer's process).",
+        ge=0,
     )
-    env_memory_gb: float = option(0.0, "Limit of each worker's address space in GiB (default: 0, which disables it).")
+    env_memory_gb: float = option(
+        0.0, "Limit of each worker's address space in GiB (default: 0, which disables it).", ge=0
+    )
     env_timeout: float = option(
-        CALL_TIMEOUT_S, "Timeout per environment step in seconds, opponents included (default: 600, 0 disables it)."
+        CALL_TIMEOUT_S,
+        "Timeout per environment step in seconds, opponents included (default: 600, 0 disables it).",
+        ge=0,
     )
     model_timeout: float = option(
         CALL_TIMEOUT_S,
         "Timeout per model call in seconds, where a lock-step batch is one call (default: 600, 0 disables it).",
+        ge=0,
     )
     exploitability_every: int = option(
-        0,
-        "Rollouts between two measurements of the model's NashConv in an enumerable game (default: 0, never).",
+        0, "Rollouts between two measurements of the model's NashConv in an enumerable game (default: 0, never).", ge=0
     )
     exploitability_samples: int = option(
-        32, "Answers per information set in such a measurement, at least 2 (default: 32)."
+        32, "Answers per information set in such a measurement, at least 2 (default: 32).", ge=2
     )
     max_skipped_updates: int = option(
         10,
         "Number of consecutive updates with a loss or gradient that is not finite that stops the run (default: 10).",
+        ge=1,
     )
     failure_threshold: float = option(
         0.25,
         "Share of failed meta-episodes in a rollout, from 0 to 1, above which the run stops (default: 0.25).",
+        ge=0,
+        le=1,
     )
 
 
@@ -121,25 +165,30 @@ class EvaluationFields:
     eval_panel: str | None = option(
         None, "Panel of mage list panels that is played during training (default: None, no evaluation)."
     )
-    eval_every: int = option(10, "Rollouts between two evaluations of the panel (default: 10, 0 disables them).")
+    eval_every: int = option(10, "Rollouts between two evaluations of the panel (default: 10, 0 disables them).", ge=0)
     eval_temperature: float | None = option(
         None,
         "Sampling temperature of evaluations (default: None, which is 0.7 if protocol is paper, else temperature).",
+        ge=0,
     )
     eval_top_p: float | None = option(
-        None, "Top-p of evaluations (default: None, which is 0.8 if protocol is paper, else 1)."
+        None, "Top-p of evaluations (default: None, which is 0.8 if protocol is paper, else 1).", ge=0, le=1
     )
     eval_top_k: int | None = option(
         None,
         "Top-k of evaluations, where 0 keeps all tokens (default: None, which is 20 if protocol is paper, else 0).",
+        ge=0,
     )
     early_stop: int = option(
         0,
         "Number of consecutive evaluations without a new best score that ends the run (default: 0, which disables it).",
+        ge=0,
     )
     logging_strategy: str = option("steps", "Set to no to disable the console lines and the trackers (default: steps).")
     verbose: bool = option(False, "True for more console lines per rollout (default: False).")
-    log_transcripts: int = option(2, "Meta-episodes per rollout that are stored in transcripts.jsonl (default: 2).")
+    log_transcripts: int = option(
+        2, "Meta-episodes per rollout that are stored in transcripts.jsonl (default: 2).", ge=0
+    )
 
 
 @dataclass
@@ -160,10 +209,12 @@ class CreditFields:
         "Step that receives a reward: the last of the episode (episode) or of each hand (reward). By default (None) "
         "reward for advantage exact, and for several hands per episode unless advantage is gigpo; else episode.",
     )
-    gamma_step: float = option(CreditConfig.gamma_step, "Discount per play step, gs (default: 0.95).")
+    gamma_step: float = option(CreditConfig.gamma_step, "Discount per play step, gs (default: 0.95).", ge=0, le=1)
     gamma_episode: float = option(
         CreditConfig.gamma_episode,
         "Discount across episodes, gt; 0.6 weighs three episodes 0.40/0.24/0.36, 1 only the last (default: 0.6).",
+        ge=0,
+        le=1,
     )
     advantage: str = option(
         CreditConfig.advantage,
@@ -182,7 +233,7 @@ class CreditFields:
         "Normalisation of advantages: mean, or mean_std, which also divides by the deviation (default: mean).",
     )
     step_weight: float = option(
-        CreditConfig.step_weight, "Weight w of the step part in A = A_E + w A_S (default: 1.0)."
+        CreditConfig.step_weight, "Weight w of the step part in A = A_E + w A_S (default: 1.0).", ge=0
     )
     statistics: str = option(
         CreditConfig.statistics,
@@ -199,25 +250,28 @@ class UpdateFields:
     """Rollouts and updates."""
 
     max_rollouts: int | None = option(
-        None, "Number of rollouts of the run (default: None, which is 150 unless max_steps is set)."
+        None, "Number of rollouts of the run (default: None, which is 150 unless max_steps is set).", ge=1
     )
     groups_per_rollout: int | None = option(
-        None, "Number of groups per rollout (default: None, which follows from per_device_train_batch_size)."
+        None, "Number of groups per rollout (default: None, which follows from per_device_train_batch_size).", ge=1
     )
     updates_per_rollout: str = option(
         "auto", "Optimiser steps per rollout, or auto for ceil(trainable steps / minibatch_size) (default: auto)."
     )
-    minibatch_size: int = option(64, "Trainable steps per optimiser step if updates_per_rollout is auto (default: 64).")
+    minibatch_size: int = option(
+        64, "Trainable steps per optimiser step if updates_per_rollout is auto (default: 64).", ge=1
+    )
     max_tokens_per_microbatch: int = option(
-        16_384, "Maximum tokens of a forward pass with padding; a longer row is forwarded alone (default: 16384)."
+        16_384, "Maximum tokens of a forward pass with padding; a longer row is forwarded alone (default: 16384).", ge=1
     )
     max_tokens_per_generation: int = option(
         65_536,
         "Maximum tokens of prompts and full-length replies that transformers generates together "
         "(default: 65536, 0 disables it).",
+        ge=0,
     )
     max_prompt_length: int = option(
-        4096, "Prompt limit in tokens, above which the history is shortened (default: 4096)."
+        4096, "Prompt limit in tokens, above which the history is shortened (default: 4096).", ge=1
     )
     merge_prefixes: bool = option(
         True, "True to train consecutive steps whose prompts extend each other as one row (default: True)."
@@ -231,24 +285,26 @@ class UpdateFields:
     )
     constrained: bool = option(False, "True to sample and score replies among the legal actions only (default: False).")
     uniform_legal_coef: float = option(
-        0.0, "Weight of the cross-entropy to uniform over the legal ids of one-token answers (default: 0.0)."
+        0.0, "Weight of the cross-entropy to uniform over the legal ids of one-token answers (default: 0.0).", ge=0
     )
     uniform_legal_coef_end: float | None = option(
-        None, "Value that uniform_legal_coef reaches linearly at the end (default: None, no schedule)."
+        None, "Value that uniform_legal_coef reaches linearly at the end (default: None, no schedule).", ge=0
     )
 
     # Shortcuts between the sampler and the updates.
     rollout_ahead: int = option(
-        0, "Number of rollouts played while the previous one is trained on, 0 or 1 (default: 0)."
+        0, "Number of rollouts played while the previous one is trained on, 0 or 1 (default: 0).", ge=0, le=1
     )
     dynamic_sampling: int = option(
-        0, "Maximum number of redraws of groups without variance per rollout (default: 0, which disables it)."
+        0, "Maximum number of redraws of groups without variance per rollout (default: 0, which disables it).", ge=0
     )
     reuse_sampling_logprobs: bool = option(
         False, "True to use the sampler's log-probabilities as the old ones, without a scoring pass (default: False)."
     )
     reuse_mismatch: float = option(
-        0.02, "Maximum mean |log p - log q| for that reuse if the sampler's weights or numerics differ (default: 0.02)."
+        0.02,
+        "Maximum mean |log p - log q| for that reuse if the sampler's weights or numerics differ (default: 0.02).",
+        ge=0,
     )
 
     policy: str = option(
@@ -272,30 +328,32 @@ class InheritedFields:
     """Fields of TRL with its defaults that presets, hardware or checks name."""
 
     output_dir: str | None = option(None, "Folder of the run (default: None, which is trainer_output).")
-    seed: int = option(42, "Seed of the run (default: 42).")
+    seed: int = option(42, "Seed of the run (default: 42).", ge=0)
     use_cpu: bool = option(False, "True to train on the CPU (default: False).")
     bf16: bool | None = option(
         None, "True for bf16 mixed precision (default: None, which is True on an accelerator unless fp16 is set)."
     )
     fp16: bool = option(False, "True for fp16 mixed precision (default: False).")
-    max_steps: int = option(-1, "Number of optimiser steps of the run (default: -1, which follows from max_rollouts).")
-    per_device_train_batch_size: int = option(8, "Meta-episodes per process and rollout (default: 8).")
+    max_steps: int = option(
+        -1, "Number of optimiser steps of the run (default: -1, which follows from max_rollouts).", ge=-1
+    )
+    per_device_train_batch_size: int = option(8, "Meta-episodes per process and rollout (default: 8).", ge=1)
     per_device_eval_batch_size: int = option(
-        8, "Meta-episodes of an evaluation that a process plays together (default: 8)."
+        8, "Meta-episodes of an evaluation that a process plays together (default: 8).", ge=1
     )
-    learning_rate: float = option(1e-6, "Learning rate of AdamW (default: 1e-6).")
-    adam_beta2: float = option(0.999, "Second beta of AdamW (default: 0.999).")
-    max_grad_norm: float = option(1.0, "Maximum norm of the gradient, to which it is clipped (default: 1.0).")
+    learning_rate: float = option(1e-6, "Learning rate of AdamW (default: 1e-6).", ge=0)
+    adam_beta2: float = option(0.999, "Second beta of AdamW (default: 0.999).", ge=0, le=1)
+    max_grad_norm: float = option(1.0, "Maximum norm of the gradient, to which it is clipped (default: 1.0).", ge=0)
     beta: float = option(
-        0.0, "Weight of the KL divergence to the reference model (default: 0.0, which loads no reference model)."
+        0.0, "Weight of the KL divergence to the reference model (default: 0.0, which loads no reference model).", ge=0
     )
-    epsilon: float = option(0.2, "Clip range of the ratio (default: 0.2).")
-    epsilon_high: float | None = option(None, "Upper clip range of the ratio (default: None, which is epsilon).")
-    temperature: float = option(1.0, "Sampling temperature in training (default: 1.0).")
+    epsilon: float = option(0.2, "Clip range of the ratio (default: 0.2).", ge=0)
+    epsilon_high: float | None = option(None, "Upper clip range of the ratio (default: None, which is epsilon).", ge=0)
+    temperature: float = option(1.0, "Sampling temperature in training (default: 1.0).", gt=0)
     save_strategy: str = option("steps", "Set to no to write no checkpoints (default: steps).")
-    save_steps: float = option(500, "Optimiser steps between two checkpoints (default: 500).")
+    save_steps: float = option(500, "Optimiser steps between two checkpoints (default: 500).", gt=0)
     save_total_limit: int | None = option(
-        None, "Maximum number of intact checkpoints that are kept (default: None, all)."
+        None, "Maximum number of intact checkpoints that are kept (default: None, all).", ge=1
     )
     report_to: list[str] = field(
         default_factory=lambda: ["none"],
@@ -308,11 +366,15 @@ class InheritedFields:
     vllm_mode: str = option(
         "colocate", "Location of vLLM: colocate (in the trainer's processes) or server (default: colocate)."
     )
-    vllm_gpu_memory_utilization: float = option(0.3, "Share of a GPU's memory for vLLM, from 0 to 1 (default: 0.3).")
-    vllm_tensor_parallel_size: int = option(1, "Number of GPUs that share one vLLM engine (default: 1).")
+    vllm_gpu_memory_utilization: float = option(
+        0.3, "Share of a GPU's memory for vLLM, from 0 to 1 (default: 0.3).", gt=0, le=1
+    )
+    vllm_tensor_parallel_size: int = option(1, "Number of GPUs that share one vLLM engine (default: 1).", ge=1)
     vllm_enable_sleep_mode: bool = option(False, "True to release vLLM's memory during updates (default: False).")
     vllm_max_model_length: int | None = option(
-        None, "Maximum tokens of a prompt with its reply in vLLM (default: None, which is the sum of both limits)."
+        None,
+        "Maximum tokens of a prompt with its reply in vLLM (default: None, which is the sum of both limits).",
+        ge=1,
     )
 
 
@@ -320,30 +382,30 @@ class InheritedFields:
 class ChangedFields:
     """Fields of TRL with other defaults."""
 
-    num_generations: int | None = option(8, "Group size, the number of meta-episodes per group (default: 8).")
+    num_generations: int | None = option(8, "Group size, the number of meta-episodes per group (default: 8).", ge=2)
     num_generations_eval: int | None = option(1, "Meta-episodes per evaluation task, only 1 is supported (default: 1).")
-    max_completion_length: int | None = option(1024, "Reply limit in tokens (default: 1024).")
+    max_completion_length: int | None = option(1024, "Reply limit in tokens (default: 1024).", ge=1)
     loss_type: str = option(
         "dapo", "TRL's loss, only dapo is supported; policy and normalise select the loss (default: dapo)."
     )
     delta: float | None = option(
-        3.0, "Bound of the ratio for negative advantages, the dual clip (default: 3.0, None disables it)."
+        3.0, "Bound of the ratio for negative advantages, the dual clip (default: 3.0, None disables it).", gt=1
     )
     use_bias_correction_kl: bool = option(False, "True to multiply the KL term by the ratio (default: False).")
     vllm_importance_sampling_mode: str = option(
         "token_truncate",
         "Sampler correction: token_ or sequence_ (a model call) with truncate or mask (default: token_truncate).",
     )
-    entropy_coef: float = option(0.001, "Weight of the entropy bonus (default: 0.001).")
+    entropy_coef: float = option(0.001, "Weight of the entropy bonus (default: 0.001).", ge=0)
     disable_dropout: bool = option(
         True, "True to disable dropout, which would move the ratio off 1; only True is supported (default: True)."
     )
     router_aux_loss_coef: float | None = option(
         0.0, "Weight of the router's auxiliary loss, only 0 is supported (default: 0.0)."
     )
-    weight_decay: float = option(0.01, "Weight decay of AdamW (default: 0.01).")
+    weight_decay: float = option(0.01, "Weight decay of AdamW (default: 0.01).", ge=0)
     lr_scheduler_type: str = option("constant", "Schedule of the learning rate (default: constant).")
-    logging_steps: float = option(1, "Optimiser steps between two log entries (default: 1).")
+    logging_steps: float = option(1, "Optimiser steps between two log entries (default: 1).", gt=0)
     gradient_checkpointing: bool | None = option(  # type: ignore[assignment,unused-ignore]
         None, "True to recompute activations in the backward pass (default: None, which is True on an accelerator)."
     )
@@ -367,19 +429,3 @@ class RunFields(ChangedFields, InheritedFields, UpdateFields, CreditFields, Eval
     `delta` is the dual clip: a negative advantage never counts more than `delta` times. TRL clamps the ratio before it
     computes the minimum. For delta > 1 + epsilon that equals the classic max(min(rA, clip(r)A), delta A).
     """
-
-
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(("gamma_step", "gamma_episode", "failure_threshold", "vllm_gpu_memory_utilization"), (0, 1)),
-    **dict.fromkeys(("step_weight", "learning_rate", "max_grad_norm", "beta", "epsilon", "epsilon_high"), (0, inf)),
-    **dict.fromkeys(("entropy_coef", "uniform_legal_coef", "uniform_legal_coef_end", "reuse_mismatch"), (0, inf)),
-    **dict.fromkeys(("seed", "max_tokens_per_generation", "dynamic_sampling", "weight_decay"), (0, inf)),
-    **dict.fromkeys(("eval_temperature", "eval_top_k"), (0, inf)),
-    **dict.fromkeys(("adam_beta2", "eval_top_p"), (0, 1)),
-    **dict.fromkeys(("num_episodes", "max_skipped_updates", "max_rollouts", "groups_per_rollout"), (1, inf)),
-    **dict.fromkeys(("minibatch_size", "max_tokens_per_microbatch", "max_prompt_length"), (1, inf)),
-    **dict.fromkeys(("max_completion_length", "save_total_limit", "per_device_train_batch_size"), (1, inf)),
-    # -1 is TRL's for no limit.
-    "max_steps": (-1, inf),
-}
-"""Least and greatest value of each field that has bounds of its own. None is not compared."""

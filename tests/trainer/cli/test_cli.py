@@ -261,7 +261,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*DRY, "--gama_step", "1"), "unknown flag: 'gama_step'. Did you mean 'gamma_step'?"),
     ((*DRY, "--gamma_step", "abc"), "argument --gamma_step/--gamma-step: invalid float value: 'abc'"),
     ((*DRY, "--num_episodes", "many"), "invalid int value: 'many'"),
-    ((*DRY, "--num_episodes", "0"), "num_episodes=0 must be at least 1."),
+    ((*DRY, "--num_episodes", "0"), "num_episodes=0 must be >= 1."),
     ((*DRY, "stray"), "['stray']"),
     ((*DRY, "--backend", "x"), "choose one of: trl, cached, vllm_stream"),
     ((*DRY, "--backend", "cached", "--use_vllm", "true"), "set use_vllm=False"),

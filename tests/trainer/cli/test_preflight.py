@@ -58,12 +58,12 @@ def test_a_model_must_chat_and_end(
     ("arguments", "says"),
     [
         (("--model", "tiny", "--num_generations", "3"), "num_generations=3 does not divide the 8 meta-episodes"),
-        (("--preset", "mage-kuhn", "--groups_per_rollout", "0"), "groups_per_rollout=0 must be at least 1."),
-        (("--preset", "mage-kuhn", "--num_generations", "1"), "leaves a group without a comparison; use at least 2"),
+        (("--preset", "mage-kuhn", "--groups_per_rollout", "0"), "groups_per_rollout=0 must be >= 1."),
+        (("--preset", "mage-kuhn", "--num_generations", "1"), "num_generations=1 must be >= 2"),
         (("--preset", "mage-sokoban", "--population", "league"), "has none. Use population=fixed"),
         (("--preset", "mage-kuhn", "--eval_panel", "tictactoe-paper"), "is played in mage/TicTacToe-Meta-v0, not in"),
         (("--preset", "mage-kuhn", "--eval_panel", "kuhn-papr"), "Unknown panel 'kuhn-papr'. Did you mean 'kuhn-paper"),
-        (("--preset", "mage-kuhn", "--early_stop", "2"), "early_stop needs an eval_panel"),
+        (("--preset", "mage-kuhn", "--early_stop", "2"), "early_stop=2 counts evaluations; set eval_panel"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(

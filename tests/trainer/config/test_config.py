@@ -1,5 +1,7 @@
 """`MAGEConfig`: defaults, parsing, and the cross-field rules."""
 
+import re
+from dataclasses import fields
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from peft import LoraConfig
 from trl import TrlParser
 
 from mage_envs.trainer import MAGEConfig
-from mage_envs.trainer.config.fields import BOUNDS
+from mage_envs.trainer.config.fields import RunFields, bounds_of
 from mage_envs.trainer.config.rules import BACKEND_NAMES
 from mage_envs.trainer.config.run_settings import FOREVER, RunSettings
 from mage_envs.trainer.trl.backend_registry import BACKENDS
@@ -94,8 +96,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"backend": "cached", "use_vllm": True}, "set use_vllm=False"),
     ({"constrained": True, "use_vllm": True}, "use backend="),
     ({"env_memory_gb": 3.0}, "set env_workers to 1 or more"),
-    ({"env_timeout": -1.0}, "env_timeout=-1.*none may be negative"),
-    ({"failure_threshold": 2.0}, "between 0 and 1"),
+    ({"env_timeout": -1.0}, "env_timeout=-1.0 must be >= 0"),
+    ({"failure_threshold": 2.0}, ">= 0, <= 1"),
     ({"env_kwargs": "{oops"}, "env_kwargs is not JSON"),
     ({"env_kwargs": "[1]"}, "must be a JSON object"),
     ({"log_completions": True}, "on_rollout_end"),
@@ -109,13 +111,27 @@ def test_contradictions_are_one_line_with_the_remedy(changes: dict[str, Any], re
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+NUMBERS = {item.name: item for item in fields(RunFields) if re.match(r"(int|float)\b", str(item.type))}
+
+
+def test_every_number_has_bounds() -> None:
+    """The others have one supported value each, and a rule that says so."""
+    without = {name for name, item in NUMBERS.items() if bounds_of(item) is None}
+    assert without == {"num_generations_eval", "router_aux_loss_coef"}
+    assert not {item.name for item in fields(RunFields) if bounds_of(item)} - set(NUMBERS)
+
+
+@pytest.mark.parametrize("name", [name for name, item in NUMBERS.items() if bounds_of(item)])
 def test_values_outside_of_their_bounds_are_refused(name: str) -> None:
-    lowest, greatest = BOUNDS[name]
-    wrong = [lowest - 1, nan, inf] + ([] if greatest == inf else [greatest + 6])
+    bounds = bounds_of(NUMBERS[name])
+    assert bounds is not None
+    wrong = [nan, inf, -inf, *(limit for limit in (bounds.gt, bounds.lt) if limit is not None)]
+    wrong += [limit + step for limit, step in ((bounds.ge, -1), (bounds.le, 6)) if limit is not None]
     for value in wrong:
-        with pytest.raises(ValueError, match=f"^{name}={value} must be "):
+        with pytest.raises(ValueError, match=f"^{name}={value} must be {bounds}.$"):
             RunSettings(**{name: value})
+    for limit in (bounds.ge, bounds.le):
+        assert limit is None or bounds.contain(limit)
 
 
 def test_traps_are_refused(tmp_path: Path) -> None:

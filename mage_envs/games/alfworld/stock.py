@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.alfworld import packages
-from mage_envs.games.alfworld.engine import EngineState
+from mage_envs.games.alfworld.engine import Engine, EngineState
 from mage_envs.games.alfworld.errors import GameFileError, describe
 from mage_envs.games.alfworld.gamefile import GameLike, read_game
 
@@ -18,7 +18,7 @@ _free: list[Any] = []
 """Stock environments that no engine uses."""
 
 
-class StockEngine:
+class StockEngine(Engine):
     """The stock engine, with the fast engine's interface."""
 
     def __init__(self) -> None:

@@ -21,6 +21,7 @@ from mage_envs import (
     GameSpec,
     HandResult,
     IllegalAction,
+    Policy,
     State,
     Turn,
     register_opponent,
@@ -86,7 +87,7 @@ class Gifts(Game):
 
 
 @register_opponent("gifts/likes", games=["Gifts"])
-class Likes:
+class Likes(Policy):
     """Keeps the gift that it likes nine times of ten, and the other one of ten: `gifts/likes:book`."""
 
     follows_information_state = True

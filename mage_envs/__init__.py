@@ -15,17 +15,13 @@ if interrupts.is_program():
     interrupts.catch()
 
 from mage_envs.core import (
-    ExactPolicy,
     Game,
     GameSpec,
     HandResult,
     IllegalAction,
     NotEnumerable,
     Policy,
-    RemembersMetaEpisode,
-    SeesResults,
     State,
-    StatePolicy,
     Task,
     Turn,
 )
@@ -82,7 +78,6 @@ __all__ = [
     "ContinueView",
     "EpisodeRecord",
     "EpisodicMemory",
-    "ExactPolicy",
     "Frame",
     "FreeText",
     "Game",
@@ -111,12 +106,9 @@ __all__ = [
     "Protocol",
     "ReflectView",
     "Related",
-    "RemembersMetaEpisode",
     "Reply",
     "Request",
-    "SeesResults",
     "State",
-    "StatePolicy",
     "Task",
     "TextGameEnv",
     "Turn",

@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from mage_envs.drawing.picture import Picture
 from mage_envs.info import PRIVATE, private_info
+from mage_envs.loading.defaults import overrides
 from mage_envs.text.words.spelling import ObservationWords, WordsOfState, split_at_blanks
 
 
@@ -258,7 +259,7 @@ class Turn(NamedTuple):
     task_id: str | None = None
     """Id of the current task, in games that have such ids. No prompt shows it."""
     success: bool | None = None
-    """In `SeesResults.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
+    """In `Policy.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
     opponent: str | None = None
     """Name of the opponent, if the environment reveals it (`reveal_opponent=True`). No prompt shows it."""
 
@@ -288,67 +289,66 @@ class Turn(NamedTuple):
 # -- policies --------------------------------------------------------------------------------------------------
 
 
-@runtime_checkable
-class Policy(Protocol):
-    """The player of a seat. Any class with these two methods is a policy, without a base class."""
+class Policy(ABC):
+    """Base class of a policy, the player of a seat: it implements `reset` and `act`, and overrides what else it needs.
 
+    A class without this base is a policy, too, if it has these two methods: `fill_in` adds the others to it.
+    """
+
+    follows_information_state: bool = False
+    """True if `distribution` follows from `turn.information_state` alone, so that the replies may be tabulated.
+
+    They are then drawn from `distribution`, with one uniform number per decision (none if one action is certain), and
+    `act` is not called.
+    """
+
+    @abstractmethod
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand. `rng` is the policy's only source of randomness until the next reset."""
 
+    @abstractmethod
     def act(self, turn: Turn) -> str:
         """Return one of `turn.legal_actions`."""
 
+    def on_meta_episode_start(self) -> None:  # noqa: B027  (a default that does nothing)
+        """Forget all earlier hands. Called once before episode 0."""
 
-@runtime_checkable
-class RemembersMetaEpisode(Protocol):
-    """A policy that keeps information between the hands of a meta-episode."""
-
-    def on_meta_episode_start(self) -> None:
-        """Forget everything. Called once before episode 0."""
-
-
-@runtime_checkable
-class SeesResults(Protocol):
-    """A policy that receives the result of each hand, as its seat sees it."""
-
-    def on_hand_end(self, turn: Turn) -> None:
+    def on_hand_end(self, turn: Turn) -> None:  # noqa: B027
         """Process the end of a hand. `turn` holds the seat's last observation and no legal actions."""
 
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        """Return the probabilities of the legal actions, which sum to 1; a missing action has probability 0.
 
-@runtime_checkable
-class TellsCalls(Protocol):
-    """A policy that calls a model and returns these calls, so that a meta-episode can be replayed."""
+        A policy that implements it is exact: the probabilities depend on `turn` alone, so that ceilings against it can
+        be computed. Raises TypeError if they are not known.
+        """
+        raise TypeError(f"{type(self).__name__} has no distribution(turn).")
+
+    def report_belief(self) -> Mapping[str, float]:
+        """Return the probability of each opponent of a pool by its name, or an empty mapping. Called between episodes.
+
+        The probabilities are given all that the policy has seen.
+        """
+        return {}
 
     def model_calls(self) -> Sequence[Mapping[str, Any]]:
-        """Return every call since the meta-episode began, as JSON values."""
+        """Return every call of a model since the meta-episode began, as JSON values, so that it can be replayed."""
+        return ()
 
 
-@runtime_checkable
-class ExactPolicy(Policy, Protocol):
-    """A policy with exactly known action probabilities, so that ceilings against it can be computed."""
-
-    def distribution(self, turn: Turn) -> Mapping[str, float]:
-        """Return the probabilities of the legal actions; a missing action has probability 0.
-
-        The probabilities sum to 1 and depend on `turn` alone.
-        """
+def has_distribution(policy: Policy) -> bool:
+    """Return True if a policy implements `distribution`."""
+    return overrides(policy, Policy, "distribution")
 
 
-@runtime_checkable
-class StatePolicy(ExactPolicy, Protocol):
-    """An exact policy that declares if its distribution follows from `turn.information_state` alone.
-
-    If it does, its replies may be tabulated. They are then drawn from `distribution`, with one uniform number per
-    decision (none if one action is certain), and `act` is not called.
-    """
-
-    follows_information_state: bool
-    """True if the distribution follows from the information state alone."""
+def has_memory(policy: Policy) -> bool:
+    """Return True if a policy may remember earlier hands, so that its play does not follow from a turn."""
+    return overrides(policy, Policy, "on_meta_episode_start", "on_hand_end")
 
 
-def is_state_policy(policy: object) -> bool:
+def is_state_policy(policy: Policy) -> bool:
     """Return True if a policy declares that its distribution follows from the information state."""
-    return isinstance(policy, StatePolicy) and policy.follows_information_state
+    return policy.follows_information_state and has_distribution(policy)
 
 
 # -- results and tasks -----------------------------------------------------------------------------------------

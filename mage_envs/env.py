@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -95,26 +96,22 @@ class Seated:
             for learner in range(players)
         ]
         """Tables by the learner's seat, which is open in them."""
-        self.remembers = any(seat.remembering is not None for seat in self.others)
-        """True if a policy implements `on_meta_episode_start`."""
-        self.tellers = [seat.teller for seat in self.others if seat.teller is not None]
-        """Policies that implement `model_calls`."""
 
     def model_calls(self) -> list[Mapping[str, Any]]:
         """Return the opponents' calls of models since the meta-episode began."""
-        return [call for teller in self.tellers for call in teller.model_calls()]
+        return [call for seat in self.others for call in seat.policy.model_calls()]
 
 
-class OpponentSource(Protocol):
+class OpponentSource(ABC):
     """A source of opponents for an environment."""
 
+    @abstractmethod
     def draw(self, streams: Streams) -> Seated:
         """Return opponents drawn from the pool by the streams' role POOL. A single opponent needs no draw."""
-        ...
 
+    @abstractmethod
     def find(self, name: str) -> Seated:
         """Return the opponent with this registered name."""
-        ...
 
 
 class TextGameEnv(gym.Env[str, str]):
@@ -271,7 +268,7 @@ class TextGameEnv(gym.Env[str, str]):
         self._course = courses[(seat + moved * episode) % len(courses)]
         self.hands, self._ended, self._earned, self._earlier, self.over = [], [], 0.0, [], False
         # Only episode 0 begins a meta-episode. Opponents keep their memory in the later episodes.
-        if seated.remembers and episode == 0:
+        if episode == 0:
             hand.on_meta_episode_start(seated.around[seat])
         self._deal(0)
         # In some games the learner's seat never has a decision.
@@ -315,7 +312,7 @@ class TextGameEnv(gym.Env[str, str]):
             info["success"] = is_success(self.hands)
             info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
             private["opponent"] = seated.name
-            if seated.tellers and (calls := seated.model_calls()):
+            if calls := seated.model_calls():
                 private["opponent_calls"] = calls
         else:
             # `observation` starts with the results of the last hands. The anchor is the new hand's text alone.

@@ -6,7 +6,7 @@ Below it are the seats of its table, and the draw of an action from a policy's p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from mage_envs.core import (
     HandResult,
     IllegalAction,
     Policy,
-    RemembersMetaEpisode,
-    SeesResults,
     State,
-    StatePolicy,
-    TellsCalls,
     Turn,
     is_state_policy,
 )
 from mage_envs.drawing.picture import Picture
 from mage_envs.exceptions import message_of, reason_of, stops
 from mage_envs.games.table_game import TableGame
+from mage_envs.loading.defaults import fill_in, overrides
 from mage_envs.random.streams import GAME, SEATS, Streams
 from mage_envs.text.parser import INVALID
 
@@ -129,8 +126,8 @@ class Hand:
         self.begin_episode(Streams(0))
 
     def on_meta_episode_start(self, table: Table) -> None:
-        """Make policies with a memory forget it. `table` is the table of the first hand."""
-        for index, seat in table.remembering:
+        """Make the policies forget earlier hands. `table` is the table of the first hand."""
+        for index, seat in table.policies:
             try:
                 seat.on_meta_episode_start()
             except BaseException as error:
@@ -303,18 +300,6 @@ Reply = tuple[tuple[tuple[float, Said], ...], Said]
 """Moves with rising thresholds, ((threshold, move), ...), and the move above the last threshold."""
 
 
-class Asking(Protocol):
-    """The part of a hand that its seats use."""
-
-    def turn(self, seat: int) -> Turn:
-        """Return the player's current `Turn`."""
-        ...
-
-    def draw(self, seat: int) -> float:
-        """Return the next uniform number of the seat's stream in this hand."""
-        ...
-
-
 class Seat:
     """One policy at the table, with a cache of its replies if it follows the information state."""
 
@@ -326,33 +311,27 @@ class Seat:
             name: Name of the policy in `info` and in errors.
             table: Cache of replies, for games whose states are shared. Ignored if the policy may not be tabulated.
         """
-        self.policy = policy
+        self.policy: Policy = fill_in(policy, Policy)
         self.name = name
-        self.watcher = policy if isinstance(policy, SeesResults) else None
-        """The policy if it implements `on_hand_end`, else None."""
-        self.teller = policy if isinstance(policy, TellsCalls) else None
-        """The policy if it implements `model_calls`, else None."""
-        self.remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
-        """The policy if it implements `on_meta_episode_start`, else None."""
+        self.sees_results = overrides(policy, Policy, "on_hand_end")
+        """True if the policy implements `on_hand_end`."""
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None
         """True if `act` is called for each move, so that the policy must be reset at each hand."""
 
     def on_meta_episode_start(self) -> None:
-        """Make the policy forget earlier hands, if it remembers them."""
-        if self.remembering is not None:
-            self.remembering.on_meta_episode_start()
+        """Make the policy forget earlier hands."""
+        self.policy.on_meta_episode_start()
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand for the policy."""
         self.policy.reset(rng)
 
     def on_hand_end(self, turn: Turn) -> None:
-        """Pass the end of a hand to the policy, if it implements `on_hand_end`."""
-        if self.watcher is not None:
-            self.watcher.on_hand_end(turn)
+        """Pass the end of a hand to the policy."""
+        self.policy.on_hand_end(turn)
 
-    def move(self, state: State, index: int, hand: Asking) -> Said:
+    def move(self, state: State, index: int, hand: Hand) -> Said:
         """Return the policy's move. Raises any exception of the policy or of the rules.
 
         Args:
@@ -363,7 +342,7 @@ class Seat:
         if self._table is None:
             return state.move(self.policy.act(hand.turn(index)))
         cuts, last_move = self._table.get(state) or self._learn(state, hand.turn(index), self._table)
-        # If one action is certain, no number is drawn, as `StatePolicy` promises.
+        # If one action is certain, no number is drawn, as `Policy` promises.
         if cuts:
             draw = hand.draw(index)
             for threshold, move in cuts:
@@ -373,7 +352,7 @@ class Seat:
 
     def _learn(self, state: State, turn: Turn, table: dict[State, Reply]) -> Reply:
         """Compute the replies in a state and add them to the cache."""
-        row = cast(StatePolicy, self.policy).distribution(turn)
+        row = self.policy.distribution(turn)
         cuts, last_action = cuts_of(turn.information_state, row, turn.legal_actions)
         moves = tuple((threshold, (action, state.after(action))) for threshold, action in cuts)
         table[state] = reply = (moves, (last_action, state.after(last_action)))
@@ -383,19 +362,23 @@ class Seat:
         """Return all attributes without the cached replies, which a copy computes again."""
         return {**self.__dict__, "_table": None if self._table is None else {}}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # In another process, the class of the policy does not have the defaults yet.
+        self.__dict__.update(state)
+        fill_in(self.policy, Policy)
+
 
 class Table:
     """The seats of a hand, in order. None is an open seat: the caller answers for it."""
 
     def __init__(self, seats: Iterable[Seat | None]) -> None:
         self.seats = tuple(seats)
-        policy_seats = [(index, seat) for index, seat in enumerate(self.seats) if seat is not None]
-        self.asked = [(index, seat) for index, seat in policy_seats if seat.is_asked]
+        self.policies = [(index, seat) for index, seat in enumerate(self.seats) if seat is not None]
+        """(index, seat) of the seats with a policy."""
+        self.asked = [(index, seat) for index, seat in self.policies if seat.is_asked]
         """(index, seat) of the policies to reset at each hand."""
-        self.remembering = [(index, seat) for index, seat in policy_seats if seat.remembering is not None]
-        """(index, seat) of the policies that implement `on_meta_episode_start`."""
-        self.watching = [(index, seat) for index, seat in policy_seats if seat.watcher is not None]
-        """(index, seat) of the policies that implement `on_hand_end`."""
+        self.watching = [(index, seat) for index, seat in self.policies if seat.sees_results]
+        """(index, seat) of the policies that implement `on_hand_end`, the only ones for which a `Turn` is made."""
 
 
 def open_table(players: int) -> Table:

@@ -1,4 +1,4 @@
-"""Opponents and pools of opponents: policies that play a seat, by registered name or as plain classes.
+"""Opponents and pools of opponents: policies that play a seat, by registered name or as classes, which need no base.
 
 For example::
 

@@ -10,12 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from mage_envs.core import Turn
+from mage_envs.core import Policy, Turn
 from mage_envs.opponents.registry import register_opponent
 
 
 @register_opponent("uniform")
-class Uniform:
+class Uniform(Policy):
     """A uniform policy over the legal actions, for any game that lists them.
 
     It draws one `rng.random()` per turn, or nothing if only one action is legal.
@@ -43,7 +43,7 @@ class Uniform:
         return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
 
 
-class FixedIndex:
+class FixedIndex(Policy):
     """A policy that plays the legal action at index `index`."""
 
     follows_information_state = True

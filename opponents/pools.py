@@ -11,7 +11,7 @@ import numpy as np
 
 from mage_envs.core import Policy
 from mage_envs.loading.arguments import nearest_name
-from mage_envs.opponents.registry import UnknownOpponent, load_all_opponents, load_opponents
+from mage_envs.opponents.registry import UnknownOpponent, is_policy, load_all_opponents, load_opponents
 from mage_envs.random.streams import Stream
 
 Entry = str | Policy
@@ -77,7 +77,7 @@ def _check(entry: object, weight: object) -> None:
             raise ValueError(
                 f"A pool holds opponents, not pools. Replace {entry!r} by its opponents, with their weights."
             )
-    elif isinstance(entry, type) or not isinstance(entry, Policy):
+    elif not is_policy(entry):
         raise TypeError(f"A pool holds names and policies, got {entry!r}.")
     # A bool is an int in Python, but as a weight it is a mistake.
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not (isfinite(weight) and weight > 0):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from mage_envs.core import Game, Policy
 from mage_envs.loading.arguments import call, lacks_arguments, nearest_name, parse
+from mage_envs.loading.defaults import fill_in
 from mage_envs.loading.imports import (
     NoSuchModule,
     NoSuchName,
@@ -24,8 +25,10 @@ from mage_envs.loading.imports import (
 from mage_envs.loading.plugins import load_announced
 from mage_envs.registry import opponent_modules
 
-Builder = Callable[..., Policy]
+Builder = Callable[..., Any]
 B = TypeVar("B", bound=Builder)
+REQUIRED_METHODS = ("reset", "act")
+"""Methods that every policy defines."""
 
 
 class UnknownOpponent(KeyError):
@@ -289,7 +292,7 @@ def _import_opponent(name: str) -> OpponentInfo | None:
     if registered:
         return replace(registered[0], name=name)
     try:
-        builder = load_class(name, "an opponent", ("reset", "act"))
+        builder = load_class(name, "an opponent", REQUIRED_METHODS)
     except NoSuchModule:
         return None
     except NoSuchName as error:
@@ -329,8 +332,15 @@ def _load(info: OpponentInfo) -> Builder:
 def _check_policy(policy: object, label: str) -> Policy:
     if isinstance(policy, type):
         raise TypeError(f"Opponent {policy.__name__} is a class. Pass an instance of it: {policy.__name__}().")
-    if not isinstance(policy, Policy):
+    if not is_policy(policy):
         raise TypeError(
             f"Opponent {label!r} must be a policy with reset(rng) and act(turn), got {type(policy).__name__}."
         )
-    return policy
+    filled: Policy = fill_in(policy, Policy)
+    return filled
+
+
+def is_policy(value: object) -> bool:
+    """Return True if a value is a policy itself, and no class or function that creates one."""
+    methods = (getattr(value, method, None) for method in REQUIRED_METHODS)
+    return not isinstance(value, str | type) and all(map(callable, methods))

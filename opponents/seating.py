@@ -7,7 +7,7 @@ from functools import lru_cache
 from weakref import WeakValueDictionary
 
 from mage_envs.core import Game, Policy, State
-from mage_envs.env import Seated
+from mage_envs.env import OpponentSource, Seated
 from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Reply, Seat
 from mage_envs.opponents.pools import Entry, OpponentPool, PoolSpec, as_pool
@@ -21,7 +21,7 @@ The holder keeps the policy alive, so an id is valid as long as its entry. When 
 """
 
 
-class SeatedOpponents:
+class SeatedOpponents(OpponentSource):
     """The opponents of one environment, made once per entry of its pool and drawn by weight."""
 
     def __init__(self, spec: PoolSpec | None, game: Game) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, Policy, RemembersMetaEpisode, SeesResults, TellsCalls, Turn
+from mage_envs.core import Game, Policy, Turn, has_distribution, has_memory
+from mage_envs.loading.defaults import fill_in
 from mage_envs.opponents.registry import make_opponent
 
 
-class Switching:
+class Switching(Policy):
     """A policy that plays as `first` in the episodes before `episode` (counted from 0), and as `then` afterwards."""
 
     def __init__(self, first: Policy, then: Policy, episode: int) -> None:
@@ -24,8 +25,8 @@ class Switching:
         """
         if episode < 0:
             raise ValueError(f"Opponent 'switch': episode must be 0 or more, got {episode}.")
-        self.first = first
-        self.then = then
+        self.first: Policy = fill_in(first, Policy)
+        self.then: Policy = fill_in(then, Policy)
         self.episode = episode
         self._rng: np.random.Generator
         self._started: Policy | None = None
@@ -47,35 +48,24 @@ class Switching:
 
     def model_calls(self) -> Sequence[Mapping[str, Any]]:
         """Return the recorded calls of both policies, if they are language models."""
-        return [
-            call
-            for policy in (self.first, self.then)
-            if isinstance(policy, TellsCalls)
-            for call in policy.model_calls()
-        ]
+        return [call for policy in (self.first, self.then) for call in policy.model_calls()]
 
 
 class RememberingSwitching(Switching):
     """A `Switching` between two policies, at least one of which remembers earlier hands."""
 
     def on_hand_end(self, turn: Turn) -> None:
-        """Forward the result to the policy that played the hand, if it implements `on_hand_end`."""
-        policy = self.first if turn.episode < self.episode else self.then
-        if isinstance(policy, SeesResults):
-            policy.on_hand_end(turn)
+        """Forward the result to the policy that played the hand."""
+        (self.first if turn.episode < self.episode else self.then).on_hand_end(turn)
 
     def on_meta_episode_start(self) -> None:
-        """Forward the call to each policy that implements `on_meta_episode_start`."""
-        for policy in (self.first, self.then):
-            if isinstance(policy, RemembersMetaEpisode):
-                policy.on_meta_episode_start()
+        """Forward the call to both policies."""
+        self.first.on_meta_episode_start()
+        self.then.on_meta_episode_start()
 
 
 class ExactSwitching(Switching):
     """A `Switching` between two policies without memory that have exact action probabilities."""
-
-    first: ExactPolicy
-    then: ExactPolicy
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
         """Return the distribution of the policy that plays `turn.episode`."""
@@ -102,10 +92,10 @@ def switching(first: Policy, then: Policy, episode: int) -> Switching:
         then: Policy of `episode` and all later ones.
         episode: Index of the first episode that `then` plays, from 0.
     """
-    # The suite detects a policy's abilities by its methods, so each combination needs a class of its own. Memory is
-    # checked first: a policy that remembers has no exact distribution over the turns of one hand.
-    if any(isinstance(policy, RemembersMetaEpisode | SeesResults) for policy in (first, then)):
+    # The methods that a class overrides say what its policies can do, so each combination needs a class of its own.
+    switched = Switching(first, then, episode)
+    parts = switched.first, switched.then
+    # Memory is checked first: a policy that remembers has no exact distribution over the turns of one hand.
+    if any(map(has_memory, parts)):
         return RememberingSwitching(first, then, episode)
-    if isinstance(first, ExactPolicy) and isinstance(then, ExactPolicy):
-        return ExactSwitching(first, then, episode)
-    return Switching(first, then, episode)
+    return ExactSwitching(first, then, episode) if all(map(has_distribution, parts)) else switched

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from mage_envs.core import Turn
+from mage_envs.core import Policy, Turn
 from mage_envs.hand import Cuts, check_row, cuts_of, pick
 
 Rule = Callable[[Turn], Mapping[str, float]]
@@ -18,7 +18,7 @@ function or a `functools.partial` of one.
 """
 
 
-class RulePolicy:
+class RulePolicy(Policy):
     """A policy that follows a rule, with the rule's probabilities cached by information state.
 
     It draws one `rng.random()` per decision, or nothing if one action is certain. Call `reset` before `act`.

@@ -1,7 +1,8 @@
-"""A game of this package is named in few files, so that a new one is added in few."""
+"""A game of this package is named in few files, and what plays a role is described by one class, seldom a Protocol."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from functools import cache
@@ -96,3 +97,32 @@ def test_a_list_of_games_counts() -> None:
         == set()
     )
     assert not is_example("tests/opponents/games/test_repeated_games.py")
+
+
+PRODUCT = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
+MOST_PROTOCOLS = 15
+"""Maximum number of Protocols: each is for objects that strangers make without a base class."""
+
+
+def protocols_of(source: str) -> list[str]:
+    """The names of the Protocol classes in a module, whose bases are `Protocol`, `Protocol[T]` or `typing.Protocol`."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        and any(re.fullmatch(r"(\w+\.)?Protocol(\[.*\])?", ast.unparse(base)) for base in node.bases)
+    ]
+
+
+def test_few_classes_are_protocols() -> None:
+    """A role of our own has one base class with methods that do nothing, which callers need not probe."""
+    # Resolved, because links in mage_envs/ lead to the other folders.
+    paths = {path.resolve() for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")}
+    assert len(paths) > 500
+    names = [name for path in paths for name in protocols_of(path.read_text())]
+    assert len(names) <= MOST_PROTOCOLS, names
+
+
+def test_protocols_are_counted() -> None:
+    source = "class A(Protocol): ...\nclass B(C, Protocol[T]): ...\nclass D:\n    class E(typing.Protocol): ...\n"
+    assert protocols_of(source + "class F(ProtocolError): ...\nclass G(Generic[Protocol]): ...\n") == ["A", "B", "E"]

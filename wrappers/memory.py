@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from mage_envs.core import Turn
 from mage_envs.text.parser import REMARK_LIMIT
@@ -198,22 +198,6 @@ REQUIRED_HOOKS = ("begin", "render")
 def is_memory(value: object) -> bool:
     """Return True if a value is a memory itself, and no class or function that creates one."""
     return not isinstance(value, str | type) and all(callable(getattr(value, hook, None)) for hook in REQUIRED_HOOKS)
-
-
-def overrides(memory: Memory, *hooks: str) -> bool:
-    """Return True if a memory has a hook of its own."""
-    # The function behind the method, because a hook may also be set on the instance.
-    own = (getattr(getattr(memory, hook), "__func__", None) for hook in hooks)
-    return any(function is not getattr(Memory, hook) for function, hook in zip(own, hooks, strict=True))
-
-
-@runtime_checkable
-class ReportsBelief(Protocol):
-    """A policy that knows the probability of each opponent of a pool, given all that it has seen."""
-
-    def report_belief(self) -> Mapping[str, float]:
-        """Return the probability of each opponent by its name in the pool. Called between two episodes."""
-        ...
 
 
 class EpisodicMemory(Memory):

@@ -10,10 +10,11 @@ from weakref import WeakValueDictionary
 
 import gymnasium as gym
 
+from mage_envs.loading.defaults import overrides
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, TurnRecord
-from mage_envs.wrappers.memory import BELIEF, GUESS, REMARK, Answer, HookResult, Memory, MemoryView, Request, overrides
+from mage_envs.wrappers.memory import BELIEF, GUESS, REMARK, Answer, HookResult, Memory, MemoryView, Request
 
 if TYPE_CHECKING:
     from mage_envs.wrappers.belief_question import BeliefQuestion
@@ -248,8 +249,8 @@ class MemoryCalls:
         self._rendered = self._told_length = 0
         """Number of characters of the memory section in the last play prompt, and the number in the last event."""
         # Compared once here, because most memories watch no turns, and a view costs time at every step.
-        self._watches_turns = overrides(memory, "before_turn", "after_turn")
-        self._reads_answers = overrides(memory, "on_answer", "on_reflection")
+        self._watches_turns = overrides(memory, Memory, "before_turn", "after_turn")
+        self._reads_answers = overrides(memory, Memory, "on_answer", "on_reflection")
 
     def max_requests(self, episodes: int, turns: int) -> int:
         """Return the maximum number of replies of a meta-episode that are no turns: requests, thoughts and beliefs.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent
-from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn, hand_results
+from mage_envs.core import Game, HandResult, Policy, Turn, hand_results, is_state_policy
 from mage_envs.text.generation import Completion, Generator, Prompt
 from mage_envs.wrappers.rollout.exploitability import ScoresReplies, score_shares
 
@@ -34,7 +34,7 @@ class WatchedGenerator:
         """
         self._generator = generator
         self._scores = generator if scored and isinstance(generator, ScoresReplies) else None
-        self._policy = policy if isinstance(policy, StatePolicy) and policy.follows_information_state else None
+        self._policy = policy if policy is not None and is_state_policy(policy) else None
         self.knows_probabilities = self._scores is not None or self._policy is not None
         self.seen: dict[tuple[int, int], list[SeenPrompt]] = {}
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from mage_envs.exceptions import reason_of
 from mage_envs.processes.call_outcomes import CallError, WorkerFailure, WorkerLost
@@ -38,12 +39,13 @@ class Conditions:
 ORDINARY = Conditions()
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Runner of jobs. It yields exactly one outcome per job, in any order."""
 
     pieces: int
     """Recommended number of jobs if the work can be divided freely."""
 
+    @abstractmethod
     def run(
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
@@ -60,7 +62,6 @@ class Executor(Protocol):
         Raises:
             RuntimeError: If no worker is available. The message is one line.
         """
-        ...
 
 
 def unwrap(outcome: Any, label: str) -> Any:

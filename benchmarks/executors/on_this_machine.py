@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
+from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, Executor, MakeWork
 from mage_envs.loading.options import check_positive
 from mage_envs.processes.call_outcomes import HANG, WorkerLost, attempt
 from mage_envs.processes.watchdog import Watchdog
@@ -19,7 +19,7 @@ PIECES = 4
 """Jobs per process. Several small jobs per process balance the load better than one large job."""
 
 
-class Local:
+class Local(Executor):
     """Executor that runs one job after the other in this process. It does not enforce the timeout of a call."""
 
     # Other processes would not help, so the work stays in one piece.
@@ -51,7 +51,7 @@ class Local:
                     work.close()
 
 
-class Processes:
+class Processes(Executor):
     """Executor that assigns jobs one by one to `count` worker processes. The workers end when the run ends.
 
     A script that uses this executor needs the guard `if __name__ == "__main__":`.

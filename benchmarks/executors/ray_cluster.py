@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 
-from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
+from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, Executor, MakeWork
 from mage_envs.benchmarks.executors.remote import Sent, pack_work
 from mage_envs.processes.call_outcomes import CRASH, WorkerLost
 
@@ -23,7 +23,7 @@ PIECES = 64
 """Recommended number of jobs. A task costs 1 to 2 ms, so many small jobs keep a cluster of any size busy."""
 
 
-class RayCluster:
+class RayCluster(Executor):
     """Executor that runs each job as a Ray task of one CPU. If a worker or a node is lost, Ray retries its task.
 
     Every node needs the same installation and the modules that are imported from the current folder. The timeout of a

@@ -16,7 +16,7 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
-from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
+from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, Executor, MakeWork
 from mage_envs.benchmarks.executors.remote import Sent, pack_work
 from mage_envs.processes.call_outcomes import CRASH, HANG, CallError, WorkerLost
 
@@ -35,7 +35,7 @@ FINAL = {"CANCELLED": CRASH, "TIMEOUT": HANG}
 """States after which a task is not submitted again: a user cancelled it, or it reached its time limit."""
 
 
-class SlurmQueue:
+class SlurmQueue(Executor):
     """Executor that runs jobs as tasks of a Slurm array job, one CPU each. Lost jobs are submitted as a new array.
 
     Every node needs the same installation. The timeout of a call is not enforced, but Slurm ends a task after `HOURS`.

@@ -13,8 +13,9 @@ from mage_envs.benchmarks.evaluation.run.agents import Agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.files.atomic import write_atomically
+from mage_envs.loading.defaults import overrides
 from mage_envs.wrappers.memories import as_memory, memory_settings
-from mage_envs.wrappers.memory import overrides
+from mage_envs.wrappers.memory import Memory
 
 
 def fill_bank(
@@ -38,7 +39,7 @@ def fill_bank(
         raise FileExistsError(f"{out} already exists. Use another file name, or remove the file.")
     bank_panel = named_panel(panel)
     shared_memory = as_memory(filling(memory))
-    if not overrides(shared_memory, "bank_text"):
+    if not overrides(shared_memory, Memory, "bank_text"):
         raise TypeError(f"memory={memory!r} has the option scope, but no bank_text().")
     tasks = bank_panel.tasks()[:rows]
     # Every meta-episode must share this instance. A factory that returns it passes the check that refuses shared

@@ -17,11 +17,11 @@ from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scale_run
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
 from mage_envs.benchmarks.scale.scale_text import scale_sentence
 from mage_envs.core import Task
-from mage_envs.trainer.runs.panel_evaluation import SCORE, Scored
+from mage_envs.trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
-class PanelEvaluation:
+class PanelEvaluation(PanelPlayed):
     """A named panel with the options of a training run."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
@@ -35,7 +35,7 @@ class PanelEvaluation:
         self.name = full_name(name)
         self.env_id = panel.env_id
         self._setting = Setting(panel, self.name, free_options)
-        self.options: Mapping[str, Any] = self._setting.options
+        self.options = self._setting.options
 
     @property
     def tasks(self) -> Sequence[Task]:

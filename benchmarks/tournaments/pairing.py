@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mage_envs.benchmarks.tournaments.tournament_settings import Settings
-from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
+from mage_envs.core import Game, Policy, State, Turn, is_state_policy
 from mage_envs.exceptions import message_of, stops
 from mage_envs.games.table_game import TableGame
-from mage_envs.hand import Asking, Hand, OpponentFailure, Reply, Seat, Table
+from mage_envs.hand import Hand, OpponentFailure, Reply, Seat, Table
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import policy_value
 from mage_envs.opponents.exact.tree import AtEpisode, is_exact
@@ -201,7 +201,7 @@ class _NamedSeat(Seat):
         self._asked[:] = self._names
         super().on_hand_end(turn)
 
-    def move(self, state: State, index: int, hand: Asking) -> tuple[str, State]:
+    def move(self, state: State, index: int, hand: Hand) -> tuple[str, State]:
         self._asked[:] = self._names
         return super().move(state, index, hand)
 
@@ -209,7 +209,7 @@ class _NamedSeat(Seat):
 class _Blamed(AtEpisode):
     """Exact policy at one episode, whose failures carry its name."""
 
-    def __init__(self, name: str, policy: ExactPolicy, episode: int) -> None:
+    def __init__(self, name: str, policy: Policy, episode: int) -> None:
         super().__init__(policy, episode)
         self._name = name
 

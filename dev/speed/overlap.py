@@ -24,7 +24,7 @@ from mage_envs.processes.watchdog import Watchdog
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.trainer.method.tasks import rollout_specs
-from mage_envs.wrappers.rollout.env_pool import EnvCall, Environments, Outcome
+from mage_envs.wrappers.rollout.env_pool import EnvCall, Environments, EnvPool, Outcome
 from mage_envs.wrappers.rollout.loop import RolloutClock, collect
 
 LEAST_SHARE = 0.9
@@ -94,7 +94,7 @@ class Thinking:
             self.replying += passed * len(self._running)
 
 
-class SlowEnvironments:
+class SlowEnvironments(EnvPool):
     """Stage of real environments whose moves take `MOVE` seconds each on the simulated clock."""
 
     def __init__(self, time: CountedTime, slots: int, workers: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from mage_envs.core import GameSpec
 from mage_envs.games.alfworld.data import GameSource, NoGames
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
-from mage_envs.games.alfworld.game import ALFWorld, ALFWorldState, source_of
+from mage_envs.games.alfworld.game import ALFWorld, ALFWorldState, Household, source_of
 from mage_envs.games.alfworld.houses import FACTS, HOUSES, LONGEST, PARTS, TASKS, House, HouseTask, houses
 from mage_envs.games.alfworld.packages import check_engine
 from mage_envs.games.alfworld.scenes import TASK_TYPES
@@ -60,7 +60,7 @@ def _spec(steps: int) -> GameSpec:
     )
 
 
-class ALFWorldHouse(Related):
+class ALFWorldHouse(Related, Household):
     """Household tasks in one house: every episode is another task, and things lie at the same places.
 
     Rules: those of ALFWorld. The hidden fact is a house, which says what lies where at the start of each episode. A
@@ -93,7 +93,6 @@ class ALFWorldHouse(Related):
     spec = _spec(LONGEST + 2)
     kinds_of_fact = tuple(chain(*FACTS.values()))
     shows_place: ClassVar[bool] = True
-    banner = False
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, State, Turn, is_state_policy
+from mage_envs.core import Game, Policy, State, Turn, is_state_policy
 from mage_envs.env import SEATINGS
 from mage_envs.opponents.exact.bayes import BayesSolution, Credit, Meeting, check_lengths, credit_weights
 from mage_envs.opponents.exact.best_response import best_nonadaptive
@@ -19,7 +19,7 @@ from mage_envs.opponents.pools import OpponentPool, PoolSpec, as_pool
 from mage_envs.registry import list_games, settings_of
 
 
-class BayesPolicy:
+class BayesPolicy(Policy):
     """The optimal policy against one opponent drawn from `pool`, for some credit (`mage_envs.opponents.exact.bayes`).
 
     It counts the hands of the meta-episode by calls of `on_hand_end`. It starts again from the first hand in three
@@ -165,17 +165,17 @@ def _solve(rules: Rules, seat0: int, problem: _Problem) -> BayesSolution:
 
 
 @lru_cache(maxsize=64)
-def _blind(rules: Rules, pool: OpponentPool, seat: int, episode: int) -> ExactPolicy:
+def _blind(rules: Rules, pool: OpponentPool, seat: int, episode: int) -> Policy:
     """Return the best policy without memory in an episode; all policies of a process share it."""
     return best_nonadaptive(rules.game, pool, seat, episode=episode).policy
 
 
-class BlindPolicy:
+class BlindPolicy(Policy):
     """The optimal policy against an opponent drawn from `pool`, for one hand without memory of earlier hands."""
 
     def __init__(self, game: Game, pool: PoolSpec) -> None:
         self._game, self._pool = game, as_pool(pool)
-        self._policies: dict[tuple[int, int], ExactPolicy] = {}
+        self._policies: dict[tuple[int, int], Policy] = {}
         """Policies by (seat, episode); the episode is 0 if no opponent changes between episodes."""
         # Raises NotEnumerable now instead of at the first turn.
         game.initial_states()
@@ -195,7 +195,7 @@ class BlindPolicy:
         """Return the prior probability of each opponent, because the policy remembers nothing."""
         return dict(zip(map(str, self._pool.entries), self._pool.weights, strict=True))
 
-    def _policy(self, turn: Turn) -> ExactPolicy:
+    def _policy(self, turn: Turn) -> Policy:
         key = seat, episode = turn.player, turn.episode if self._changes else 0
         if key not in self._policies:
             rules = Rules(tuple(self._game.initial_states()), self._game)

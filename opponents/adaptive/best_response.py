@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.core import Game, Policy, is_state_policy
 from mage_envs.loading.arguments import Rest
 from mage_envs.opponents.adaptive.bayes import BlindPolicy
 from mage_envs.opponents.exact import best_response
@@ -10,7 +10,7 @@ from mage_envs.opponents.exact.tree import BySeat, exact_policy
 from mage_envs.opponents.tabular import RulePolicy
 
 
-def best_response_to(game: Game, name: Rest) -> ExactPolicy:
+def best_response_to(game: Game, name: Rest) -> Policy:
     """Return the best response to an opponent, for any seat: `best-response-to:kuhn/nash:0.2`.
 
     Among equally good actions it plays the first. If the opponent changes between episodes, it responds to each

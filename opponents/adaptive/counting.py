@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.opponents.exact import best_response
 from mage_envs.opponents.tabular import RulePolicy
 from mage_envs.tree import Node, roots_of
@@ -33,7 +33,7 @@ def estimate(counts: Counts, prior: float, turn: Turn) -> dict[str, float]:
     return {action: (even + action_counts.get(action, 0.0)) / total for action in turn.legal_actions}
 
 
-class Counting:
+class Counting(Policy):
     """A policy that plays the best response to the others' frequencies in this meta-episode, solved for each hand.
 
     The first hand is the best response to uniform play.
@@ -44,7 +44,7 @@ class Counting:
         self._game = game
         self._prior = prior
         self._counts: dict[str, dict[str, float]] = {}
-        self._responses: dict[int, ExactPolicy] = {}
+        self._responses: dict[int, Policy] = {}
         """Best responses by seat, for the present hand."""
         self._ways: list[Way] = []
         """Possible paths up to the policy's own last move of the hand."""

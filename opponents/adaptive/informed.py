@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.opponents.adaptive.bayes import Rules
 from mage_envs.opponents.exact.best_response import best_nonadaptive
 from mage_envs.opponents.pools import OpponentPool, as_pool
 
 
-class KnownPolicy:
+class KnownPolicy(Policy):
     """The best response to the opponent that the environment reveals (`Turn.opponent`)."""
 
     def __init__(self, game: Game, pool: OpponentPool) -> None:
@@ -21,7 +21,7 @@ class KnownPolicy:
         self._prior = dict(zip(self._names, pool.weights, strict=True))
         self._assumed: str | None = None
         """Opponent that the policy expected in its last turn."""
-        self._responses: dict[tuple[str, int], ExactPolicy] = {}
+        self._responses: dict[tuple[str, int], Policy] = {}
         """Best responses by the opponent's name and the own seat."""
         # Raises NotEnumerable now instead of at the first turn.
         game.initial_states()
@@ -46,7 +46,7 @@ class KnownPolicy:
         """Return the opponent that the policy expects if it plays against `name`."""
         return name
 
-    def _response(self, name: str, seat: int) -> ExactPolicy:
+    def _response(self, name: str, seat: int) -> Policy:
         key = name, seat
         if key not in self._responses:
             rules = Rules(tuple(self._game.initial_states()), self._game)
@@ -55,7 +55,7 @@ class KnownPolicy:
 
 
 @lru_cache(maxsize=64)
-def _best_response(rules: Rules, name: str, seat: int) -> ExactPolicy:
+def _best_response(rules: Rules, name: str, seat: int) -> Policy:
     """Return the best response to an opponent; all policies of a process share it."""
     return best_nonadaptive(rules.game, as_pool(name), seat).policy
 

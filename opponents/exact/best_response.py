@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, Policy
+from mage_envs.core import Game, Policy
 from mage_envs.opponents.exact.tree import Objective, Payoff, check_seat, exact_policy, in_episode, payoff_of
 from mage_envs.opponents.pools import PoolSpec, as_pool
 from mage_envs.opponents.tabular import TabularPolicy
@@ -30,7 +30,7 @@ class BestResponse(NamedTuple):
 
     value: float
     """Value in the game's unit, or a probability with the objective `success`."""
-    policy: ExactPolicy
+    policy: Policy
     """Policy of the responding seat."""
 
 
@@ -80,7 +80,7 @@ def best_nonadaptive(
 
 
 def respond(
-    game: Game, opponents: Sequence[ExactPolicy], weights: Sequence[float], seat: int, objective: Objective
+    game: Game, opponents: Sequence[Policy], weights: Sequence[float], seat: int, objective: Objective
 ) -> BestResponse:
     """Return the best response to one of several opponents, which is drawn before the hand.
 
@@ -121,7 +121,7 @@ def respond(
 class _Search:
     """The search for one best response: reach forward, values backward."""
 
-    def __init__(self, order: Sequence[Node], opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
+    def __init__(self, order: Sequence[Node], opponents: Sequence[Policy], seat: int, payoff: Payoff) -> None:
         self.order = order
         self.opponents = opponents
         self.seat = seat

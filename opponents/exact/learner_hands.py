@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import ExactPolicy, is_state_policy
+from mage_envs.core import Policy, is_state_policy
 from mage_envs.opponents.exact.tree import Payoff
 from mage_envs.tree import Node, positions, share_positions
 
@@ -56,7 +56,7 @@ class LearnerHand(NamedTuple):
 
 def hand_of(
     roots: Sequence[tuple[float, Node]],
-    opponents: Sequence[ExactPolicy],
+    opponents: Sequence[Policy],
     seat: int,
     payoff: Payoff,
 ) -> LearnerHand:
@@ -85,9 +85,7 @@ def hand_of(
     return LearnerHand(root=root, evidence=evidence, tells=tells, weight=weight, payoff=payoff_of)
 
 
-def _count_decisions(
-    roots: Sequence[tuple[float, Node]], order: Sequence[Node], opponent: ExactPolicy, seat: int
-) -> int:
+def _count_decisions(roots: Sequence[tuple[float, Node]], order: Sequence[Node], opponent: Policy, seat: int) -> int:
     """Return a lower bound of the learner's decisions against a pool with this opponent.
 
     It is the number of histories with positive probability at which the learner is to move. The game must have perfect
@@ -113,7 +111,7 @@ class _Builder:
     index, and the opponents that can have played it are a set of bits.
     """
 
-    def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
+    def __init__(self, opponents: Sequence[Policy], seat: int, payoff: Payoff) -> None:
         self.opponents, self.seat, self.payoff = opponents, seat, payoff
         self._by_state = all(is_state_policy(opponent) for opponent in opponents)
         self._decisions = 0

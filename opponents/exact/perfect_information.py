@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Turn
+from mage_envs.core import Policy, Turn
 from mage_envs.opponents.exact.tree import Payoff
 from mage_envs.tree import Node
 
@@ -18,7 +18,7 @@ Reach = tuple[float, ...]
 """For each opponent, its weight times the probability of its moves so far."""
 
 
-class HistoryPolicy:
+class HistoryPolicy(Policy):
     """A deterministic policy by information state and history, defined only for histories that its mixture reaches."""
 
     def __init__(self, moves: Mapping[tuple[str, tuple[str, ...]], str]) -> None:
@@ -44,7 +44,7 @@ class HistoryPolicy:
 class _Search:
     """The search for the best response over (position, reach)."""
 
-    def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
+    def __init__(self, opponents: Sequence[Policy], seat: int, payoff: Payoff) -> None:
         self.opponents = opponents
         self.seat = seat
         self.payoff = payoff
@@ -100,7 +100,7 @@ class _Search:
 
 def best_by_history(
     roots: Sequence[tuple[float, Node]],
-    opponents: Sequence[ExactPolicy],
+    opponents: Sequence[Policy],
     weights: Sequence[float],
     seat: int,
     payoff: Payoff,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.core import Game, Policy, is_state_policy
 from mage_envs.opponents.exact.learner_hands import Branch, Floats, LearnerHand, Places, hand_of
 from mage_envs.opponents.exact.tree import Objective, in_episode, payoff_of
 from mage_envs.tree import pause_garbage_collection, positions, roots_of
@@ -146,7 +146,7 @@ class HandPlan:
 class LearnerHands:
     """The hands of a game against several opponents, by seat and episode; each is enumerated on first use."""
 
-    def __init__(self, game: Game, opponents: Sequence[ExactPolicy], objective: Objective = "returns") -> None:
+    def __init__(self, game: Game, opponents: Sequence[Policy], objective: Objective = "returns") -> None:
         """Prepare the hands.
 
         Args:

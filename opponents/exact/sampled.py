@@ -10,13 +10,13 @@ sample's luck. The samples are therefore divided into two halves, which bound th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, Policy, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.opponents.exact.tree import is_exact
 from mage_envs.opponents.switching import Switching, switching
 from mage_envs.opponents.tabular import TabularPolicy
@@ -33,12 +33,12 @@ STUDENT = 2.306
 """97.5% quantile of Student's distribution with 8 degrees of freedom: 2 halves with 5 groups each, minus 1 per half."""
 
 
-class Sampled(Protocol):
+class Sampled(ABC):
     """A policy in the form of sampled moves."""
 
-    def table(self, half: int | None = None, without: int | None = None) -> ExactPolicy:
+    @abstractmethod
+    def table(self, half: int | None = None, without: int | None = None) -> Policy:
         """Return the frequencies of all samples, or of one half, without its group `without` if that is set."""
-        ...
 
 
 def sample(game: Game, policy: Policy, samples: int, rng: np.random.Generator) -> Sampled:
@@ -56,7 +56,7 @@ def sample(game: Game, policy: Policy, samples: int, rng: np.random.Generator) -
     return SampledMoves(game, policy, samples, rng)
 
 
-class SampledMoves:
+class SampledMoves(Sampled):
     """Sampled moves of a policy at every information state of a game, in two halves of `GROUPS` groups.
 
     Early states are few and have the largest weights. All states after the same number of moves therefore receive
@@ -103,17 +103,17 @@ class SampledMoves:
         return TabularPolicy({state: _frequencies(counts, groups) for state, counts in self._counts.items()})
 
 
-class _Known:
+class _Known(Sampled):
     """A part of a switch with exact probabilities, which requires no samples."""
 
-    def __init__(self, policy: ExactPolicy) -> None:
+    def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def table(self, half: int | None = None, without: int | None = None) -> ExactPolicy:
+    def table(self, half: int | None = None, without: int | None = None) -> Policy:
         return self._policy
 
 
-class _SampledSwitching:
+class _SampledSwitching(Sampled):
     """A switch between two policies, at least one of which is sampled."""
 
     def __init__(self, game: Game, policy: Switching, samples: int, rng: np.random.Generator) -> None:
@@ -122,12 +122,9 @@ class _SampledSwitching:
         ]
         self._episode = policy.episode
 
-    def table(self, half: int | None = None, without: int | None = None) -> ExactPolicy:
+    def table(self, half: int | None = None, without: int | None = None) -> Policy:
         first_table, later_table = (part.table(half, without) for part in self._parts)
-        switched = switching(first_table, later_table, self._episode)
-        if not is_exact(switched):
-            raise TypeError("A switch between two tables must be exact.")
-        return switched
+        return switching(first_table, later_table, self._episode)
 
 
 def _by_group(moves: Sequence[str]) -> list[Counter[str]]:

@@ -13,7 +13,7 @@ from math import perm
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, GameSpec, NotEnumerable, State, Turn
+from mage_envs.core import Game, GameSpec, NotEnumerable, Policy, State, Turn
 from mage_envs.games.table_game import TableSeries
 from mage_envs.opponents.exact.learner_hands import TooManyStates
 from mage_envs.opponents.exact.tree import exact_policy
@@ -63,10 +63,10 @@ def _first_of(firsts: tuple[State, ...]) -> DrawState:
     return DrawState(firsts)
 
 
-class OrderedOpponent:
+class OrderedOpponent(Policy):
     """A policy that also draws the task of each episode, in a fixed order."""
 
-    def __init__(self, policy: ExactPolicy, rows: Sequence[Mapping[str, float]]) -> None:
+    def __init__(self, policy: Policy, rows: Sequence[Mapping[str, float]]) -> None:
         """Create an opponent.
 
         Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.core import Game, Policy, is_state_policy
 from mage_envs.opponents.exact.bayes import build_hands
 from mage_envs.opponents.exact.best_response import BestResponse, respond
 from mage_envs.opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
@@ -57,7 +57,7 @@ class SingleHands:
         self._game, self._seats, self._objective = game, seats, objective
         self._sampled: dict[int, Sampled] = {}
         """Sampled policies by their index in the pool."""
-        policies: list[ExactPolicy] = []
+        policies: list[Policy] = []
         for index, entry in enumerate(pool.entries):
             policy = without_memory(entry, game)
             if not is_exact(policy):
@@ -113,14 +113,14 @@ class SingleHands:
             bounds=bounds,
         )
 
-    def _opponents(self, episode: int, half: int, without: int | None = None) -> list[ExactPolicy]:
+    def _opponents(self, episode: int, half: int, without: int | None = None) -> list[Policy]:
         tables = [
             self._sampled[index].table(half, without) if index in self._sampled else policy
             for index, policy in enumerate(self._policies)
         ]
         return [in_episode(policy, episode) for policy in tables]
 
-    def _best(self, opponents: Sequence[ExactPolicy], like: _Best | None = None) -> _Best:
+    def _best(self, opponents: Sequence[Policy], like: _Best | None = None) -> _Best:
         """Return the best play against these opponents."""
         # Policies that were not sampled are the same in every half and group, so `like` provides their responses.
         game, seats, objective = self._game, self._seats, self._objective
@@ -161,18 +161,16 @@ class _Best:
         means = [sum(response.value for response in responses) / len(self.seats) for responses in self.responses]
         return sum(weight * mean for weight, mean in zip(self.weights, means, strict=True))
 
-    def blind_value_against(self, opponents: Sequence[ExactPolicy]) -> float:
+    def blind_value_against(self, opponents: Sequence[Policy]) -> float:
         """Return the value of the blind play against other opponents."""
         return self._mean(self.blinds, opponents, self.weights)
 
-    def informed_value_against(self, opponents: Sequence[ExactPolicy]) -> float:
+    def informed_value_against(self, opponents: Sequence[Policy]) -> float:
         """Return the value of the responses against other opponents."""
         rows = zip(self.weights, self.responses, opponents, strict=True)
         return sum(weight * self._mean(responses, [opponent], [1.0]) for weight, responses, opponent in rows)
 
-    def _mean(
-        self, responses: Sequence[BestResponse], opponents: Sequence[ExactPolicy], weights: Sequence[float]
-    ) -> float:
+    def _mean(self, responses: Sequence[BestResponse], opponents: Sequence[Policy], weights: Sequence[float]) -> float:
         values = [
             value_of_response(self.game, response.policy, opponents, weights, seat, self.objective)
             for seat, response in zip(self.seats, responses, strict=True)
@@ -180,7 +178,7 @@ class _Best:
         return sum(values) / len(values)
 
 
-def _bound_values(other_best: _Best, best: _Best, opponents: Sequence[ExactPolicy]) -> dict[str, Bounds]:
+def _bound_values(other_best: _Best, best: _Best, opponents: Sequence[Policy]) -> dict[str, Bounds]:
     """Return a lower and an upper estimate of each value against `opponents`.
 
     `best` was chosen for these opponents, `other_best` for others.

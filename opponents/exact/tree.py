@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeGuard
+from typing import Literal
 
 import numpy as np
 
-from mage_envs.core import (
-    ExactPolicy,
-    Game,
-    Policy,
-    RemembersMetaEpisode,
-    SeesResults,
-    Turn,
-    is_state_policy,
-)
+from mage_envs.core import Game, Policy, Turn, has_distribution, has_memory, is_state_policy
 from mage_envs.opponents.registry import make_opponent
 from mage_envs.tree import Node
 
@@ -38,10 +30,10 @@ class NotExact(ValueError):
     """A policy without `distribution` or with memory of earlier hands, so that exact values do not exist."""
 
 
-class BySeat:
+class BySeat(Policy):
     """A policy that delegates to one policy per seat."""
 
-    def __init__(self, policies: Sequence[ExactPolicy]) -> None:
+    def __init__(self, policies: Sequence[Policy]) -> None:
         self.policies = policies
 
     def reset(self, rng: np.random.Generator) -> None:
@@ -69,17 +61,12 @@ def payoff_of(objective: Objective) -> Payoff:
     return PAYOFFS[objective]
 
 
-def remembers(policy: object) -> bool:
-    """Return True if the policy may remember earlier hands, so that its play does not follow from a turn."""
-    return isinstance(policy, RemembersMetaEpisode | SeesResults)
-
-
-def is_exact(policy: object) -> TypeGuard[ExactPolicy]:
+def is_exact(policy: Policy) -> bool:
     """Return True if exact values against the policy can be computed."""
-    return isinstance(policy, ExactPolicy) and not remembers(policy)
+    return has_distribution(policy) and not has_memory(policy)
 
 
-def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
+def exact_policy(spec: str | Policy, game: Game) -> Policy:
     """Return the policy of a specification, or `spec` itself if it is a policy.
 
     Raises:
@@ -94,7 +81,7 @@ def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
 def without_memory(spec: str | Policy, game: Game) -> Policy:
     """Return the policy of a specification, or `spec` itself; raise `NotExact` if it remembers earlier hands."""
     policy = make_opponent(spec, game)
-    if remembers(policy):
+    if has_memory(policy):
         raise NotExact(
             f"Opponent {_label(spec)!r} remembers earlier hands (on_meta_episode_start or on_hand_end): there are no "
             "exact values against it, and no estimates from sampled moves. Remove it from the pool."
@@ -111,10 +98,10 @@ def _label(spec: str | Policy) -> str:
     return spec if isinstance(spec, str) else type(spec).__name__
 
 
-class AtEpisode:
+class AtEpisode(Policy):
     """An exact policy with the episode fixed."""
 
-    def __init__(self, policy: ExactPolicy, episode: int) -> None:
+    def __init__(self, policy: Policy, episode: int) -> None:
         self._policy = policy
         self._episode = episode
 
@@ -129,6 +116,6 @@ class AtEpisode:
         return self._policy.distribution(turn._replace(episode=self._episode))
 
 
-def in_episode(policy: ExactPolicy, episode: int) -> ExactPolicy:
+def in_episode(policy: Policy, episode: int) -> Policy:
     """Return the policy with the episode fixed, or itself if it depends on the information state alone."""
     return policy if is_state_policy(policy) else AtEpisode(policy, episode)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
+from mage_envs.core import Game, NotEnumerable, Policy
 from mage_envs.opponents.exact.best_response import best_response, respond
 from mage_envs.opponents.exact.tree import BySeat, NotExact, Objective, exact_policy, payoff_of
 from mage_envs.tree import Node, positions, roots_of
@@ -47,8 +47,8 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
 
 def value_of_response(
     game: Game,
-    response: ExactPolicy,
-    opponents: Sequence[ExactPolicy],
+    response: Policy,
+    opponents: Sequence[Policy],
     weights: Sequence[float],
     seat: int,
     objective: Objective,

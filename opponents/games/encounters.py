@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from mage_envs.core import ExactPolicy, Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.games.encounters import CHARACTERS, ENCOUNTERS, SOFT, game_of, seat_in
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import make_opponent
@@ -54,7 +54,7 @@ HABITS: Mapping[str, Mapping[str, str]] = {
 """Person to the opponent that it is in each kind of encounter."""
 
 
-def person_distribution(players: Mapping[str, ExactPolicy], random: float, turn: Turn) -> Mapping[str, float]:
+def person_distribution(players: Mapping[str, Policy], random: float, turn: Turn) -> Mapping[str, float]:
     """Return the move of a person.
 
     Args:
@@ -78,8 +78,7 @@ def make_person(game: Game, name: str) -> RulePolicy:
             f"Person {name!r} is unknown; choose one of: {', '.join(HABITS)}, or soft-{next(iter(HABITS))}."
         )
     players = {kind: make_opponent(habits[kind], game_of(kind)) for kind in ENCOUNTERS}
-    exact = {kind: policy for kind, policy in players.items() if isinstance(policy, ExactPolicy)}
-    return RulePolicy(partial(person_distribution, exact, RANDOM if name.startswith(SOFT) else 0.0))
+    return RulePolicy(partial(person_distribution, players, RANDOM if name.startswith(SOFT) else 0.0))
 
 
 register_facts(

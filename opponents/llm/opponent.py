@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import GameSpec, Turn
+from mage_envs.core import GameSpec, Policy, Turn
 from mage_envs.registry import DEFAULTS, list_games, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
@@ -51,7 +51,7 @@ def request_key(name: str, prompt: Prompt) -> str:
     return sha256(json.dumps(fields).encode()).hexdigest()[:32]
 
 
-class LanguageModelPolicy:
+class LanguageModelPolicy(Policy):
     """A policy that queries `generator` at each turn with a new prompt, which shows the present hand only.
 
     If an answer is not a legal action, the next prompt shows it to the model and requests another. After `TRIES`

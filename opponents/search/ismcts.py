@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.opponents.search.mcts import MAX_SIMULATIONS, ROLLOUTS, UCT
 from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
 from mage_envs.opponents.search.worlds import NothingFits, Worlds
@@ -20,7 +20,7 @@ from mage_envs.random.streams import SEED_BITS, Stream, fold
 _SEEDS = 2**32
 
 
-class ISMCTS:
+class ISMCTS(Policy):
     """Information-set search with `simulations` simulations per move that plays the most visited action.
 
     `reset` draws one seed, which determines all moves of the hand. The policy must act at all of its turns of a hand.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
 from mage_envs.random.streams import SEED_BITS, fold
 
@@ -19,7 +19,7 @@ MAX_SIMULATIONS = 10_000_000
 _SEEDS = 2**31
 
 
-class MCTS:
+class MCTS(Policy):
     """Monte Carlo tree search with `simulations` simulations per move, one random rollout each, and MCTS-Solver.
 
     `reset` draws one seed. Each move uses a new bot, which depends only on that seed and on `Turn.history`. pyspiel is

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.games.alfworld.game import ALFWorld
 from mage_envs.games.alfworld.scenes import affordances
 
@@ -95,7 +95,7 @@ class KnownRoom:
         ]
 
 
-class ALFWorldExpert:
+class ALFWorldExpert(Policy):
     """A player that searches and acts by the text. In a large room it may run out of turns.
 
     Its commands are spelled as in `turn.legal_actions`.
@@ -303,7 +303,7 @@ expert_without_memory = partial(ALFWorldExpert, remembers=False)
 """Expert that starts each episode without memory."""
 
 
-class ALFWorldOracle:
+class ALFWorldOracle(Policy):
     """A player that executes the shortest plan of the game in `turn.task_id`, or plays `look` if it knows no plan."""
 
     def __init__(self, game: Game) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mage_envs.core import Game, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.games.alfworld.houses import FACTS
 from mage_envs.games.alfworld_house import ALFWorldHouse
 from mage_envs.opponents.solo.alfworld import ALFWorldExpert, KnownRoom, kind_of
@@ -87,7 +87,7 @@ class WrongHouse(KnownHouse):
         return self._other
 
 
-class PlannedHouse:
+class PlannedHouse(Policy):
     """A player that executes a shortest plan of each task. It needs `reveal_opponent=True`."""
 
     def __init__(self, game: Game) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mage_envs.core import Turn
+from mage_envs.core import Policy, Turn
 from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls
 from mage_envs.games.sokoban.level import Level, parse_board
 from mage_envs.games.sokoban.rooms import Room
@@ -17,7 +17,7 @@ Values = RoomValues | RoomPayoffs
 """Values of the keys in a room."""
 
 
-class MemoryPlayer:
+class MemoryPlayer(Policy):
     """The best player of each room by itself, given all that every earlier room has shown.
 
     Among equally good keys it presses one whose effect it knows, so it does not explore once a room is lost.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mage_envs.core import Turn
+from mage_envs.core import Policy, Turn
 from mage_envs.games.sokoban.level import MOVES, parse_board
 from mage_envs.games.sokoban.search import Retrograde
 
@@ -12,7 +12,7 @@ _PATIENCE = 1_000_000
 """Maximum number of entries in the search's table (a few seconds of search); beyond it the expert plays `up`."""
 
 
-class SokobanExpert:
+class SokobanExpert(Policy):
     """A solver that reads the board from the observation and plays up to `moves` moves of a shortest solution.
 
     If it finds no solution, it plays `up`.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mage_envs.core import Game, Turn
+from mage_envs.core import Game, Policy, Turn
 
 if TYPE_CHECKING:
     from mage_envs.games.webshop.goals import Goal
@@ -40,7 +40,7 @@ def instruction_in(observation: str) -> str:
     )
 
 
-class WebShopOracle:
+class WebShopOracle(Policy):
     """An agent that finds the instruction among the shop's goals and buys the product with the best score.
 
     It knows the catalogue and the goals, but not the state of the game that is played.
@@ -152,7 +152,7 @@ def _select_options(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
             yield max(fitting, key=lambda fit: fit[:2])[2:]
 
 
-class WebShopFirst:
+class WebShopFirst(Policy):
     """An agent that searches for the unchanged instruction and buys the first result: a baseline that does not read.
 
     If a search finds nothing, it turns pages until the turns run out.
@@ -169,7 +169,7 @@ class WebShopFirst:
         return f"search[{instruction_in(turn.observation)}]"
 
 
-class WebShopRule:
+class WebShopRule(Policy):
     """An agent that buys the first product under the price limit, with the options that the instruction names.
 
     It searches for the instruction without its price, and reads only pages of mode `text`. The original's rule baseline

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mage_envs.core import Game, Policy, SeesResults, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.hand import Hand, open_table
 from mage_envs.random.streams import Streams
 from mage_envs.tree import positions, roots_of
@@ -60,5 +60,4 @@ def check_copies(game: Game, policy: Policy) -> None:
                 assert others == [action] * len(others)
             hand.play(action)
         for twin in twins:
-            if isinstance(twin, SeesResults):
-                twin.on_hand_end(hand.turn(seat))
+            twin.on_hand_end(hand.turn(seat))

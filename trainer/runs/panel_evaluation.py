@@ -5,8 +5,9 @@ Panels, scores and their exact references belong to the benchmarks, a layer abov
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mage_envs.core import Task
 from mage_envs.loading.imports import load_entry
@@ -27,18 +28,22 @@ class Scored(NamedTuple):
     """Table as `mage eval` prints it."""
 
 
-class PanelPlayed(Protocol):
+class PanelPlayed(ABC):
     """A panel with the settings of a run."""
 
     name: str
     env_id: str
-    tasks: Sequence[Task]
     options: Mapping[str, Any]
     """Keyword arguments of the environment's id."""
 
+    @property
+    @abstractmethod
+    def tasks(self) -> Sequence[Task]:
+        """Return the tasks of the panel."""
+
+    @abstractmethod
     def scored(self, trajectories: Sequence[Trajectory], step: int) -> Scored:
         """Return the scores of an evaluation after `step` optimiser steps."""
-        ...
 
 
 def panel_played(name: str, env_id: str, options: Mapping[str, Any]) -> PanelPlayed:

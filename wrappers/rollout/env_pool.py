@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -59,31 +60,34 @@ Outcome = tuple[int, Any]
 """A slot, and the result of `reset` or `step` there, `CallError` or `WorkerLost`."""
 
 
-@runtime_checkable
-class EnvPool(Protocol):
+class EnvPool(ABC):
     """A player of moves, with at most one move under way per slot."""
 
     pause: float
     """Seconds for which the rollout may wait for the model while moves are under way."""
 
-    def __len__(self) -> int: ...
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of slots."""
 
     @property
+    @abstractmethod
     def busy(self) -> bool:
         """Return True if moves are under way."""
-        ...
 
+    @abstractmethod
     def submit(self, moves: Sequence[EnvCall], watch: Watchdog, deadline: float) -> None:
         """Start moves, each with a timeout of `deadline` seconds (0 disables it)."""
 
+    @abstractmethod
     def poll(self, timeout: float | None) -> list[Outcome]:
         """Return the outcomes of the moves under way, in the order in which they began.
 
         Without a timeout it waits for all of them. With `timeout` it returns as soon as some have ended, or after that
         many seconds.
         """
-        ...
 
+    @abstractmethod
     def cancel(self) -> None:
         """Forget the moves under way."""
 
@@ -154,7 +158,7 @@ def _replay(env: gym.Env[Any, Any], course: EpisodeHistory) -> None:
         )
 
 
-class InProcessEnvs:
+class InProcessEnvs(EnvPool):
     """A pool in this thread, which plays one move after the other.
 
     A late call is interrupted if `Watchdog` can interrupt it.
@@ -234,7 +238,7 @@ class RolloutEnvs:
             self._workers = None
 
 
-class WorkerProcessEnvs:
+class WorkerProcessEnvs(EnvPool):
     """A pool of `count` environments in worker processes.
 
     Slot s belongs to worker s modulo `workers`, and each worker plays one call at a time. A hang or a death costs the

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mage_envs.core import BY_THE_RULES, Policy, RemembersMetaEpisode, SeesResults, Turn, hand_results
+from mage_envs.core import BY_THE_RULES, Policy, Turn, hand_results
 from mage_envs.exceptions import reason_of, stops
 from mage_envs.info import private_info
+from mage_envs.loading.defaults import fill_in
 from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.wrappers.controls import source_turns
-from mage_envs.wrappers.memory import BELIEF, GUESS, ReportsBelief
+from mage_envs.wrappers.memory import BELIEF, GUESS
 
 REMARK = "No remark."
 """Reply of a policy to a request for a reflection."""
@@ -37,13 +38,10 @@ class _SeatedPolicy:
     def begin(self) -> None:
         """Start a meta-episode."""
         self.hand, self.begun = (), 1
-        if isinstance(self.policy, RemembersMetaEpisode):
-            self.policy.on_meta_episode_start()
+        self.policy.on_meta_episode_start()
 
     def on_hand_results(self, info: Mapping[str, Any]) -> None:
         """Pass the policy the results of the hands that ended by the rules since its last answer."""
-        if not isinstance(self.policy, SeesResults):
-            return
         for result in hand_results(info):
             if result.ended_by == BY_THE_RULES:
                 self.policy.on_hand_end(
@@ -78,9 +76,9 @@ class _SeatedPolicy:
 
     def answer_question(self, kind: str) -> str:
         """Return the answer to a question for the opponent; an empty one if the policy has no belief."""
-        if not isinstance(self.policy, ReportsBelief):
-            return ""
         belief = self.policy.report_belief()
+        if not belief:
+            return ""
         # The first of several equally likely opponents; rounding errors make no difference between them.
         return json.dumps(dict(belief)) if kind == BELIEF else max(belief, key=lambda name: round(belief[name], 9))
 
@@ -108,17 +106,21 @@ class PolicyGenerator:
             control: Control of its memory: `none`, `other`, or None.
         """
         self._make_policy, self._control = make_policy, control
-        self._spare = [make_policy()]
+        self._spare = [self._new_policy()]
         self._policies: dict[int, _SeatedPolicy] = {}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         return [self._answer(prompt) for prompt in prompts]
 
+    def _new_policy(self) -> Policy:
+        policy: Policy = fill_in(self._make_policy(), Policy)
+        return policy
+
     def _answer(self, prompt: Prompt) -> Completion:
         """Return the policy's answer to a prompt, in the answer tag if the prompt style has one."""
         seated = self._policies.get(prompt.slot)
         if seated is None:
-            policy = self._spare.pop() if self._spare else self._make_policy()
+            policy = self._spare.pop() if self._spare else self._new_policy()
             seated = self._policies[prompt.slot] = _SeatedPolicy(policy)
         try:
             # The third part of the seed numbers the calls of a meta-episode.
@@ -148,7 +150,7 @@ class PolicyGenerator:
         The results of the agent's own last hand came with this prompt, and are not passed on.
         """
         episode = prompt.info["episode_index"]
-        seated.policy = self._make_policy()
+        seated.policy = self._new_policy()
         seated.begin()
         if self._control == OTHER:
             seated.relive(source_turns(private_info(prompt.info)["memory_source"], episode))

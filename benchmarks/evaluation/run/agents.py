@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, local_generator
+from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, LocalAgent, local_generator
 from mage_envs.core import (
     Game,
     Policy,
     Turn,
 )
 from mage_envs.loading.arguments import nearest_name, parse
+from mage_envs.loading.defaults import fill_in
 from mage_envs.opponents import list_opponents, make_opponent
 from mage_envs.opponents.registry import portable_spec
 from mage_envs.text.generation import Generator
@@ -165,7 +166,7 @@ def _one_model(model_ids: Collection[str | None]) -> str | None:
     return known_ids[0] if known_ids else None
 
 
-class SavedModelAgent:
+class SavedModelAgent(LocalAgent):
     """A model in a folder, queried with its training settings. `settings` names the environment of its training."""
 
     def __init__(self, folder: str | Path, sampling: Mapping[str, float] | None = None) -> None:
@@ -187,7 +188,6 @@ class SavedModelAgent:
         if not self.folder.is_dir():
             raise FileNotFoundError(f"Agent {self.name!r}: the folder does not exist. Use the folder of a saved model.")
         self.settings = PlaySettings.load(folder)
-        self.replies = ""
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling settings for the records. They are the same in every game."""
@@ -227,10 +227,11 @@ class PolicyAgent:
 
     def policy(self, game: Game) -> Policy:
         """Return a new policy for the game."""
-        return self._make_policy(game)
+        policy: Policy = fill_in(self._make_policy(game), Policy)
+        return policy
 
 
-class _FixedIndexPolicy:
+class _FixedIndexPolicy(Policy):
     """A policy that plays the legal action at a fixed index, or answers nothing if the game lists no actions."""
 
     def __init__(self, index: int) -> None:

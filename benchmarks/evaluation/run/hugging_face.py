@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Spec, call
@@ -35,7 +35,16 @@ class HuggingFaceOptions:
     """True to end a reply when its answer tag is closed, as small models seldom end a reply by themselves."""
 
 
-class HuggingFaceAgent:
+class LocalAgent:
+    """An agent whose model is loaded in this process."""
+
+    name: str
+    folder: Path
+    replies: str = ""
+    """How replies are played, by the probe of batches and caches; empty before the model is loaded."""
+
+
+class HuggingFaceAgent(LocalAgent):
     """A chat model in a folder or on the hub, queried with the sampling and limits of the game's presets."""
 
     def __init__(self, name: str, spec: Spec, sampling: Mapping[str, float] | None) -> None:
@@ -64,8 +73,6 @@ class HuggingFaceAgent:
         if not (self.folder / "config.json").is_file() and base_of(self.folder) is None:
             raise ValueError(f"Agent {name!r}: {self.folder} has no config.json. Use the folder of a saved model.")
         self._prompt_format()
-        self.replies = ""
-        """How replies are played, by the probe of batches and caches; empty before the model is loaded."""
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return its sampling and limits in that game, for the records."""
@@ -134,15 +141,6 @@ class HuggingFaceAgent:
 
         limit = getattr(generation_config(self.folder), "max_new_tokens", None)
         return limit if isinstance(limit, int) and limit > 0 else None
-
-
-class LocalAgent(Protocol):
-    """An agent whose model is loaded in this process."""
-
-    name: str
-    folder: Path
-    replies: str
-    """How replies are played, by the probe of batches and caches; empty before the model is loaded."""
 
 
 def local_generator(

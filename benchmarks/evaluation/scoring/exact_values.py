@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mage_envs.core import ExactPolicy, Game, is_state_policy
+from mage_envs.core import Game, Policy, is_state_policy
 from mage_envs.opponents import TabularPolicy, UnknownOpponent, make_opponent
 from mage_envs.opponents.exact import NotExact, Objective, bayes_value, best_nonadaptive, ceiling, policy_value
 from mage_envs.opponents.exact.learner_hands import TooManyStates
@@ -22,28 +22,30 @@ class ExactValues:
     def __init__(self, game: Game, pool: Mapping[str, float]) -> None:
         self._game = game
         self._pool = pool
-        self._policies: dict[tuple[str, int], ExactPolicy | None] = {}
+        self._policies: dict[tuple[str, int], Policy | None] = {}
         self._known: dict[tuple[object, ...], float | None] = {}
         self._responses: dict[tuple[int, int, Objective], TabularPolicy | float | None] = {}
 
-    def _policy(self, name: str, episode: int) -> ExactPolicy | None:
+    def _policy(self, name: str, episode: int) -> Policy | None:
         """Return the opponent's policy in that episode, or None if it has no exact probabilities.
 
         If the policy reads only the information state, all episodes share one object, which is the key of the caches
         below.
         """
         if (name, episode) not in self._policies:
-            opponent: object = None
+            policy: Policy | None = None
             if self._game.spec.players == 2 and is_enumerable(self._game):
                 try:
-                    opponent = make_opponent(name, self._game)
+                    policy = make_opponent(name, self._game)
                 except UnknownOpponent:
                     # The name belongs to an instance that is not registered.
-                    opponent = None
-            policy = opponent if is_exact(opponent) else None
+                    policy = None
+            if policy is not None and not is_exact(policy):
+                policy = None
             if policy is not None:
                 first_policy = self._policy(name, 0) if episode > 0 else None
-                policy = first_policy if is_state_policy(first_policy) else in_episode(policy, episode)
+                is_shared = first_policy is not None and is_state_policy(first_policy)
+                policy = first_policy if is_shared else in_episode(policy, episode)
             self._policies[name, episode] = policy
         return self._policies[name, episode]
 
@@ -84,7 +86,7 @@ class ExactValues:
             return response if set(row_opponents) == set(self._pool) else None
         key = ("blind", policy, seat, objective)
         if key not in self._known:
-            seated: tuple[ExactPolicy, ...] = (response, policy) if seat == 0 else (policy, response)
+            seated: tuple[Policy, ...] = (response, policy) if seat == 0 else (policy, response)
             self._known[key] = policy_value(self._game, seated, objective)[seat]
         return self._known[key]
 

@@ -9,7 +9,8 @@ of objects is refused.
 from __future__ import annotations
 
 import weakref
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 from mage_envs.games.alfworld.compiled import Choices, CompiledGame
 from mage_envs.games.alfworld.facts import Facts
@@ -33,25 +34,27 @@ class EngineState(NamedTuple):
     """True if the command was admissible. Otherwise nothing has changed."""
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """One running game."""
 
+    @abstractmethod
     def load(self, game: GameLike) -> None:
         """Load a game: a mapping with the keys of a game file, or a path. Raise GameFileError, ImportError."""
 
+    @abstractmethod
     def reset(self) -> EngineState:
         """Start the loaded game."""
-        ...
 
+    @abstractmethod
     def step(self, command: str) -> EngineState:
         """Execute a command. Blanks around it are ignored. Raise TypeError if it is not a string."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Release the resources of the engine. It can load a game again."""
 
 
-class FastEngine:
+class FastEngine(Engine):
     """The fast engine. A process may run many of them, each used by one thread at a time."""
 
     def __init__(self) -> None:

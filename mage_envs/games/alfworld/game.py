@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _free: list[Any] = []
 """Stock environments that no engine uses."""
 
 
-class StockEngine:
+class StockEngine(Engine):
     """textworld's own `PddlEnv` behind alfworld's own wrapper, for comparison with the fast engine.
 
     It is about a hundred times slower. Each of its copies of the planner keeps 34 MB of the temporary folder until the
@@ -92,22 +93,23 @@ ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "stock": Stoc
 ALIASES: Mapping[str, str] = {"valid_seen": "eval_in_distribution", "valid_unseen": "eval_out_of_distribution"}
 
 
-class Household(Protocol):
+class Household(Game):
     """A game of household tasks on an engine."""
 
-    banner: bool
+    banner = False
+    """True to keep the engine's greeting in the first text."""
 
+    @abstractmethod
     def category(self, task_id: str) -> str | None:
         """Return the class of a task, or None if there are no classes."""
-        ...
 
+    @abstractmethod
     def start_task(self, task_id: str) -> ALFWorldState:
         """Return the first state of a task. Raise GameFileError, ImportError."""
-        ...
 
+    @abstractmethod
     def plan(self, task_id: str) -> tuple[str, ...] | None:
         """Return the commands of a shortest plan for a task, or None if no plan is known."""
-        ...
 
 
 class ALFWorldState(State):
@@ -206,7 +208,7 @@ def _replay(game: Household, task_id: str, commands: tuple[str, ...]) -> ALFWorl
     return state
 
 
-class ALFWorld(Game):
+class ALFWorld(Household):
     """ALFWorld: household tasks in text, on the real TextWorld engine.
 
     Rules: there is one room with numbered receptacles and objects. The task is to put an object somewhere, perhaps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mage_envs.games.alfworld.facts import Condition, Facts, Query, matches
 
@@ -39,18 +39,6 @@ class Context(NamedTuple):
 
 class GrammarError(ValueError):
     """Error for a grammar that has an unsupported expression, or that does not have a required text."""
-
-
-class Symbol(Protocol):
-    """A part of a text."""
-
-    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
-        """Return the text of this part in a state, as `Grammar.text` does."""
-        ...
-
-    def queries(self, grammar: Grammar, visited: set[str]) -> list[Query]:
-        """Return the queries that the text depends on. `visited` has the names of the rules already visited."""
-        ...
 
 
 class Rule(NamedTuple):
@@ -140,6 +128,14 @@ class Each(NamedTuple):
         for part in (self.body, *map(Named, ("list_empty", "list_separator", "list_last_separator") * self.listed)):
             queries += part.queries(grammar, visited)
         return queries
+
+
+Symbol = Literal | Named | Expression | Each
+"""A part of a text.
+
+Its method `text` returns the text of the part in a state, as `Grammar.text` does. Its method `queries` returns the
+queries that the text depends on, and adds the names of the rules that it visits to `visited`.
+"""
 
 
 class Grammar:

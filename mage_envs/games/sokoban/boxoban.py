@@ -18,7 +18,7 @@ import numpy as np
 from mage_envs.files.bounded import read_named
 from mage_envs.games.sokoban.level import Level
 from mage_envs.games.sokoban.level_text import blocks_of, decode_text, level_of_rows
-from mage_envs.games.sokoban.rooms import TRIES, Room
+from mage_envs.games.sokoban.rooms import TRIES, Room, RoomSource
 from mage_envs.games.sokoban.search import Retrograde
 from mage_envs.loading.imports import check_path
 
@@ -158,7 +158,7 @@ def fault_of(room: Room) -> str:
     return ""
 
 
-class FileRooms:
+class FileRooms(RoomSource):
     """The levels of a file or folder, drawn with equal probability."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

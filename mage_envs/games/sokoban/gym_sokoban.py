@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mage_envs.games.sokoban.level import Level
-from mage_envs.games.sokoban.rooms import TRIES, Room, within
+from mage_envs.games.sokoban.rooms import TRIES, Room, RoomSource, within
 
 T = TypeVar("T")
 WALL, TARGET, BOX, PLAYER = 0, 2, 4, 5
@@ -56,7 +56,7 @@ def load_room_utils() -> ModuleType:
     return module
 
 
-class GymSokobanRooms:
+class GymSokobanRooms(RoomSource):
     """Rooms of gym-sokoban, drawn until the length of the shortest solution is in a range."""
 
     def __init__(self, size: int, boxes: int, lengths: tuple[int, int]) -> None:

@@ -7,8 +7,9 @@ among the positions that need exactly that many moves and have no box on a targe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,15 +35,15 @@ class Room(NamedTuple):
     search: Retrograde
 
 
-class RoomSource(Protocol):
+class RoomSource(ABC):
     """A source of rooms."""
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator) -> Room:
         """Return a room. It depends only on `rng`."""
-        ...
 
 
-class RetrogradeRooms:
+class RetrogradeRooms(RoomSource):
     """Square rooms whose shortest solution has a length from a range."""
 
     def __init__(self, size: int, boxes: int, lengths: tuple[int, int]) -> None:

@@ -11,7 +11,7 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
 from mage_envs.benchmarks.evaluation.suites.panels import panel, weights_of
 from mage_envs.cli.program import main
-from mage_envs.core import ExactPolicy, Turn
+from mage_envs.core import Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.table_game import TableState
 from mage_envs.opponents import OpponentPool, as_pool, make_opponent
@@ -81,7 +81,7 @@ def make_state(player: int | None, returns, observations, keys) -> TableState:
 class Other:
     """An opponent of Kuhn Poker in `TwoHands`, where chance is a player too."""
 
-    def __init__(self, policy: ExactPolicy) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
     def reset(self, rng: np.random.Generator) -> None: ...

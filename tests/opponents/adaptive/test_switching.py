@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
-from mage_envs.core import ExactPolicy, RemembersMetaEpisode, Turn, is_state_policy
+from mage_envs.core import Turn, has_memory, is_state_policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.opponents import list_forms, list_opponents, make_opponent, opponent_info
+from mage_envs.opponents.exact.tree import is_exact
 from mage_envs.opponents.switching import Switching, switching
 from tests.opponents.dealing import decisions
 
@@ -78,9 +79,6 @@ def test_each_half_is_played_exactly_as_the_one_in_force_plays_it(first_name: st
 def test_distribution_follows_the_episode() -> None:
     policy = make_opponent("switch:kuhn/maniac,kuhn/nash:0.2,1", KUHN)
     maniac, nash = make_opponent("kuhn/maniac", KUHN), make_opponent("kuhn/nash:0.2", KUHN)
-    assert isinstance(policy, ExactPolicy)
-    assert isinstance(maniac, ExactPolicy)
-    assert isinstance(nash, ExactPolicy)
     for turn in TURNS:
         assert policy.distribution(turn) == maniac.distribution(turn)
         assert policy.distribution(turn._replace(episode=3)) == nash.distribution(turn)
@@ -91,7 +89,7 @@ def test_distribution_follows_the_episode() -> None:
 )
 def test_is_exact_where_both_are_but_follows_the_episode(spec: str, exact: bool) -> None:
     policy = make_opponent(spec, TicTacToe())
-    assert isinstance(policy, ExactPolicy) == exact
+    assert is_exact(policy) == exact
     assert isinstance(policy, Switching)
     assert not is_state_policy(policy)
 
@@ -110,8 +108,8 @@ def test_memory_is_passed_on() -> None:
 
     remembering, uniform = Remembers(), make_opponent("uniform", KUHN)
     policy = switching(remembering, uniform, 1)
-    assert isinstance(policy, RemembersMetaEpisode)
-    assert not isinstance(switching(uniform, uniform, 1), RemembersMetaEpisode), "neither of them does"
+    assert has_memory(policy)
+    assert not has_memory(switching(uniform, uniform, 1)), "neither of them does"
     policy.on_meta_episode_start()
     assert remembering.begun == 1
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from mage_envs.core import ExactPolicy
+from mage_envs.core import Policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.hand import Hand, Seat, Table
 from mage_envs.opponents import OpponentPool, TabularPolicy, as_pool, make_opponent
@@ -42,7 +42,7 @@ def player(seed: int) -> TabularPolicy:
     return TabularPolicy(table)
 
 
-def ways(opponent: ExactPolicy, mine: ExactPolicy, seat: int, with_probabilities: bool) -> Iterator[Way]:
+def ways(opponent: Policy, mine: Policy, seat: int, with_probabilities: bool) -> Iterator[Way]:
     """Yield all ways that a hand of Kuhn Poker can go. The player states its probabilities if `with_probabilities`."""
 
     def follow(node: Node, chance: float, choices: tuple[OwnChoice, ...]) -> Iterator[Way]:
@@ -68,7 +68,6 @@ def test_earned_and_lost_value_add_up_to_the_available_value(with_probabilities:
     totals, squares = np.zeros((2, 3)), np.zeros((2, 2))
     for name, weight in zip(POOL.entries, POOL.weights, strict=True):
         opponent = make_opponent(name, KUHN)
-        assert isinstance(opponent, ExactPolicy)
         second_ways = list(ways(opponent, mine, 1, with_probabilities))
         for chance, first_hand in ways(opponent, mine, 0, with_probabilities):
             for second_chance, second_hand in second_ways:
@@ -87,7 +86,7 @@ def test_earned_and_lost_value_add_up_to_the_available_value(with_probabilities:
     assert (variances[:, 1] < variances[:, 0] / 2).all()
 
 
-def meta_episodes(mine: ExactPolicy, count: int) -> Iterator[list[PlayedHand]]:
+def meta_episodes(mine: Policy, count: int) -> Iterator[list[PlayedHand]]:
     """Three hands of Kuhn Poker each against one opponent drawn from the pool, in alternate seats, really played."""
     hand = Hand(KUHN)
     tables = [
@@ -135,7 +134,6 @@ def test_in_ten_thousand_meta_episodes_the_adjusted_score_is_the_chips_without_t
     exact, squares = np.zeros(2), np.zeros(2)
     for name, weight in zip(POOL.entries, POOL.weights, strict=True):
         opponent = make_opponent(name, KUHN)
-        assert isinstance(opponent, ExactPolicy)
         for way in (way for seat in (0, 1) for way in ways(opponent, mine, seat, True)):
             (judgement,) = values.judge([way.hand])
             exact += weight / 2 * way.chance * np.array([judgement.value, judgement.adjusted])
@@ -170,7 +168,6 @@ def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(
     paid = lost = 0.0
     for name, weight in zip(pool.entries, pool.weights, strict=True):
         opponent = make_opponent(name, KUHN)
-        assert isinstance(opponent, ExactPolicy)
         next_opponent = in_episode(opponent, 1)
         second = [
             way._replace(hand=way.hand._replace(position=1, episode=1)) for way in ways(next_opponent, mine, 1, True)

@@ -13,9 +13,8 @@ import typer
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
 from mage_envs.benchmarks.evaluation.tables.summary_table import format_delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
-from mage_envs.benchmarks.records.hub_folder import write_folder
+from mage_envs.benchmarks.records.hub_folder import write_folder, write_parquet
 from mage_envs.benchmarks.records.lines import chats
-from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
 from mage_envs.benchmarks.report.trained import training_folders

@@ -17,6 +17,7 @@ from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.record_store import ROOT, RUN, Records, reading, shard_names
 from mage_envs.files.atomic import draft_beside, write_atomically
 from mage_envs.files.bounded import copy_inside
+from mage_envs.loading.extras import requires
 
 
 def write_parquet(columns: Mapping[str, Sequence[Any]], path: Path, to: str) -> None:
@@ -27,11 +28,9 @@ def write_parquet(columns: Mapping[str, Sequence[Any]], path: Path, to: str) -> 
         path: File to write.
         to: Format that the user chose, for the message if pyarrow is missing.
     """
-    try:
+    with requires(f"--to {to}", "records", "pyarrow"):
         import pyarrow
         import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise ImportError(f'--to {to} needs pyarrow. Install it with: pip install "mage-envs[records]"') from error
     # Renamed at the end, so that an interrupted export leaves no truncated file.
     draft = draft_beside(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.loading.extras import requires
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,11 +41,9 @@ def blank(
     Raises:
         ImportError: If matplotlib is not installed.
     """
-    try:
+    with requires(subject, "report", "matplotlib"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError(f'{subject} requires matplotlib. Install it with: pip install "mage-envs[report]"') from error
     figure = Figure(figsize=(width, height), layout="constrained" if constrained else None, dpi=dpi)
     # Attach the canvas directly: pyplot would keep every figure in global state and may require a display.
     FigureCanvasAgg(figure)

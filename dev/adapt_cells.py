@@ -30,8 +30,7 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, Z
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, EPISODES, META_EPISODES, REFERENCES, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.evaluation.tables.sentence import share
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, share
 from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.runs.measuring import measure

@@ -9,22 +9,50 @@ from __future__ import annotations
 import faulthandler
 import json
 import pickle
+import re
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from traceback import FrameSummary
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
 
 from mage_envs.benchmarks.chaos.checks import CHECKS, ONCE
-from mage_envs.benchmarks.chaos.places import place_of
 from mage_envs.loading import imports
 from mage_envs.testing import CheckedValues, Env, Finding, Make, transcript
+
+_STANDARD = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib"))
+_DUMPED = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+_THREAD = re.compile(r"^(?:Current thread|Thread) .*$", re.MULTILINE)
+
+
+def place_of(frames: Sequence[FrameSummary]) -> str:
+    """Return the position of a failure from the frames of a traceback, outermost first."""
+    return _innermost([(frame.filename, frame.lineno or 0, frame.name) for frame in reversed(frames)])
+
+
+def place_of_dump(output: str) -> str | None:
+    """Return the position from the last dump of `faulthandler`, or None if the output has no dump."""
+    # faulthandler dumps the newest thread first, so the main thread, which runs the checks, is last.
+    threads = _THREAD.split(output)
+    frames = _DUMPED.findall(threads[-1]) if len(threads) > 1 else []
+    return _innermost([(file, int(line), name) for file, line, name in frames]) if frames else None
+
+
+def _innermost(frames: Sequence[tuple[str, int, str]]) -> str:
+    for file, line, name in frames:
+        # site-packages may be inside the standard library's folder, but packages there count as checked code.
+        if not file.startswith((*_STANDARD, "<")) or "site-packages" in file:
+            return f"{Path(file).name}:{line} in {name}"
+    return "in no file of its own"
+
 
 TRANSCRIPTS = "processes"
 """Name of the check that compares transcripts of several processes. The command itself compares them."""

@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
-from mage_envs.benchmarks.chaos.places import place_of_dump
+from mage_envs.benchmarks.chaos.child import TRANSCRIPTS, CheckRequest, place_of_dump
 from mage_envs.testing import Finding, require_equal
 
 HASH_SEEDS = ("0", "1", "2")

@@ -19,13 +19,12 @@ from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, Sav
 from mage_envs.benchmarks.evaluation.run.dry_run import NOTE
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
-from mage_envs.benchmarks.evaluation.run.options import PlayOptions
+from mage_envs.benchmarks.evaluation.run.options import DryRunOption, PlayOptions, SamplingOption
 from mage_envs.benchmarks.evaluation.run.preflight import Price
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.rows import POOL, SuiteRow
-from mage_envs.benchmarks.evaluation.suites.sampling import FORM, read_sampling
 from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import Records
@@ -39,9 +38,9 @@ from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.benchmarks.scale.stored_suites import NONE, OTHER, cell_scale
 from mage_envs.benchmarks.suites.planning import PlannedRun, plan_runs, short_names
-from mage_envs.cli.commands import JsonOption
+from mage_envs.cli.commands import JsonOption, output_option
 from mage_envs.cli.tables import as_text, print_report
-from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.files.atomic import write_atomically
 from mage_envs.files.locking import FolderLock
 from mage_envs.opponents.registry import portable_spec
 from mage_envs.registry import make_game
@@ -115,17 +114,9 @@ def command(
             help="Between episodes, ask how likely each opponent is, and print the parts of the regret: one extra call",
         ),
     ] = False,
-    sampling: Annotated[
-        Mapping[str, float] | None,
-        typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", parser=output_path, help="Folder for the runs (default: none are kept)"),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option(help="Print the expected calls, tokens and price, and call no model")
-    ] = False,
+    sampling: SamplingOption = None,
+    out: Annotated[Path | None, output_option("FOLDER", "Folder for the runs (default: none are kept)")] = None,
+    dry_run: DryRunOption = False,
     table_format: Annotated[
         Literal["text", "markdown", "latex"], typer.Option("--format", help="Format of the table of several agents")
     ] = "text",

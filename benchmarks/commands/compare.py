@@ -12,9 +12,8 @@ import typer
 from mage_envs.benchmarks.comparison.paired_runs import blocks, compare, tsv
 from mage_envs.benchmarks.evaluation.run.options import FormatOption
 from mage_envs.benchmarks.scale.suite_comparison import compare_suites, is_adapt_suite
-from mage_envs.cli.commands import JsonOption, print_json
+from mage_envs.cli.commands import JsonOption, output_option, print_json
 from mage_envs.cli.tables import print_report
-from mage_envs.files.atomic import output_path
 
 SAMPLE = 32
 """Default number of meta-episodes of a run that are executed again for a leaderboard."""
@@ -30,10 +29,9 @@ def command(
     ] = False,
     page: Annotated[
         Path | None,
-        typer.Option(
-            parser=output_path,
-            metavar="FILE",
-            help="Write a leaderboard of valid runs instead: a page of all settings and suites as .html, or the table "
+        output_option(
+            "FILE",
+            "Write a leaderboard of valid runs instead: a page of all settings and suites as .html, or the table "
             "of one setting as .md, .csv or .json",
         ),
     ] = None,

@@ -11,7 +11,7 @@ from mage_envs.cli.commands import JsonOption, print_result
 from mage_envs.cli.tables import TextTable
 from mage_envs.files.cache import cache_root
 from mage_envs.game_record import RECORDS
-from mage_envs.loading.extras import version_or
+from mage_envs.loading.extras import requires, version_or
 from mage_envs.loading.imports import load_entry
 
 
@@ -78,12 +78,8 @@ def _probe(model: str) -> Iterator[tuple[str, str]]:
         ValueError: If the model cannot chat, end a reply or be loaded.
         ImportError: If a package of the extra `train` is missing.
     """
-    try:
+    with requires(f"mage doctor {MODEL}NAME", "train"):
         from mage_envs.trainer.backends.model_folder import quieten
         from mage_envs.trainer.backends.probe import probe_model
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f'mage doctor {MODEL}NAME requires {error.name}. Install it with: pip install "mage-envs[train]"'
-        ) from error
     quieten()
     yield from probe_model(model)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, make_agent, split_memory
-from mage_envs.benchmarks.evaluation.run.options import EvalOptions, PanelOptions, PlayOptions
+from mage_envs.benchmarks.evaluation.run.options import DryRunOption, EvalOptions, PanelOptions, PlayOptions
 from mage_envs.benchmarks.evaluation.run.panel_setting import setting_from
 from mage_envs.benchmarks.evaluation.scoring.scores import Summary
 from mage_envs.benchmarks.evaluation.suites.panels import QUICK, Size
@@ -21,9 +21,8 @@ from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SU
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables import layout, summary_table
 from mage_envs.benchmarks.runs.measuring import ending, measure_judged
-from mage_envs.cli.commands import JsonOption, choice_of, print_json
+from mage_envs.cli.commands import JsonOption, choice_of, output_option, print_json
 from mage_envs.cli.tables import Block, print_report
-from mage_envs.files.atomic import output_path
 from mage_envs.loading.imports import names_from
 
 if TYPE_CHECKING:
@@ -60,16 +59,9 @@ def command(
         bool,
         typer.Option(help=f"With --suite: {QUICK} tasks per panel at the first setting; the scores are not results"),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option(help="Print the expected calls, tokens and price, and call no model")
-    ] = False,
+    dry_run: DryRunOption = False,
     fill: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            parser=output_path,
-            help="Fill the bank of --memory, for scope=run, with the tasks of --panel",
-        ),
+        Path | None, output_option("FILE", "Fill the bank of --memory, for scope=run, with the tasks of --panel")
     ] = None,
     wide: Annotated[bool, typer.Option(help="Print a wide table with full intervals and every episode")] = False,
     table_format: Annotated[

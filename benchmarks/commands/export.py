@@ -13,13 +13,13 @@ import typer
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
 from mage_envs.benchmarks.evaluation.tables.summary_table import format_delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
-from mage_envs.benchmarks.records.hub_folder import write_folder
+from mage_envs.benchmarks.records.hub_folder import write_folder, write_parquet
 from mage_envs.benchmarks.records.lines import chats
-from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.benchmarks.report.markdown import markdown, of_records, of_training
 from mage_envs.benchmarks.report.trained import training_folders
-from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.cli.commands import output_option
+from mage_envs.files.atomic import write_atomically
 from mage_envs.wrappers.rollout.trajectory_json import Line
 
 _TASK = ("opponent", "category", "seat0", "failure")
@@ -165,10 +165,9 @@ def command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            parser=output_path,
-            metavar="FILE",
-            help="File to write (default: calls.csv, calls.parquet, trajectories.atif.jsonl, sft.jsonl; markdown is "
+        output_option(
+            "FILE",
+            "File to write (default: calls.csv, calls.parquet, trajectories.atif.jsonl, sft.jsonl; markdown is "
             "printed); for hub-folder the folder (default: dataset)",
         ),
     ] = None,

@@ -26,9 +26,8 @@ from mage_envs.benchmarks.records.record_store import RUN
 from mage_envs.benchmarks.runs.suite_folder import play_runs
 from mage_envs.benchmarks.sweeps.plan import flags
 from mage_envs.benchmarks.sweeps.sweep import sweep
-from mage_envs.cli.commands import JsonOption, print_json, print_result
+from mage_envs.cli.commands import JsonOption, output_option, print_json, print_result
 from mage_envs.cli.tables import Block, TextTable, print_report
-from mage_envs.files.atomic import output_path
 from mage_envs.trainer.cli import train as training
 from mage_envs.trainer.cli.estimate import format_bytes
 from mage_envs.trainer.config.hardware import Hardware, hardware, hardware_names
@@ -50,10 +49,7 @@ def command(
         ),
     ],
     options: PlayOptions,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", parser=output_path, help="Folder of all stages; required to run one"),
-    ] = None,
+    out: Annotated[Path | None, output_option("FOLDER", "Folder of all stages; required to run one")] = None,
     stage: Annotated[int | None, typer.Option(metavar="N", help="Run this stage of the dry run's list")] = None,
     dry_run: Annotated[bool, typer.Option(help="Print all stages with their costs, and call no model")] = False,
     quick: Annotated[

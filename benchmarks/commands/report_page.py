@@ -13,6 +13,7 @@ from mage_envs.benchmarks.report.document import MOST_MB, REPORT, Heading, templ
 from mage_envs.benchmarks.report.runs import has_runs, read_runs
 from mage_envs.benchmarks.report.trained import read_trained, training_folders
 from mage_envs.benchmarks.scale.judged_play import JudgedAgent, describe_agents, judge_folder
+from mage_envs.cli.commands import output_option
 from mage_envs.files.atomic import output_path
 from mage_envs.text.visible import one_line
 
@@ -22,9 +23,7 @@ def command(
         list[str],
         typer.Argument(metavar="RUN", help="Folders of evaluations or trainings, or folders that contain some"),
     ],
-    out: Annotated[
-        Path | None, typer.Option(parser=output_path, metavar="FILE", help=f"File of the report (default: {REPORT})")
-    ] = None,
+    out: Annotated[Path | None, output_option("FILE", f"File of the report (default: {REPORT})")] = None,
     max_mb: Annotated[
         float,
         typer.Option(
@@ -42,12 +41,7 @@ def command(
         ),
     ] = 0,
     bubbles: Annotated[
-        Path | None,
-        typer.Option(
-            parser=output_path,
-            metavar="PNG",
-            help="Also draw the states and actions as a PNG file (requires matplotlib)",
-        ),
+        Path | None, output_option("PNG", "Also draw the states and actions as a PNG file (requires matplotlib)")
     ] = None,
 ) -> None:
     """Write one HTML file of runs: scores, adaptation curves, every transcript.

@@ -18,8 +18,7 @@ from mage_envs.benchmarks.tournaments.pairing_store import Store
 from mage_envs.benchmarks.tournaments.results import score
 from mage_envs.benchmarks.tournaments.schedule import play_all
 from mage_envs.benchmarks.tournaments.tournament_settings import Settings
-from mage_envs.cli.commands import GameOptions, JsonOption, print_result
-from mage_envs.files.atomic import output_path
+from mage_envs.cli.commands import GameOptions, JsonOption, output_option, print_result
 from mage_envs.files.locking import FolderLock
 from mage_envs.opponents.registry import split_names, without_servers
 from mage_envs.processes.watchdog import CALL_TIMEOUT_S
@@ -45,11 +44,9 @@ def command(
     ] = CALL_TIMEOUT_S,
     out: Annotated[
         Path | None,
-        typer.Option(
-            parser=output_path,
-            metavar="FOLDER",
-            help="Folder for finished pairings and reports; the same command resumes from it "
-            "(default: nothing is kept)",
+        output_option(
+            "FOLDER",
+            "Folder for finished pairings and reports; the same command resumes from it (default: nothing is kept)",
         ),
     ] = None,
     executor: ExecutorOption = "local",

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from mage_envs.benchmarks.executors.naming import ExecutorOption
-from mage_envs.cli.commands import JsonOption, add_command
+from mage_envs.cli.commands import JsonOption, add_command, output_option
 from mage_envs.files.atomic import output_path
 from mage_envs.trainer.cli import train as training
 
@@ -20,10 +20,7 @@ def sweep_trainings(
     file: Annotated[Path, typer.Option(SWEEP, metavar="FILE", help="YAML file of the trainings")],
     seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds per setting (default: 3)")] = 3,
     output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            parser=output_path, metavar="FOLDER", help="Folder of the runs (default: runs/NAME for NAME.yaml)"
-        ),
+        Path | None, output_option("FOLDER", "Folder of the runs (default: runs/NAME for NAME.yaml)")
     ] = None,
     executor: ExecutorOption = "local",
     as_json: JsonOption = False,

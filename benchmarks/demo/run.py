@@ -21,6 +21,7 @@ import typer
 from mage_envs.benchmarks.demo.demo_table import DemoResult, blocks, evaluate_demo
 from mage_envs.cli.commands import JsonOption, print_result
 from mage_envs.files.atomic import write_atomically
+from mage_envs.loading.extras import requires
 from mage_envs.progress import ProgressLine
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.wrappers.rollout.trajectory import Trajectory
@@ -315,11 +316,8 @@ def command(
     # The start model is made here, so a look-up on the hub would only delay a machine without network access.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
-        result = run(settings, folder, ProgressLine())
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,report]"'
-        ) from error
+        with requires("The demo", "train,report"):
+            result = run(settings, folder, ProgressLine())
     except KeyboardInterrupt:
         result = None
     if result is None:

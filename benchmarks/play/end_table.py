@@ -11,8 +11,7 @@ import numpy as np
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from mage_envs.benchmarks.evaluation.scoring.exact_values import STATES
 from mage_envs.benchmarks.evaluation.tables.layout import spread
-from mage_envs.benchmarks.evaluation.tables.sentence import share
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, share
 from mage_envs.benchmarks.exact.judged_hands import JudgedMetaEpisode, judge
 from mage_envs.benchmarks.exact.regret import report_of
 from mage_envs.benchmarks.play.remarks import MIN_HANDS, remarks, too_few

@@ -14,10 +14,32 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.parquet import write_parquet
 from mage_envs.benchmarks.records.record_store import ROOT, RUN, Records, reading, shard_names
-from mage_envs.files.atomic import write_atomically
+from mage_envs.files.atomic import draft_beside, write_atomically
 from mage_envs.files.bounded import copy_inside
+from mage_envs.loading.extras import requires
+
+
+def write_parquet(columns: Mapping[str, Sequence[Any]], path: Path, to: str) -> None:
+    """Write a table.
+
+    Args:
+        columns: Values of each column by its name.
+        path: File to write.
+        to: Format that the user chose, for the message if pyarrow is missing.
+    """
+    with requires(f"--to {to}", "records", "pyarrow"):
+        import pyarrow
+        import pyarrow.parquet
+    # Renamed at the end, so that an interrupted export leaves no truncated file.
+    draft = draft_beside(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        pyarrow.parquet.write_table(pyarrow.table({**columns}), draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
 
 FORMAT = "hub-folder"
 CARD = "README.md"

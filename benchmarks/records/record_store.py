@@ -27,8 +27,7 @@ from mage_envs.benchmarks.canonical import canonical, root_of
 from mage_envs.benchmarks.records.identity import OtherRun, compare, merge_agents, run_differences
 from mage_envs.benchmarks.records.lines import VERSION, EncodedLine, encode_line
 from mage_envs.benchmarks.records.schema import RunRecord, SuiteRecord
-from mage_envs.benchmarks.records.shard_lines import DamagedLine, read_shard
-from mage_envs.benchmarks.records.shard_order import sort_shards
+from mage_envs.benchmarks.records.shard_lines import DamagedLine, read_shard, sort_shards
 from mage_envs.files.atomic import drafts_of, write_atomically, write_json
 from mage_envs.files.bounded import (
     MAX_FILE_BYTES,

@@ -18,6 +18,7 @@ from mage_envs.benchmarks.report.charts import interval
 from mage_envs.benchmarks.report.runs import ReportedRun
 from mage_envs.benchmarks.report.trained import TrainedRun, sentence, success_chart
 from mage_envs.files.atomic import write_atomically
+from mage_envs.loading.extras import requires
 from mage_envs.text.visible import visible
 
 if TYPE_CHECKING:
@@ -137,11 +138,9 @@ def templates() -> Environment:
     Raises:
         ImportError: If Jinja is not installed.
     """
-    try:
+    with requires("The report", "report", "jinja2"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup
-    except ModuleNotFoundError as error:
-        raise ImportError('The report requires jinja2. Install it with: pip install "mage-envs[report]"') from error
 
     def show_invisible(value: object) -> object:
         """Return the text of a value with invisible characters visible. Markup of the templates is returned as is."""

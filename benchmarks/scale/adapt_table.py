@@ -12,8 +12,7 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
-from mage_envs.benchmarks.evaluation.tables.sentence import share
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, share
 from mage_envs.benchmarks.scale.adapt_parts import CellParts, parts_blocks
 from mage_envs.benchmarks.scale.adaptation import ScaledRun
 from mage_envs.benchmarks.scale.scale import LEAST_LEVEL, ScaleScore, family_weights, mean_score, verdict

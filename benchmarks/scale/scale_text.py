@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
-from mage_envs.benchmarks.evaluation.tables.sentence import share
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, share
 from mage_envs.benchmarks.scale.scale import INVALID_PRICE, Scale, ScaleScore, verdict
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line

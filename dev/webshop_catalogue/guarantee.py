@@ -18,8 +18,8 @@ from mage_envs.games.webshop.cache import build_cached_folder
 from mage_envs.games.webshop.catalogue_maker.make import FamilyRecord
 from mage_envs.games.webshop.embedded import Unproven, certificate, products_of
 from mage_envs.games.webshop.products import MadeGoal, Product
+from mage_envs.games.webshop.reward import normalize_colour
 from mage_envs.games.webshop.search.analysis import words
-from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.search.nouns import nouns

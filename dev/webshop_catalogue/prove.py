@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import UNLIMITED, Product
-from mage_envs.games.webshop.reward import count_options, has_attribute, lower_texts
-from mage_envs.games.webshop.search.colours import normalize_colour
+from mage_envs.games.webshop.reward import count_options, has_attribute, lower_texts, normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.shop import Shop
 

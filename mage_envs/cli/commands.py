@@ -26,6 +26,7 @@ from mage_envs import progress
 from mage_envs.cli.console import complain, hyphenate
 from mage_envs.cli.game_options import FLAG, read_game_options
 from mage_envs.cli.tables import Block, print_report
+from mage_envs.files.atomic import output_path
 from mage_envs.loading import imports
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
@@ -66,6 +67,11 @@ def choice_of(names: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return choice
+
+
+def output_option(metavar: str, help_text: str) -> Any:
+    """Return the option of a file or a folder to write, whose path is made absolute at once."""
+    return typer.Option(metavar=metavar, parser=output_path, help=help_text)
 
 
 def print_json(values: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 EXTRAS: Mapping[str, str] = {
@@ -29,6 +30,23 @@ EXTRAS: Mapping[str, str] = {
 def install_command(extra: str) -> str:
     """Return the command that installs an extra."""
     return f'pip install "mage-envs[{extra}]"'
+
+
+@contextmanager
+def requires(subject: str, extra: str, package: str | None = None) -> Iterator[None]:
+    """Raise ImportError with the remedy in place of the error for a module that is missing inside this context.
+
+    Args:
+        subject: What needs the module, the first words of the message.
+        extra: Extra that installs it.
+        package: Name of the package, if it is not that of the module.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{subject} requires {package or error.name}. Install it with: {install_command(extra)}"
+        ) from error
 
 
 def describe_missing(error: ImportError) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mage_envs.loading.extras import requires
 from mage_envs.web.security import LONGEST_BODY, Guard, Tokens
 
 if TYPE_CHECKING:
@@ -89,16 +89,6 @@ def check_form(tokens: Tokens, request: Asked) -> str:
     return request.token
 
 
-def import_extra(module: str, extra: str) -> ModuleType:
-    """Import and return a module that requires an extra. Raises ImportError that names the extra."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f'The site requires {error.name}. Install it with: pip install "mage-envs[{extra}]"'
-        ) from error
-
-
 def make_app(
     package: str,
     routes: Sequence[Route],
@@ -125,7 +115,8 @@ def make_app(
     Raises:
         ImportError: If flask is not installed.
     """
-    flask = import_extra("flask", extra)
+    with requires("The site", extra):
+        import flask
     app: Flask = flask.Flask(package, static_folder="static", template_folder="templates")
     # The debugger would run code from a browser, so the site ignores FLASK_DEBUG.
     app.debug = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-from mage_envs.web.application import import_extra
+from mage_envs.loading.extras import requires
 from mage_envs.web.security import host_names, is_loopback
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class LocalSite:
             ImportError: If flask or waitress is not installed.
             OSError: If the port is in use.
         """
-        serving = import_extra("mage_envs.web.serving", extra)
+        with requires("The site", extra):
+            from mage_envs.web.serving import Server
         self._thread: Thread | None = None
         # The port is bound before the application is made, because host names and cookie contain the port.
         listening, hosts = open_port(host, port, exposed=exposed, names=names, title=title)
@@ -82,7 +83,7 @@ class LocalSite:
         self.url = f"http://{_format_host(host)}:{self.port}"
         try:
             app = create_app(hosts, self.port)
-            self._server = serving.Server(app, listening)
+            self._server = Server(app, listening)
         except BaseException:
             listening.close()
             raise

@@ -56,7 +56,7 @@ WRITERS = {
     "mage_envs/files/bounded.py",
     "mage_envs/files/locking.py",
     "benchmarks/records/record_store.py",
-    "benchmarks/records/shard_order.py",
+    "benchmarks/records/shard_lines.py",
     # It makes the folder of each run, and refuses a link.
     "benchmarks/sweeps/training.py",
 }

@@ -10,6 +10,7 @@ import gymnasium as gym
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Rest
+from mage_envs.loading.extras import requires
 from mage_envs.loading.imports import check_path
 from mage_envs.opponents.llm.opponent import LanguageModelPolicy, settings_for
 from mage_envs.text.styles import DEFAULT_STYLE, as_style
@@ -61,9 +62,6 @@ def _load_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
     """Load the model; `saved_at` is the time stamp of its newest file in nanoseconds."""
     # First without torch, so that a damaged folder is reported even if a package is missing.
     PlaySettings.load(folder)
-    try:
-        return load_generator(folder)
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f'The model in {folder} needs {error.name}. Install it with: pip install "mage-envs[train]"'
-        ) from error
+    with requires(f"The model in {folder}", "train"):
+        generator, settings = load_generator(folder)
+    return generator, settings

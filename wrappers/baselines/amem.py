@@ -13,8 +13,7 @@ from typing import Any
 
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.prompts import answer_text
-from mage_envs.wrappers.baselines.baseline import Baseline
-from mage_envs.wrappers.baselines.episode_text import episode_text, state, task_line
+from mage_envs.wrappers.baselines.baseline import Baseline, episode_text, state, task_line
 from mage_envs.wrappers.baselines.memory_bank import Bank, bank_text
 from mage_envs.wrappers.memory import Answer, MemoryView, Request
 from mage_envs.wrappers.retrieval import Encoder, make_encoder, nearest

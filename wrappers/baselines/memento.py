@@ -12,8 +12,7 @@ import numpy as np
 
 from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
-from mage_envs.wrappers.baselines.baseline import Baseline
-from mage_envs.wrappers.baselines.episode_text import state, tag_instruction
+from mage_envs.wrappers.baselines.baseline import Baseline, state, tag_instruction
 from mage_envs.wrappers.baselines.memory_bank import Bank, bank_text
 from mage_envs.wrappers.memory import Answer, MemoryView, Request
 from mage_envs.wrappers.retrieval import Encoder, make_encoder, nearest

@@ -7,8 +7,7 @@ import re
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.parser import INVALID
 from mage_envs.text.prompts import EpisodeRecord
-from mage_envs.wrappers.baselines.baseline import Baseline
-from mage_envs.wrappers.baselines.episode_text import tag_instruction, trace
+from mage_envs.wrappers.baselines.baseline import Baseline, tag_instruction, trace
 from mage_envs.wrappers.memory import Answer, MemoryView, Request
 
 TRACE = 12_000

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mage_envs.core import Game
 from mage_envs.loading.arguments import Spec, call
+from mage_envs.loading.extras import requires
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
@@ -63,10 +64,8 @@ class HuggingFaceAgent(LocalAgent):
         self.options = call(f"Agent {name!r}", spec, HuggingFaceOptions)
         if self.options.max_tokens is not None and self.options.max_tokens < 1:
             raise ValueError(f"Agent {name!r}: max_tokens={self.options.max_tokens} must be at least 1.")
-        try:
+        with requires(f"Agent {name!r}", "train"):
             from mage_envs.trainer.backends.weights import base_of, local_folder
-        except ModuleNotFoundError as error:
-            raise _missing(name, error) from error
 
         # The model is loaded later, when other code may have changed the current directory.
         self.folder = local_folder(self.options.model).absolute()
@@ -157,17 +156,11 @@ def local_generator(
         sampling: Fields of the trainer's `Sampling` to replace.
         converses: True to keep the key-value cache between the calls of a conversation.
     """
-    try:
+    with requires(f"Agent {agent.name!r}", "train"):
         from mage_envs.trainer.backends.model_folder import quieten
         from mage_envs.trainer.backends.play_settings import make_generator
 
         quieten()
         generator = make_generator(agent.folder, settings, converses, device="auto", **(sampling or {}))
-    except ModuleNotFoundError as error:
-        raise _missing(agent.name, error) from error
     agent.replies = str(generator.batching)
     return generator
-
-
-def _missing(name: str, error: ModuleNotFoundError) -> ImportError:
-    return ImportError(f'Agent {name!r} requires {error.name}. Install it with: pip install "mage-envs[train]"')

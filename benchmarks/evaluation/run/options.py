@@ -14,8 +14,7 @@ from mage_envs.benchmarks.evaluation.run.budget import read_budget
 from mage_envs.benchmarks.evaluation.run.preflight import MAX_CUT, Price, read_price
 from mage_envs.benchmarks.evaluation.suites.sampling import FORM, read_sampling
 from mage_envs.benchmarks.executors.naming import ExecutorOption
-from mage_envs.cli.commands import GameOptions
-from mage_envs.files.atomic import output_path
+from mage_envs.cli.commands import GameOptions, output_option
 from mage_envs.processes.watchdog import CALL_TIMEOUT_S
 
 ROWS = 64
@@ -34,6 +33,11 @@ EnvOption = Annotated[
 PanelOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Named panel; mage list panels shows all of them")
 ]
+SamplingOption = Annotated[
+    Mapping[str, float] | None,
+    typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
+]
+DryRunOption = Annotated[bool, typer.Option(help="Print the expected calls, tokens and price, and call no model")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +85,7 @@ class PanelOptions:
     elicit_name: Annotated[
         bool, typer.Option("--elicit-name", help="Like --elicit, but ask for the name of one opponent")
     ] = False
-    sampling: Annotated[
-        Mapping[str, float] | None,
-        typer.Option(metavar="S", parser=read_sampling, help=f"Sampling of a model's replies: {FORM}"),
-    ] = None
+    sampling: SamplingOption = None
     name: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Name of the agent in records and tables (default: AGENT without its @URL)"),
@@ -157,9 +158,4 @@ class EvalOptions(PlayOptions, PanelOptions):
         ),
     ] = None
 
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RUN", parser=output_path, help="Folder of the run; several agents get one subfolder each"
-        ),
-    ] = None
+    out: Annotated[Path | None, output_option("RUN", "Folder of the run; several agents get one subfolder each")] = None

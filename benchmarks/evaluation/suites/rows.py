@@ -23,6 +23,7 @@ from typing import Any
 from mage_envs.benchmarks.evaluation.suites.sampling import read_sampling, validate_sampling
 from mage_envs.files.bounded import read_yaml
 from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.extras import requires
 from mage_envs.wrappers.controls import CONTROLS, SOURCED
 
 KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from", "model", "pool")
@@ -68,10 +69,8 @@ def read_rows(path: Path, panels: tuple[str, ...]) -> tuple[SuiteRow, ...]:
         ImportError: If PyYAML is not installed.
         ValueError: If the file is not YAML or a row is malformed. The message names the place and the remedy.
     """
-    try:
+    with requires("--rows", "records", "PyYAML"):
         values = read_yaml(path)
-    except ModuleNotFoundError as error:
-        raise ImportError('--rows requires PyYAML. Install it with: pip install "mage-envs[records]"') from error
     if not isinstance(values, list) or not values:
         raise ValueError(f"{path} must be a list of rows, each with the keys {', '.join(KEYS)}.")
     rows = tuple(_row(f"{path}, row {number}", value, panels) for number, value in enumerate(values, start=1))

@@ -168,6 +168,14 @@ def number(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{round(value, 3) + 0.0:.3f}"
 
 
+def share(value: float | None) -> str:
+    """Return a share with two decimals and without the zero before the point: `.43`, `-1.20`."""
+    if value is None:
+        return NOT_KNOWN
+    text = f"{round(value, 2) + 0.0:.2f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
 def _percent(estimate: Estimate) -> str:
     return f"{estimate.mean:.1%}"
 

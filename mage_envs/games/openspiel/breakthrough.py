@@ -32,7 +32,7 @@ class BreakthroughTexts(Texts):
         self._rows, self._columns = int(self.parameters["rows"]), int(self.parameters["columns"])
         letters = [chr(ord("a") + column) for column in range(self._columns)]
         # Every move that some position allows: one row up or down, straight or diagonally.
-        self._actions = tuple(
+        self._actions: tuple[str, ...] = tuple(
             f"{letters[column]}{row}{letters[column + side]}{row + step}"
             for row in range(1, self._rows + 1)
             for column in range(self._columns)
@@ -52,9 +52,6 @@ class BreakthroughTexts(Texts):
             "as the field left and the field entered, a letter for the column and a number for the row each, as "
             "in a7a6."
         )
-
-    def actions(self) -> tuple[str, ...]:
-        return self._actions
 
     def words(self) -> WordsOfState:
         return _words

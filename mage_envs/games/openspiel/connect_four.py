@@ -29,7 +29,7 @@ class ConnectFourTexts(Texts):
         self.worded = True
         self._columns, self._rows = int(self.parameters["columns"]), int(self.parameters["rows"])
         self._line = int(self.parameters["x_in_row"])
-        self._actions = tuple(str(column + 1) for column in range(self._columns))
+        self._actions: tuple[str, ...] = tuple(str(column + 1) for column in range(self._columns))
         # One character per column keeps the heading aligned with the board, so column 10 is shown as 0.
         self._heading = "".join(str((column + 1) % 10) for column in range(self._columns))
 
@@ -41,9 +41,6 @@ class ConnectFourTexts(Texts):
             "shown from the top row down, '.' is a free cell, and the columns are numbered below it. A move is the "
             f"number of a column that is not full, from 1 (left) to {self._columns} (right)."
         )
-
-    def actions(self) -> tuple[str, ...]:
-        return self._actions
 
     def words(self) -> WordsOfState:
         return _words

@@ -21,6 +21,8 @@ class Texts:
     """
 
     unit = "points"
+    _actions: tuple[str, ...] | None = None
+    """All actions of the game in a fixed order, or None if they are not known."""
 
     def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
         """Create the texts.
@@ -122,7 +124,7 @@ class Texts:
 
     def actions(self) -> tuple[str, ...] | None:
         """Return all actions of the game in a fixed order, or None if they are not known."""
-        return None
+        return self._actions
 
     def words(self) -> WordsOfState:
         """Return the function that splits `key` into words. It can be pickled."""

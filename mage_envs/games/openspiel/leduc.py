@@ -150,9 +150,6 @@ class LeducTexts(Texts):
             )
         return "\n".join(lines)
 
-    def place(self, player: int) -> str:
-        return super().place(player) if self._plain else f"You act {('first', 'second')[player]}."
-
     def result(self, state: Any, player: int) -> str:
         if self._plain:
             return super().result(state, player)

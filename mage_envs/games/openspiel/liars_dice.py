@@ -58,7 +58,7 @@ class LiarsDiceTexts(Texts):
         self._spelled = self._sides < 10
         """True if each die is one digit in OpenSpiel's string, so that the dice can be separated."""
         bids = [_bid(count, face, self._sides) for count in range(1, 2 * self._dice + 1) for face in range(self._sides)]
-        self._actions = (*bids, "liar")
+        self._actions: tuple[str, ...] = (*bids, "liar")
 
     def rules(self) -> str:
         if self._plain:
@@ -104,9 +104,6 @@ class LiarsDiceTexts(Texts):
         if state.is_terminal():
             lines.append(f"The opponent had {dice[1 - player]}.")
         return "\n".join(lines)
-
-    def place(self, player: int) -> str:
-        return super().place(player) if self._plain else f"You act {('first', 'second')[player]}."
 
     def result(self, state: Any, player: int) -> str:
         if self._plain:

@@ -43,7 +43,10 @@ class NegotiationTexts(Texts):
         # OpenSpiel numbers the offers first; the last action is the agreement.
         self._agree = self.inner.num_distinct_actions() - 1
         offers = [self.inner.action_to_string(0, action) for action in range(self._agree)]
-        self._actions = (*(f"keep {_format_items(_numbers(offer.partition(':')[2]))}" for offer in offers), "agree")
+        self._actions: tuple[str, ...] = (
+            *(f"keep {_format_items(_numbers(offer.partition(':')[2]))}" for offer in offers),
+            "agree",
+        )
         self._turns = int(self.parameters["max_turns"])
         """Maximum number of turns in a hand."""
 
@@ -69,9 +72,6 @@ class NegotiationTexts(Texts):
             "'keep 1 book, 0 hats, 2 balls', with all three items; the other action is 'agree'."
         )
 
-    def actions(self) -> tuple[str, ...]:
-        return self._actions
-
     def words(self) -> WordsOfState:
         return _words
 
@@ -91,9 +91,6 @@ class NegotiationTexts(Texts):
         if not offers:
             lines.append("No offer yet.")
         return "\n".join(lines)
-
-    def place(self, player: int) -> str:
-        return f"You act {('first', 'second')[player]}."
 
     def result(self, state: Any, player: int) -> str:
         if state.information_state_string(player).splitlines()[2].endswith("0"):

@@ -73,7 +73,7 @@ def test_the_demo_names_the_package_that_it_lacks(tmp_path):
     )
     process = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert process.returncode == 2
-    pattern = r'mage: The demo needs \w+\. Install it with: pip install "mage-envs\[train,report\]"\n'
+    pattern = r'mage: The demo requires \w+\. Install it with: pip install "mage-envs\[train,report\]"\n'
     assert re.fullmatch(pattern, process.stderr)
 
 

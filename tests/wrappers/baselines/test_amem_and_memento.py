@@ -12,7 +12,7 @@ from mage_envs.core import GameSpec, Turn
 from mage_envs.text.prompts import Frame
 from mage_envs.wrappers import MemoryView, Request, as_memory
 from mage_envs.wrappers.baselines.amem import GENERIC, AMem, Note, read_object, texts_of
-from mage_envs.wrappers.baselines.episode_text import trace
+from mage_envs.wrappers.baselines.baseline import trace
 from mage_envs.wrappers.baselines.memento import FEATURES, Case, CaseValues, Memento, MementoQ, features
 from mage_envs.wrappers.baselines.memory_bank import bank_text
 from mage_envs.wrappers.memory import Answer

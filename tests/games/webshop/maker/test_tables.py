@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from mage_envs.games.webshop.catalogue_maker.tables import SEPARATOR, headline, product_types, siblings, word_lists
-from mage_envs.games.webshop.search.colours import normalize_colour
+from mage_envs.games.webshop.reward import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 
 TYPES = product_types()

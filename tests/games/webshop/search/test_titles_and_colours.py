@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mage_envs.games.webshop.search.colours import COLOURS, normalize_colour
+from mage_envs.games.webshop.reward import COLOURS, normalize_colour
 from mage_envs.games.webshop.search.nouns import nouns, spacy_nouns
 
 

@@ -20,7 +20,8 @@ from mage_envs.benchmarks import PolicyAgent, evaluate, panel
 from mage_envs.benchmarks.evaluation.run.elicitation import add_question
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.tournaments import Settings, play_all
+from mage_envs.benchmarks.tournaments.schedule import play_all
+from mage_envs.benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.core import has_distribution, has_memory, is_state_policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import OpponentPool, RulePolicy, make_opponent, register_opponent, registry

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from mage_envs.core import Task
 from mage_envs.opponents import FixedPool, League, Population
 from mage_envs.settings import EpisodeReward
+from mage_envs.trainer.backends.dropout import disable_dropout
 from mage_envs.trainer.backends.generation import LockStepGenerator
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.config.mage_config import MAGEConfig
@@ -140,6 +141,7 @@ class MAGETrainer(TrainerHooks):
             peft_config=peft_config,
             quantization_config=quantization_config,
         )
+        disable_dropout(self.accelerator.unwrap_model(self.model))
         self._check_base()
         fit_prompt_limit(self)
         self.preemption = Preemption()

@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.training_log import metric_rows
 from tests.interruptions import run_in_fork, run_ranks
 from tests.trainer import rank_worker
-from tests.trainer.tiny_runs import make_cached_generator, make_config, make_env, make_trainer
+from tests.trainer.tiny_runs import make_cached_generator, make_config, make_env, make_trainer, save_model
 
 TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
 
@@ -230,6 +231,18 @@ def test_lora_trains_only_the_adapter(model_path: str, tmp_path: Path) -> None:
     assert logs[0]["kl"] == pytest.approx(0.0, abs=1e-9), "the reference is the model without its fresh adapter"
     assert logs[-1]["kl"] > 0
     assert logs[0]["ratio/log_abs"] < 1e-6
+
+
+def test_attention_without_dropout_keeps_the_ratio_at_1(tmp_path: Path) -> None:
+    """TRL's option leaves the attention's own probability, which a config sets."""
+    path = Path(save_model(tmp_path / "model"))
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "attention_dropout": 0.5}))
+    trainer = make_trainer(str(path), tmp_path, None, max_rollouts=1)
+    trainer.train()
+    assert {layer.self_attn.attention_dropout for layer in trainer.model.model.layers} == {0.0}
+    [log] = [log for log in trainer.state.log_history if "ratio/log_abs" in log][:1]
+    assert log["ratio/log_abs"] < 1e-6
 
 
 def test_evaluation_plays_every_task_once(model_path: str, tmp_path: Path) -> None:

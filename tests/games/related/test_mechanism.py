@@ -133,7 +133,8 @@ from mage_envs.benchmarks.evaluation.run.agents import PolicyAgent
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
-from mage_envs.benchmarks.evaluation.suites import Setting, named_panel
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
+from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from dataclasses import replace
 from mage_envs import settings_of
 

@@ -11,9 +11,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
 
-from mage_envs.core import BY_TIMEOUT, Game, GameSpec, HandResult, is_success
+from mage_envs.core import BY_TIMEOUT, Game, GameSpec, HandResult, Policy, is_success
 from mage_envs.drawing.screen import FPS, Screen
 from mage_envs.hand import Hand, OpponentFailure, Seat, Table
+from mage_envs.loading.defaults import overrides
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import POOL, SEED_BITS, Streams
 from mage_envs.settings import GameSettings
@@ -96,10 +97,12 @@ class Seated:
             for learner in range(players)
         ]
         """Tables by the learner's seat, which is open in them."""
+        self.tellers = [seat.policy for seat in self.others if overrides(seat.policy, Policy, "model_calls")]
+        """Policies that call a model, found once, because an environment looks for their calls after every episode."""
 
     def model_calls(self) -> list[Mapping[str, Any]]:
         """Return the opponents' calls of models since the meta-episode began."""
-        return [call for seat in self.others for call in seat.policy.model_calls()]
+        return [call for teller in self.tellers for call in teller.model_calls()]
 
 
 class OpponentSource(ABC):
@@ -312,7 +315,7 @@ class TextGameEnv(gym.Env[str, str]):
             info["success"] = is_success(self.hands)
             info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
             private["opponent"] = seated.name
-            if calls := seated.model_calls():
+            if seated.tellers and (calls := seated.model_calls()):
                 private["opponent_calls"] = calls
         else:
             # `observation` starts with the results of the last hands. The anchor is the new hand's text alone.

@@ -32,6 +32,12 @@ class Switching(Policy):
         self._started: Policy | None = None
         """Policy that plays this hand, after its reset; None before the first turn."""
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # In another process, the classes of the policies do not have the defaults yet.
+        self.__dict__.update(state)
+        fill_in(self.first, Policy)
+        fill_in(self.then, Policy)
+
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand."""
         # `act` resets the active policy later: only a turn has the episode's index. The other policy draws nothing,

@@ -345,9 +345,11 @@ def test_a_policy_without_reset_or_act_is_refused() -> None:
         OpponentPool([(Short, 1.0)])
 
 
-def test_a_pickled_environment_plays_on_in_another_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("switches", [False, True])
+def test_a_pickled_environment_plays_on_in_another_process(tmp_path: Path, switches: bool) -> None:
     """There, no door has completed the class of the opponent."""
-    env = gym.make(META, opponent=Counts(), memory="none", num_episodes=2)
+    opponent = switching(Counts(), Counts(), 1) if switches else Counts()
+    env = gym.make(META, opponent=opponent, memory="none", num_episodes=2)
     env.reset(seed=0)
     (tmp_path / "env").write_bytes(pickle.dumps(env))
     program = (

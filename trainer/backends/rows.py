@@ -127,3 +127,19 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
             yield
     finally:
         model.train(training)
+
+
+def disable_dropout(model: torch.nn.Module) -> None:
+    """Set every probability of dropout in a model to 0, in its modules and in the configs that they read.
+
+    TRL's option `disable_dropout` reaches modules of the class `nn.Dropout` only. Most attention layers drop weights by
+    a number of their own, such as `attention_dropout` or `resid_pdrop`.
+    """
+    for module in model.modules():
+        configs = (value for name, value in vars(module).items() if name == "config")
+        for owner in (module, *configs):
+            for name, value in vars(owner).items():
+                if isinstance(value, float) and (
+                    "drop" in name or (name == "p" and isinstance(owner, torch.nn.Dropout))
+                ):
+                    setattr(owner, name, 0.0)

@@ -20,9 +20,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from mage_envs.core import Task
 from mage_envs.opponents import FixedPool, League, Population
 from mage_envs.settings import EpisodeReward
-from mage_envs.trainer.backends.dropout import disable_dropout
 from mage_envs.trainer.backends.generation import LockStepGenerator
 from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.backends.rows import disable_dropout
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.run_settings import FOREVER
 from mage_envs.trainer.method.advantages import compute_advantages, variance_metrics

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from mage_envs.trainer.backends.dropout import disable_dropout
+from mage_envs.trainer.backends.rows import disable_dropout
 
 SIZES: dict[str, Any] = {
     "vocab_size": 32,

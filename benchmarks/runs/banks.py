@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.agents import Agent, saved_options
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.files.atomic import write_atomically
@@ -44,8 +44,8 @@ def fill_bank(
     tasks = bank_panel.tasks()[:rows]
     # Every meta-episode must share this instance. A factory that returns it passes the check that refuses shared
     # instances.
-    saved = bank_panel.filter_options(player.settings.env_kwargs) if isinstance(player, SavedModelAgent) else {}
-    fixed = {**saved, **options, **bank_panel.env_kwargs, "memory": lambda: shared_memory}
+    model_options = bank_panel.filter_options(saved_options(player))
+    fixed = {**model_options, **options, **bank_panel.env_kwargs, "memory": lambda: shared_memory}
     # One at a time, because each meta-episode must find the entries of the earlier ones in the bank.
     trajectories = evaluate(player, tasks, fixed, batch=1, on_step=progress_of(player.name))
     lost = sum(trajectory.failure is not None for trajectory in trajectories)

@@ -197,6 +197,7 @@ class Renaming:
 
 
 VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "a draw"}
+"""Outcome of an episode to its words."""
 
 
 class PromptStyle(ABC):

@@ -41,7 +41,7 @@ class PlaySettings:
     max_new_tokens: int = 1024
     temperature: float = 1.0
     constrained: bool = False
-    """True if replies are sampled among the legal words."""
+    """True if replies are sampled among the legal actions."""
     imports: tuple[str, ...] = ()
     """Modules that register the environment, if it is not part of this suite."""
     prompt_format: PromptFormat = field(default_factory=PromptFormat)

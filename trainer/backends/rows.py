@@ -129,17 +129,14 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
         model.train(training)
 
 
-def disable_dropout(model: torch.nn.Module) -> None:
-    """Set every probability of dropout in a model to 0, in its modules and in the configs that they read.
+def disable_functional_dropout(model: torch.nn.Module) -> None:
+    """Set every probability of dropout to 0 that is a number in a module or in the config that it reads.
 
-    TRL's option `disable_dropout` reaches modules of the class `nn.Dropout` only. Most attention layers drop weights by
-    a number of their own, such as `attention_dropout` or `resid_pdrop`.
+    TRL's option `disable_dropout` reaches modules of the class `nn.Dropout` only. Most attention layers use a number
+    instead, such as `attention_dropout`. The config of the saved model has 0, too.
     """
     for module in model.modules():
-        configs = (value for name, value in vars(module).items() if name == "config")
-        for owner in (module, *configs):
+        for owner in (module, getattr(module, "config", module)):
             for name, value in vars(owner).items():
-                if isinstance(value, float) and (
-                    "drop" in name or (name == "p" and isinstance(owner, torch.nn.Dropout))
-                ):
+                if "drop" in name and isinstance(value, float):
                     setattr(owner, name, 0.0)

@@ -168,7 +168,7 @@ def _option(flag: str, metavar: str, text: str, title: str | None) -> Any:
 
 
 def field_type(item: Field[Any]) -> str:
-    """Return the type of a field as the help names it: `INT`, `FLOAT >= 0, <= 1`, `STR`, `JSON`, `STR ...`."""
+    """Return the type of a field as the help names it: `INT`, `FLOAT >= 0 and <= 1`, `STR`, `JSON`, `STR ...`."""
     kind = item.type if isinstance(item.type, str) else getattr(item.type, "__name__", str(item.type))
     kind = re.sub(r"\s*\|\s*None", "", kind)
     if "dict" in kind:

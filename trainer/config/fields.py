@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
 
     def __str__(self) -> str:
         limits = zip((">=", ">", "<=", "<"), self, strict=True)
-        return ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
+        return " and ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
 
 
 class HelpText(str):
@@ -109,9 +109,7 @@ class EnvironmentFields:
     league_every: int = option(
         50, "Optimiser steps between two snapshots of the learner in a league (default: 50).", ge=1
     )
-    league_share: float = option(
-        0.5, "Share of the draws that past selves get in a league, between 0 and 1 (default: 0.5).", gt=0, lt=1
-    )
+    league_share: float = option(0.5, "Share of the draws that past selves get in a league (default: 0.5).", gt=0, lt=1)
     seat: str | None = option(
         None, "Seat of the learner, such as alternate or fixed (default: None, the seat of the protocol)."
     )
@@ -142,9 +140,7 @@ class EnvironmentFields:
     exploitability_every: int = option(
         0, "Rollouts between two measurements of the model's NashConv in an enumerable game (default: 0, never).", ge=0
     )
-    exploitability_samples: int = option(
-        32, "Answers per information set in such a measurement, at least 2 (default: 32).", ge=2
-    )
+    exploitability_samples: int = option(32, "Answers per information set in such a measurement (default: 32).", ge=2)
     max_skipped_updates: int = option(
         10,
         "Number of consecutive updates with a loss or gradient that is not finite that stops the run (default: 10).",
@@ -152,7 +148,7 @@ class EnvironmentFields:
     )
     failure_threshold: float = option(
         0.25,
-        "Share of failed meta-episodes in a rollout, from 0 to 1, above which the run stops (default: 0.25).",
+        "Share of failed meta-episodes in a rollout above which the run stops (default: 0.25).",
         ge=0,
         le=1,
     )
@@ -172,7 +168,7 @@ class EvaluationFields:
         ge=0,
     )
     eval_top_p: float | None = option(
-        None, "Top-p of evaluations (default: None, which is 0.8 if protocol is paper, else 1).", ge=0, le=1
+        None, "Top-p of evaluations (default: None, which is 0.8 if protocol is paper, else 1).", gt=0, le=1
     )
     eval_top_k: int | None = option(
         None,
@@ -293,7 +289,7 @@ class UpdateFields:
 
     # Shortcuts between the sampler and the updates.
     rollout_ahead: int = option(
-        0, "Number of rollouts played while the previous one is trained on, 0 or 1 (default: 0).", ge=0, le=1
+        0, "Number of rollouts played while the previous one is trained on (default: 0).", ge=0, le=1
     )
     dynamic_sampling: int = option(
         0, "Maximum number of redraws of groups without variance per rollout (default: 0, which disables it).", ge=0
@@ -342,7 +338,7 @@ class InheritedFields:
         8, "Meta-episodes of an evaluation that a process plays together (default: 8).", ge=1
     )
     learning_rate: float = option(1e-6, "Learning rate of AdamW (default: 1e-6).", ge=0)
-    adam_beta2: float = option(0.999, "Second beta of AdamW (default: 0.999).", ge=0, le=1)
+    adam_beta2: float = option(0.999, "Second beta of AdamW (default: 0.999).", ge=0, lt=1)
     max_grad_norm: float = option(1.0, "Maximum norm of the gradient, to which it is clipped (default: 1.0).", ge=0)
     beta: float = option(
         0.0, "Weight of the KL divergence to the reference model (default: 0.0, which loads no reference model).", ge=0
@@ -366,9 +362,7 @@ class InheritedFields:
     vllm_mode: str = option(
         "colocate", "Location of vLLM: colocate (in the trainer's processes) or server (default: colocate)."
     )
-    vllm_gpu_memory_utilization: float = option(
-        0.3, "Share of a GPU's memory for vLLM, from 0 to 1 (default: 0.3).", gt=0, le=1
-    )
+    vllm_gpu_memory_utilization: float = option(0.3, "Share of a GPU's memory for vLLM (default: 0.3).", gt=0, le=1)
     vllm_tensor_parallel_size: int = option(1, "Number of GPUs that share one vLLM engine (default: 1).", ge=1)
     vllm_enable_sleep_mode: bool = option(False, "True to release vLLM's memory during updates (default: False).")
     vllm_max_model_length: int | None = option(

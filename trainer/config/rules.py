@@ -85,7 +85,7 @@ def _backend_rules(c: RunFields) -> Iterator[str]:
     if c.backend == "cached" and c.use_vllm:
         yield 'backend="cached" is the model itself; set use_vllm=False.'
     if c.constrained and c.use_vllm:
-        yield 'constrained=True samples among the legal words, which vLLM does not; use backend="cached".'
+        yield 'constrained=True samples among the legal actions, which vLLM does not; use backend="cached".'
     if c.rollout_ahead > 0 and (c.backend == "trl" or c.vllm_enable_sleep_mode):
         yield (
             "rollout_ahead=1 needs a sampler with weights of its own, awake while the model is trained: use "

@@ -22,7 +22,7 @@ from mage_envs.opponents import FixedPool, League, Population
 from mage_envs.settings import EpisodeReward
 from mage_envs.trainer.backends.generation import LockStepGenerator
 from mage_envs.trainer.backends.play_settings import PlaySettings
-from mage_envs.trainer.backends.rows import disable_dropout
+from mage_envs.trainer.backends.rows import disable_functional_dropout
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.run_settings import FOREVER
 from mage_envs.trainer.method.advantages import compute_advantages, variance_metrics
@@ -141,7 +141,7 @@ class MAGETrainer(TrainerHooks):
             peft_config=peft_config,
             quantization_config=quantization_config,
         )
-        disable_dropout(self.accelerator.unwrap_model(self.model))
+        disable_functional_dropout(self.accelerator.unwrap_model(self.model))
         self._check_base()
         fit_prompt_limit(self)
         self.preemption = Preemption()
@@ -227,11 +227,11 @@ class MAGETrainer(TrainerHooks):
             self.pop_callback(callback)
 
     def _make_backend(self, generator: Callable[[MAGETrainer], AnyGenerator] | None) -> AnyGenerator:
-        """Return the rollout backend. Raise ValueError if it cannot sample among the legal words as configured."""
+        """Return the rollout backend. Raise ValueError if it cannot sample among the legal actions as configured."""
         backend = (generator or BACKENDS[self.args.backend])(self)
         if self.args.constrained and isinstance(backend, LockStepGenerator):
             raise ValueError(
-                'constrained=True samples among the legal words, which TRL does not; use backend="cached".'
+                'constrained=True samples among the legal actions, which TRL does not; use backend="cached".'
             )
         return backend
 

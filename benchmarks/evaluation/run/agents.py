@@ -205,6 +205,11 @@ class SavedModelAgent(LocalAgent):
         return local_generator(self, self.settings, self.sampling, converses)
 
 
+def saved_options(agent: Agent) -> dict[str, Any]:
+    """Return the options of the environment in which a saved model was trained. Other agents have none."""
+    return dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
+
+
 class PolicyAgent:
     """A policy in the learner's seat. It reads the `info` of the prompts instead of their text."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.agents import Agent, SavedModelAgent, saved_options
 from mage_envs.benchmarks.evaluation.run.options import ROWS, PanelOptions
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
@@ -19,7 +19,7 @@ def setting_from(options: PanelOptions, agent: Agent) -> Setting:
     """Return the setting that the options select. The options of a saved model are the defaults."""
     if options.panel is not None and options.opponents is not None:
         raise ValueError("--panel fixes its opponents. Remove --panel or --opponents.")
-    model_options = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
+    model_options = saved_options(agent)
     game_options = options.game_options or {}
     # These two have a flag of their own.
     flags = {"num_episodes": options.episodes, "memory": options.memory}

@@ -97,7 +97,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"constrained": True, "use_vllm": True}, "use backend="),
     ({"env_memory_gb": 3.0}, "set env_workers to 1 or more"),
     ({"env_timeout": -1.0}, "env_timeout=-1.0 must be >= 0"),
-    ({"failure_threshold": 2.0}, ">= 0, <= 1"),
+    ({"failure_threshold": 2.0}, ">= 0 and <= 1"),
     ({"env_kwargs": "{oops"}, "env_kwargs is not JSON"),
     ({"env_kwargs": "[1]"}, "must be a JSON object"),
     ({"log_completions": True}, "on_rollout_end"),

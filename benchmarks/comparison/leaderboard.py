@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.comparison.attest import Attestation, attestations_in
 from mage_envs.benchmarks.comparison.paired_runs import rank_runs
@@ -20,19 +20,33 @@ from mage_envs.benchmarks.records.record_store import Records, read_suite, readi
 from mage_envs.benchmarks.records.replay import replay
 from mage_envs.benchmarks.records.validate import problems, suite_problems
 from mage_envs.benchmarks.report.document import REPORT, static_page
+from mage_envs.benchmarks.scale.adapt_table import AdaptResult
+from mage_envs.benchmarks.scale.judged_play import CONTROLS, JudgedAgent, control_folder, judge_folder
+from mage_envs.benchmarks.scale.scale import ScaleScore
+from mage_envs.benchmarks.scale.scale_text import score_text
+from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_suite, restore_source
+from mage_envs.benchmarks.scale.suite_comparison import rank_by_level, rank_suites
 from mage_envs.files.atomic import write_atomically
 from mage_envs.text.styles import DEFAULT_STYLE
 from mage_envs.text.visible import one_line
-
-if TYPE_CHECKING:
-    from mage_envs.benchmarks.scale.scale import ScaleScore
+from mage_envs.wrappers.controls import SOURCED
 
 MOST_MB = 20
 """Maximum size of a submitted run in 10^6 bytes."""
 
 
-def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None = None) -> dict[str, Any]:
-    """Return one run as JSON values.
+class Entry(NamedTuple):
+    """One run of a leaderboard."""
+
+    folder: Path
+    values: dict[str, Any]
+    """What the run's row shows, as JSON values."""
+    judged: JudgedAgent | None
+    """The agent with its level and adaptation, or None if decisions cannot be judged exactly."""
+
+
+def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None = None) -> Entry:
+    """Return one run, whose files and whose controls' files were checked.
 
     Args:
         folder: Folder of the run.
@@ -42,10 +56,31 @@ def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None 
     Raises:
         ValueError: If the run is not valid, too large, or contradicted by its attestation.
     """
-    if wrong := problems(folder):
-        raise ValueError(f"{folder} is not valid: {wrong[0]}; mage verify {folder} prints all problems.")
+    controls = [path for name in CONTROLS if (path := control_folder(folder, name)).exists()]
+    for run in (folder, *controls):
+        if wrong := problems(run):
+            raise ValueError(f"{run} is not valid: {wrong[0]}; mage verify {run} prints all problems.")
     with reading(folder):
-        return _entry(folder, sample, attested or {})
+        values = _entry(folder, sample, attested or {})
+    for control in controls:
+        if control.name in SOURCED:
+            restore_source(control, folder)
+        with reading(control):
+            _replay_sample(control, Records(control), sample)
+    judged = judge_folder(folder)
+    if judged is not None:
+        values["adaptation"] = judged.to_json()
+    return Entry(folder, values, judged)
+
+
+def _replay_sample(folder: Path, records: Records, sample: int) -> int:
+    """Replay an evenly spread sample of a run and return its size. Raise ValueError if a meta-episode differs."""
+    lines = [line for _, line in sorted(records.lines.items())]
+    count = min(sample, len(lines))
+    mismatches = replay([lines[k * len(lines) // count] for k in range(count)], setting_of(records.about))
+    if mismatches:
+        raise ValueError(f"{folder} differs from its records when it is replayed: {mismatches[0].lines()[0]}")
+    return count
 
 
 def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> dict[str, Any]:
@@ -56,13 +91,7 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
         raise ValueError(f"{folder} has {size:.1f} MB; a submission is a folder of at most {MOST_MB} MB.")
     records = Records(folder)
     setting = setting_of(records.about)
-    lines = [line for _, line in sorted(records.lines.items())]
-    # Evenly spread, so that the sample covers all parts of the panel.
-    count = min(sample, len(lines))
-    replayed = [lines[k * len(lines) // count] for k in range(count)]
-    mismatches = replay(replayed, setting)
-    if mismatches:
-        raise ValueError(f"{folder} differs from its records when it is replayed: {mismatches[0].lines()[0]}")
+    count = _replay_sample(folder, records, sample)
     statement = attested.get(records.root()["root"])
     if statement is not None and not statement.agreed:
         raise ValueError(f"{folder} is contradicted by its attestation: {statement.text()}.")
@@ -80,14 +109,14 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
         "episodes": [_interval(measure.estimate) for measure in measures],
         "pass_at": [_interval(estimate) for estimate in row.pass_at],
         "ceiling": measures[-1].ceiling,
-        "meta_episodes": len(lines),
+        "meta_episodes": len(records.lines),
         "planned": records.planned,
         "failed": len(records.failed),
         "replies": row.reply_problems(),
         "warnings": row.warnings(),
         "root": records.root()["root"],
         "verified": {
-            "digests": len(lines),
+            "digests": len(records.lines),
             "replayed": count,
             "ceilings": all(measure.ceiling is not None for measure in measures),
             "attested": None if statement is None else asdict(statement),
@@ -99,37 +128,64 @@ def _interval(estimate: Estimate) -> list[float | None]:
     return [estimate.mean, estimate.low, estimate.high]
 
 
-def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return the header and one row per run, the best last episode first. `rank` is an interval of ranks."""
-    longest = max(len(entry["episodes"]) for entry in entries)
-    head = ["rank", "agent", "memory", *(f"episode {k}" for k in range(1, longest + 1)), f"pass@{longest}", "ceiling"]
+def table(entries: Sequence[Entry]) -> list[list[str]]:
+    """Return the header and one row per run in the order of the ranks, which are intervals.
+
+    Runs whose decisions can be judged exactly show level, adaptation and verdict.
+    """
+    longest = max(len(entry.values["episodes"]) for entry in entries)
+    is_judged = any(entry.judged is not None for entry in entries)
+    head = ["rank", "agent", "memory", *(SCALE_COLUMNS if is_judged else ())]
+    head += [*(f"episode {k}" for k in range(1, longest + 1)), f"pass@{longest}", "ceiling"]
     rows = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
-    for entry in sorted(entries, key=lambda e: -e["episodes"][-1][0]):
-        checked = entry["verified"]
+    ranks = rank_entries(entries)
+    order = sorted(range(len(entries)), key=lambda i: (ranks[i][0], -_headline(entries[i])))
+    for (best, worst), run_entry in ((ranks[i], entries[i]) for i in order):
+        values = run_entry.values
+        checked = values["verified"]
         verification = f"digests, {checked['replayed']} replayed" + (", ceilings" if checked["ceilings"] else "")
         if (statement := checked["attested"]) is not None:
             verification += f", {statement['meta_episodes']} {statement['method']}"
-        cells = [_cell(*interval) for interval in entry["episodes"]]
-        ceiling = NOT_KNOWN if entry["ceiling"] is None else f"{entry['ceiling']:.3f}"
-        progress = f"{entry['meta_episodes']}/{entry['planned']}"
-        best, worst = entry["rank"]
-        rank = f"{best}" if best == worst else f"{best}-{worst}"
+        cells = [_cell(*interval) for interval in values["episodes"]]
         row = [
-            rank,
-            entry["agent"],
-            str(entry["memory"]),
+            f"{best}" if best == worst else f"{best}-{worst}",
+            values["agent"],
+            str(values["memory"]),
+            *(_scale_cells(run_entry.judged) if is_judged else ()),
             *cells,
             *[NOT_KNOWN] * (longest - len(cells)),
-            _cell(*entry["pass_at"][-1]),
+            _cell(*values["pass_at"][-1]),
+            NOT_KNOWN if values["ceiling"] is None else f"{values['ceiling']:.3f}",
+            f"{values['meta_episodes']}/{values['planned']}",
+            str(values["failed"]),
         ]
-        problems = [f"{share:.1%}" for share in entry["replies"].values()]
-        rows.append([*row, ceiling, progress, str(entry["failed"]), *problems, verification])
+        rows.append([*row, *(f"{share:.1%}" for share in values["replies"].values()), verification])
     return rows
 
 
-def add_ranks(entries: Sequence[dict[str, Any]], folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return entries of one setting with their intervals of ranks."""
-    return [entry | {"rank": list(rank)} for entry, rank in zip(entries, rank_runs(folders), strict=True)]
+SCALE_COLUMNS = ("level", "own memory", "other's memory", "verdict")
+
+
+def _scale_cells(judged: JudgedAgent | None) -> list[str]:
+    if judged is None:
+        return [NOT_KNOWN] * len(SCALE_COLUMNS)
+    row = judged.row()
+    scores = [score_text(score) for score in (row.level, row.own_score, row.other_score)]
+    return [*scores, judged.verdict or "no verdict"]
+
+
+def _headline(run_entry: Entry) -> float:
+    """Return the level of a run, or its value in the last episode."""
+    level = None if run_entry.judged is None else run_entry.judged.level
+    return float(run_entry.values["episodes"][-1][0]) if level is None else level.worst
+
+
+def rank_entries(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+    """Return the interval of ranks of each run of one setting: by levels if all have one, else by the last episode."""
+    judged = [entry.judged for entry in entries if entry.judged is not None]
+    if len(judged) == len(entries):
+        return rank_by_level([agent.runs[""] for agent in judged])
+    return rank_runs([entry.folder for entry in entries])
 
 
 def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]) -> list[dict[str, Any]]:
@@ -143,23 +199,21 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
     Raises:
         ValueError: As `entry`.
     """
-    by_setting: dict[str, list[tuple[dict[str, Any], Path]]] = {}
+    by_setting: dict[str, list[Entry]] = {}
     for folder in (folder for name in runs for folder in run_folders(Path(name))):
         run_entry = entry(folder, sample, attested)
-        by_setting.setdefault(run_entry["fingerprint"], []).append((run_entry, folder))
+        by_setting.setdefault(run_entry.values["fingerprint"], []).append(run_entry)
     tables = []
-    for print_, members in by_setting.items():
-        entries = add_ranks([run_entry for run_entry, _ in members], [folder for _, folder in members])
+    for print_, entries in by_setting.items():
+        members = [run_entry.values for run_entry in entries]
         tables.append(
             {
-                "title": _title(entries[0]),
-                "measure": entries[0]["measure"],
+                "title": _title(members[0]),
+                "measure": members[0]["measure"],
                 "fingerprint": print_,
                 "rows": table(entries),
-                "warnings": [
-                    f"{run_entry['agent']}: {text}" for run_entry in entries for text in run_entry["warnings"]
-                ],
-                "roots": [f"{run_entry['root']}  {run_entry['agent']}" for run_entry in entries],
+                "warnings": [f"{member['agent']}: {text}" for member in members for text in member["warnings"]],
+                "roots": [f"{member['root']}  {member['agent']}" for member in members],
             }
         )
     return tables
@@ -204,11 +258,6 @@ def adaptation_tables(folders: Sequence[Path], attested: Mapping[str, Attestatio
 
     Raises ValueError if a suite is not valid, not complete, or not of its cells.
     """
-    # Imported here, because other pages need no exact values.
-    from mage_envs.benchmarks.scale.adapt_table import AdaptResult
-    from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_suite
-    from mage_envs.benchmarks.scale.suite_comparison import rank_suites
-
     members: dict[str, list[tuple[StoredSuite, str]]] = {}
     for folder in folders:
         suite = str((read_suite(folder) or {}).get("suite", ""))
@@ -278,26 +327,31 @@ def write_page(page: Path, runs: Sequence[str], sample: int, attested: Path | No
     if page.suffix not in _TABLES:
         raise ValueError(f"--page {page} must end in .html, {', '.join(list(_TABLES)[:-1])} or {list(_TABLES)[-1]}.")
     entries = [entry(Path(name), sample, statements) for name in runs]
-    prints = {name: row["fingerprint"][:12] for name, row in zip(runs, entries, strict=True)}
+    prints = {name: row.values["fingerprint"][:12] for name, row in zip(runs, entries, strict=True)}
     if len(set(prints.values())) > 1:
         prints_text = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
         raise ValueError(f"These runs measure different settings and are not compared (fingerprints: {prints_text}).")
-    write_atomically(page, _TABLES[page.suffix](add_ranks(entries, [Path(name) for name in runs])))
+    write_atomically(page, _TABLES[page.suffix](entries))
     return f"{page}: {len(entries)} runs of one setting\n"
 
 
-def _markdown_page(entries: Sequence[dict[str, Any]]) -> str:
-    first_entry = entries[0]
-    title = (
-        f"{one_line(first_entry['setting'])}, {first_entry['measure']}, fingerprint {first_entry['fingerprint'][:12]}"
-    )
-    warnings = [f"\n{one_line(entry['agent'])}: {text}\n" for entry in entries for text in entry["warnings"]]
-    return f"{title}\n\n{markdown(table(entries))}{''.join(warnings)}"
+def _markdown_page(entries: Sequence[Entry]) -> str:
+    members = [run_entry.values for run_entry in entries]
+    first_member = members[0]
+    title = f"{one_line(first_member['setting'])}, {first_member['measure']}, fingerprint "
+    warnings = [f"\n{one_line(member['agent'])}: {text}\n" for member in members for text in member["warnings"]]
+    return f"{title}{first_member['fingerprint'][:12]}\n\n{markdown(table(entries))}{''.join(warnings)}"
 
 
-_TABLES: Mapping[str, Callable[[Sequence[dict[str, Any]]], str]] = {
+def _json_page(entries: Sequence[Entry]) -> str:
+    ranks = rank_entries(entries)
+    rows = [run_entry.values | {"rank": list(rank)} for run_entry, rank in zip(entries, ranks, strict=True)]
+    return json.dumps(rows, indent=2) + "\n"
+
+
+_TABLES: Mapping[str, Callable[[Sequence[Entry]], str]] = {
     ".md": _markdown_page,
     ".csv": lambda entries: format_delimited(table(entries)),
-    ".json": lambda entries: json.dumps(entries, indent=2) + "\n",
+    ".json": _json_page,
 }
 """Ending of a file's name to the function that writes the table."""

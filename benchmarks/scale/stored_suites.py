@@ -101,17 +101,26 @@ def restore_sources(folder: Path) -> None:
         name, _, condition = run["folder"].partition("/")
         if condition not in sources:
             continue
-        main, path = folder / name / sources[condition], folder / run["folder"]
-        memory = str(read_about(path)["env_kwargs"].get("memory"))
-        with reading(main):
-            about = read_about(main)
-            setting, control = setting_of(about), memory.partition("@")[0]
-            by_policy = parse(about["agent"]["name"]).name in NO_MODEL
-            if (
-                control not in SOURCED
-                or apply_control(setting, control, str(main), by_policy).options["memory"] != memory
-            ):
-                raise ValueError(f"{path} was not played with the memories of {main}.")
+        restore_source(folder / run["folder"], folder / name / sources[condition])
+
+
+def restore_source(folder: Path, main: Path) -> None:
+    """Put the memories that a control copies from its main run into this machine's cache.
+
+    Args:
+        folder: Folder of the control, such as `other`.
+        main: Folder of the main run.
+
+    Raises:
+        ValueError: If the control was played with other memories than those of the main run.
+    """
+    memory = str(read_about(folder)["env_kwargs"].get("memory"))
+    with reading(main):
+        about = read_about(main)
+        setting, control = setting_of(about), memory.partition("@")[0]
+        by_policy = parse(about["agent"]["name"]).name in NO_MODEL
+        if control not in SOURCED or apply_control(setting, control, str(main), by_policy).options["memory"] != memory:
+            raise ValueError(f"{folder} was not played with the memories of {main}.")
 
 
 @cache

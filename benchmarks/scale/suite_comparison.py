@@ -13,6 +13,7 @@ from mage_envs.benchmarks.evaluation.scoring.paired import rank_intervals
 from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.records.record_store import read_suite
+from mage_envs.benchmarks.scale.adaptation import ScaledRun
 from mage_envs.benchmarks.scale.scale import ROUNDING, ScaleScore, family_weights, mean_score
 from mage_envs.benchmarks.scale.scale_text import score_text
 from mage_envs.benchmarks.scale.stored_suites import StoredSuite, main_condition, read_stored_suite
@@ -113,12 +114,26 @@ def rank_suites(suites: Sequence[StoredSuite]) -> list[tuple[int, int]]:
 
     Runs with a failed meta-episode have no test, so that they rank anywhere.
     """
-    tests = {}
-    for i, j in combinations(range(len(suites)), 2):
-        compared = compare_levels(suites[i], suites[j])
-        if compared is not None and (p := p_of_difference(compared.total)) is not None:
-            tests[i, j] = (compared.total.mean, p)
-    return rank_intervals(len(suites), tests)
+    comparisons = {(i, j): compare_levels(suites[i], suites[j]) for i, j in combinations(range(len(suites)), 2)}
+    return _ranks(
+        len(suites), {pair: None if compared is None else compared.total for pair, compared in comparisons.items()}
+    )
+
+
+def rank_by_level(runs: Sequence[ScaledRun]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each run of one setting by its level, as `rank_suites`."""
+    pairs = combinations(range(len(runs)), 2)
+    return _ranks(len(runs), {(i, j): runs[i].level_difference(runs[j]) for i, j in pairs})
+
+
+def _ranks(count: int, differences: Mapping[tuple[int, int], ScaleScore | None]) -> list[tuple[int, int]]:
+    """Return the intervals of ranks from the differences of pairs. None is a pair without a common task."""
+    tests = {
+        pair: (difference.mean, p)
+        for pair, difference in differences.items()
+        if difference is not None and (p := p_of_difference(difference)) is not None
+    }
+    return rank_intervals(count, tests)
 
 
 def p_of_difference(total: ScaleScore) -> float | None:

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Compare runs or suites task by task, or write a leaderboard of them.
 
-    Only agents, memories and styles may differ.
+    Only agents and their memory, context and style may differ.
 
     Example: mage compare runs/t1/kuhn-k10-paper/reflexion runs/t1/kuhn-k10-paper/react
     """

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mage_envs.benchmarks.records.control_runs import runs_with_controls
 from mage_envs.benchmarks.records.record_store import Records, run_folders
 from mage_envs.benchmarks.records.replay import replay_run
 from mage_envs.benchmarks.records.validate import problems, suite_problems
@@ -99,8 +100,9 @@ def _lines(folder: Path, wrong: Sequence[str]) -> str:
 
 def _replays(runs: Sequence[str], sample: int | None) -> Iterator[Result]:
     for folder in (folder for name in runs for folder in run_folders(Path(name))):
-        result = replay_run(folder, sample)
-        yield result.text(), asdict(result), result.agrees
+        for run in runs_with_controls(folder):
+            result = replay_run(run, sample)
+            yield result.text(), asdict(result), result.agrees
 
 
 def _challenges(

@@ -9,33 +9,34 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mage_envs.benchmarks.canonical import digest_of
 from mage_envs.benchmarks.comparison.attest import Attestation, attestations_in
 from mage_envs.benchmarks.comparison.paired_runs import rank_runs
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
+from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, format_delimited
-from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.about import identity_fields, setting_of
+from mage_envs.benchmarks.records.control_runs import runs_with_controls
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
-from mage_envs.benchmarks.records.replay import replay
+from mage_envs.benchmarks.records.replay import replay_run
 from mage_envs.benchmarks.records.validate import problems, suite_problems
 from mage_envs.benchmarks.report.document import REPORT, static_page
 from mage_envs.benchmarks.scale.adapt_table import AdaptResult
-from mage_envs.benchmarks.scale.judged_play import CONTROLS, JudgedAgent, control_folder, judge_folder
+from mage_envs.benchmarks.scale.judged_play import JudgedAgent, judge_folder
 from mage_envs.benchmarks.scale.scale import ScaleScore
 from mage_envs.benchmarks.scale.scale_text import score_text
-from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_suite, restore_source
+from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_suite
 from mage_envs.benchmarks.scale.suite_comparison import rank_by_level, rank_suites
 from mage_envs.files.atomic import write_atomically
-from mage_envs.text.styles import DEFAULT_STYLE
 from mage_envs.text.visible import one_line
-from mage_envs.wrappers.controls import SOURCED
 
 MOST_MB = 20
 """Maximum size of a submitted run in 10^6 bytes."""
 
 
-class Entry(NamedTuple):
+class LeaderboardEntry(NamedTuple):
     """One run of a leaderboard."""
 
     folder: Path
@@ -45,7 +46,7 @@ class Entry(NamedTuple):
     """The agent with its level and adaptation, or None if decisions cannot be judged exactly."""
 
 
-def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None = None) -> Entry:
+def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None = None) -> LeaderboardEntry:
     """Return one run, whose files and whose controls' files were checked.
 
     Args:
@@ -56,31 +57,20 @@ def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None 
     Raises:
         ValueError: If the run is not valid, too large, or contradicted by its attestation.
     """
-    controls = [path for name in CONTROLS if (path := control_folder(folder, name)).exists()]
-    for run in (folder, *controls):
-        if wrong := problems(run):
-            raise ValueError(f"{run} is not valid: {wrong[0]}; mage verify {run} prints all problems.")
+    if wrong := problems(folder):
+        raise ValueError(f"{folder} is not valid: {wrong[0]}; mage verify {folder} prints all problems.")
+    for run in runs_with_controls(folder):
+        replayed = replay_run(run, sample)
+        if not replayed.agrees:
+            raise ValueError(
+                f"{run} differs from its records when it is replayed: {replayed.differences[0].lines()[0]}"
+            )
     with reading(folder):
         values = _entry(folder, sample, attested or {})
-    for control in controls:
-        if control.name in SOURCED:
-            restore_source(control, folder)
-        with reading(control):
-            _replay_sample(control, Records(control), sample)
     judged = judge_folder(folder)
     if judged is not None:
         values["adaptation"] = judged.to_json()
-    return Entry(folder, values, judged)
-
-
-def _replay_sample(folder: Path, records: Records, sample: int) -> int:
-    """Replay an evenly spread sample of a run and return its size. Raise ValueError if a meta-episode differs."""
-    lines = [line for _, line in sorted(records.lines.items())]
-    count = min(sample, len(lines))
-    mismatches = replay([lines[k * len(lines) // count] for k in range(count)], setting_of(records.about))
-    if mismatches:
-        raise ValueError(f"{folder} differs from its records when it is replayed: {mismatches[0].lines()[0]}")
-    return count
+    return LeaderboardEntry(folder, values, judged)
 
 
 def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> dict[str, Any]:
@@ -91,7 +81,6 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
         raise ValueError(f"{folder} has {size:.1f} MB; a submission is a folder of at most {MOST_MB} MB.")
     records = Records(folder)
     setting = setting_of(records.about)
-    count = _replay_sample(folder, records, sample)
     statement = attested.get(records.root()["root"])
     if statement is not None and not statement.agreed:
         raise ValueError(f"{folder} is contradicted by its attestation: {statement.text()}.")
@@ -100,11 +89,11 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
     measures = [episode.measure(summary.objective) for episode in row.episodes]
     return {
         "agent": summary.agent,
-        "memory": setting.resolved["memory"],
+        **{option: setting.resolved[option] for option in DISPLAY},
         "setting": setting.name,
-        "style": setting.resolved["style"],
         "own_rules": "rules" in setting.resolved["further"],
-        "fingerprint": setting.fingerprint,
+        # Of everything but what an agent may choose for itself, so that agents with other prompts share a table.
+        "fingerprint": digest_of(identity_fields(records.about)),
         "measure": "success" if summary.objective == "success" else f"{summary.unit} per hand",
         "episodes": [_interval(measure.estimate) for measure in measures],
         "pass_at": [_interval(estimate) for estimate in row.pass_at],
@@ -117,7 +106,7 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
         "root": records.root()["root"],
         "verified": {
             "digests": len(records.lines),
-            "replayed": count,
+            "replayed": min(sample, len(records.lines)),
             "ceilings": all(measure.ceiling is not None for measure in measures),
             "attested": None if statement is None else asdict(statement),
         },
@@ -128,14 +117,14 @@ def _interval(estimate: Estimate) -> list[float | None]:
     return [estimate.mean, estimate.low, estimate.high]
 
 
-def table(entries: Sequence[Entry]) -> list[list[str]]:
+def table(entries: Sequence[LeaderboardEntry]) -> list[list[str]]:
     """Return the header and one row per run in the order of the ranks, which are intervals.
 
     Runs whose decisions can be judged exactly show level, adaptation and verdict.
     """
     longest = max(len(entry.values["episodes"]) for entry in entries)
     is_judged = any(entry.judged is not None for entry in entries)
-    head = ["rank", "agent", "memory", *(SCALE_COLUMNS if is_judged else ())]
+    head = ["rank", "agent", *DISPLAY, *(SCALE_COLUMNS if is_judged else ())]
     head += [*(f"episode {k}" for k in range(1, longest + 1)), f"pass@{longest}", "ceiling"]
     rows = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
     ranks = rank_entries(entries)
@@ -150,7 +139,7 @@ def table(entries: Sequence[Entry]) -> list[list[str]]:
         row = [
             f"{best}" if best == worst else f"{best}-{worst}",
             values["agent"],
-            str(values["memory"]),
+            *(str(values[option]) for option in DISPLAY),
             *(_scale_cells(run_entry.judged) if is_judged else ()),
             *cells,
             *[NOT_KNOWN] * (longest - len(cells)),
@@ -174,13 +163,13 @@ def _scale_cells(judged: JudgedAgent | None) -> list[str]:
     return [*scores, judged.verdict or "no verdict"]
 
 
-def _headline(run_entry: Entry) -> float:
+def _headline(run_entry: LeaderboardEntry) -> float:
     """Return the level of a run, or its value in the last episode."""
     level = None if run_entry.judged is None else run_entry.judged.level
     return float(run_entry.values["episodes"][-1][0]) if level is None else level.worst
 
 
-def rank_entries(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+def rank_entries(entries: Sequence[LeaderboardEntry]) -> list[tuple[int, int]]:
     """Return the interval of ranks of each run of one setting: by levels if all have one, else by the last episode."""
     judged = [entry.judged for entry in entries if entry.judged is not None]
     if len(judged) == len(entries):
@@ -199,7 +188,7 @@ def groups(runs: Sequence[str], sample: int, attested: Mapping[str, Attestation]
     Raises:
         ValueError: As `entry`.
     """
-    by_setting: dict[str, list[Entry]] = {}
+    by_setting: dict[str, list[LeaderboardEntry]] = {}
     for folder in (folder for name in runs for folder in run_folders(Path(name))):
         run_entry = entry(folder, sample, attested)
         by_setting.setdefault(run_entry.values["fingerprint"], []).append(run_entry)
@@ -295,9 +284,8 @@ def count_attested(folder: Path, attested: Mapping[str, Attestation]) -> str:
 
 
 def _title(entry: Mapping[str, Any]) -> str:
-    """Return the name of a setting with what changes its prompts."""
-    style = "" if entry["style"] == DEFAULT_STYLE else f", style {entry['style']}"
-    return f"{entry['setting']}{style}{', rules with a description of the pool' if entry['own_rules'] else ''}"
+    """Return the name of a setting with what changes its rules."""
+    return f"{entry['setting']}{', rules with a description of the pool' if entry['own_rules'] else ''}"
 
 
 def _cell(mean: float, low: float | None, high: float | None) -> str:
@@ -335,7 +323,7 @@ def write_page(page: Path, runs: Sequence[str], sample: int, attested: Path | No
     return f"{page}: {len(entries)} runs of one setting\n"
 
 
-def _markdown_page(entries: Sequence[Entry]) -> str:
+def _markdown_page(entries: Sequence[LeaderboardEntry]) -> str:
     members = [run_entry.values for run_entry in entries]
     first_member = members[0]
     title = f"{one_line(first_member['setting'])}, {first_member['measure']}, fingerprint "
@@ -343,13 +331,13 @@ def _markdown_page(entries: Sequence[Entry]) -> str:
     return f"{title}{first_member['fingerprint'][:12]}\n\n{markdown(table(entries))}{''.join(warnings)}"
 
 
-def _json_page(entries: Sequence[Entry]) -> str:
+def _json_page(entries: Sequence[LeaderboardEntry]) -> str:
     ranks = rank_entries(entries)
     rows = [run_entry.values | {"rank": list(rank)} for run_entry, rank in zip(entries, ranks, strict=True)]
     return json.dumps(rows, indent=2) + "\n"
 
 
-_TABLES: Mapping[str, Callable[[Sequence[Entry]], str]] = {
+_TABLES: Mapping[str, Callable[[Sequence[LeaderboardEntry]], str]] = {
     ".md": _markdown_page,
     ".csv": lambda entries: format_delimited(table(entries)),
     ".json": _json_page,

@@ -1,4 +1,4 @@
-"""Comparison of runs paired by task. Only agents, memories and styles may differ."""
+"""Comparison of runs paired by task. Only agents and their memory, context and style may differ."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mage_envs.benchmarks.evaluation.scoring.paired import (
 )
 from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
-from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, format_delimited, select_episodes
-from mage_envs.benchmarks.records.about import COMPARED, identity_fields, setting_of
+from mage_envs.benchmarks.records.about import identity_fields, setting_of
 from mage_envs.benchmarks.records.identity import differences
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.cli.tables import Block, TextTable
@@ -140,7 +140,7 @@ def _check(first_run: _StoredRun, second_run: _StoredRun) -> None:
         path, theirs, ours = next(differences(first_identity, second_identity))
         raise ValueError(
             f"{first_run.folder} and {second_run.folder} measure different things and are not compared: {path} is "
-            f"{json.dumps(theirs)} and {json.dumps(ours)}. Only agents, {' and '.join(COMPARED)} may differ."
+            f"{json.dumps(theirs)} and {json.dumps(ours)}. Only agents and {', '.join(DISPLAY)} may differ."
         )
 
 

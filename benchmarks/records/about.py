@@ -17,15 +17,13 @@ from typing import Any
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, named_panel
-from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.records.lines import VERSION
 from mage_envs.benchmarks.versions import package_versions
 from mage_envs.loading.imports import load_modules, user_modules
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""
-COMPARED = ("memory", "style")
-"""Options that may differ between runs that are compared."""
 _NOT_RECORDED = ("ids", "sizes", "defaults", "variable", "stand_in")
 """Fields of a panel that its tasks do not depend on, and the function of its task ids, which no file can hold."""
 
@@ -74,9 +72,9 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
 
 
 def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that two comparable runs share: tasks, weights and all options except `COMPARED`."""
+    """Return the values that two comparable runs share: tasks, weights and all options except `DISPLAY`."""
     setting = about["setting"]
-    options = {key: value for key, value in setting["options"].items() if key not in COMPARED}
+    options = {key: value for key, value in setting["options"].items() if key not in DISPLAY}
     return {"options": options, "weights": setting["weights"], "tasks": setting["tasks"]}
 
 

@@ -11,6 +11,7 @@ from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.control_runs import check_control, stored_controls
 from mage_envs.benchmarks.records.identity import differences, short
 from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.record_store import (
@@ -28,12 +29,22 @@ from mage_envs.wrappers.rollout.trajectory_json import plain, trajectory_from_js
 
 
 def problems(folder: Path) -> list[str]:
-    """Return the problems of a run, one line each, or an empty list if it is valid. Raise NoRun.
+    """Return the problems of a run and its controls, one line each, or an empty list if it is valid. Raise NoRun.
 
     Names in the run resolve as `names_from` allows: a module is imported only if the user named it.
     """
     with reading(folder):
-        return list(_problems(Records(folder)))
+        records = Records(folder)
+        found_problems = list(_problems(records))
+    for name, path in stored_controls(folder).items():
+        with reading(path):
+            control = Records(path)
+            found_problems += [f"controls/{name}: {problem}" for problem in _problems(control)]
+            try:
+                check_control(name, records, control)
+            except ValueError as error:
+                found_problems.append(str(error))
+    return found_problems
 
 
 def _problems(records: Records) -> Iterator[str]:

@@ -287,14 +287,13 @@ def measure_judged(
     if len(setting.panel.weights()) < 2:
         return measure(options, agent, setting, spec), None
     # Imported here, because most evaluations cannot be judged.
+    from mage_envs.benchmarks.records.control_runs import CONTROLS, control_folder
     from mage_envs.benchmarks.records.identity import OtherRun
     from mage_envs.benchmarks.records.record_store import RUN, Records
     from mage_envs.benchmarks.scale.judged_play import (
-        CONTROLS,
         STATES,
         JudgedAgent,
         can_be_controlled,
-        control_folder,
         control_settings,
         folder_or_temporary,
         judge_run,

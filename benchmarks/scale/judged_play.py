@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,22 +13,20 @@ from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
-from mage_envs.benchmarks.records.about import identity_fields, setting_of
+from mage_envs.benchmarks.records.about import setting_of
+from mage_envs.benchmarks.records.control_runs import CONTROLS, check_control, stored_controls
 from mage_envs.benchmarks.records.controls import apply_control
-from mage_envs.benchmarks.records.record_store import RUN, Records, reading
+from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.benchmarks.scale.adaptation import PlayedValue, ScaledRun, luck_adjusted_values
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore, verdict
 from mage_envs.benchmarks.scale.scale_text import AgentRow, agent_table, legend, scale_sentence
 from mage_envs.cli.tables import Block, as_text
 from mage_envs.core import NotEnumerable
-from mage_envs.files.bounded import names_inside
 from mage_envs.opponents import UnknownOpponent
 from mage_envs.opponents.exact import NotExact, headroom
 from mage_envs.opponents.exact.learner_hands import TooManyStates
 from mage_envs.tree import is_enumerable
 
-CONTROLS = ("none", "other")
-"""Controls of the verdict: without memory, and with the memory of another opponent."""
 CONTROL_ROWS = {"none": "without its memory", "other": "with another's memory"}
 """Names of the rows of the controls."""
 MAX_SENTENCES = 2
@@ -166,29 +163,11 @@ def judge_folder(folder: Path) -> JudgedAgent | None:
         if scale is None or not records.lines:
             return None
         runs = {"": judge_run(records, setting, scale)}
-        for name in CONTROLS:
-            path = control_folder(folder, name)
-            if (path / RUN).exists():
-                control = Records(path)
-                _check_control(name, records, control)
-                runs[name] = judge_run(control, setting_of(control.about), scale)
+        for name, path in stored_controls(folder).items():
+            control = Records(path)
+            check_control(name, records, control)
+            runs[name] = judge_run(control, setting_of(control.about), scale)
     return JudgedAgent(agent=records.about["agent"]["name"], scale=scale, runs=runs)
-
-
-def control_folder(folder: Path, name: str) -> Path:
-    """Return the folder of a run's control. Raises UnsafeFile if it is a link, which could lead anywhere."""
-    for part in ("controls", f"controls/{name}"):
-        names_inside(folder, part)
-    return folder / "controls" / name
-
-
-def _check_control(name: str, main: Records, control: Records) -> None:
-    """Raise ValueError if a stored run has another agent, other tasks or other options than the main run."""
-    memory = re.escape(main.about["setting"]["options"]["memory"])
-    forms = {"none": rf"none(/{memory})?", "other": rf"other@[0-9a-f]{{32}}/{memory}"}
-    ours, theirs = ((run.about["agent"], identity_fields(run.about)) for run in (main, control))
-    if ours != theirs or not re.fullmatch(forms[name], control.about["setting"]["options"]["memory"]):
-        raise ValueError(f"{control.folder} is not the control {name!r} of this run. Remove it.")
 
 
 def describe_agents(agents: Sequence[JudgedAgent]) -> tuple[str, str]:

@@ -8,20 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, NAMED, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import POOL
-from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.controls import apply_control
-from mage_envs.benchmarks.records.record_store import Records, read_about, read_suite, reading
+from mage_envs.benchmarks.records.control_runs import restore_source
+from mage_envs.benchmarks.records.record_store import Records, read_suite, reading
 from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run, scale_of_cell
 from mage_envs.benchmarks.suites.planning import short_names
-from mage_envs.loading.arguments import parse
-from mage_envs.wrappers.controls import SOURCED
 
 NONE, OTHER, NEUTRAL = "none", "other", "neutral"
 
@@ -102,25 +99,6 @@ def restore_sources(folder: Path) -> None:
         if condition not in sources:
             continue
         restore_source(folder / run["folder"], folder / name / sources[condition])
-
-
-def restore_source(folder: Path, main: Path) -> None:
-    """Put the memories that a control copies from its main run into this machine's cache.
-
-    Args:
-        folder: Folder of the control, such as `other`.
-        main: Folder of the main run.
-
-    Raises:
-        ValueError: If the control was played with other memories than those of the main run.
-    """
-    memory = str(read_about(folder)["env_kwargs"].get("memory"))
-    with reading(main):
-        about = read_about(main)
-        setting, control = setting_of(about), memory.partition("@")[0]
-        by_policy = parse(about["agent"]["name"]).name in NO_MODEL
-        if control not in SOURCED or apply_control(setting, control, str(main), by_policy).options["memory"] != memory:
-            raise ValueError(f"{folder} was not played with the memories of {main}.")
 
 
 @cache

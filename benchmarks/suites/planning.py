@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, make_agent
-from mage_envs.benchmarks.evaluation.suites.adapt import DISPLAY, cell_of
+from mage_envs.benchmarks.evaluation.suites.adapt import cell_of
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Suite
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import SuiteRow
-from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.records.controls import apply_control
 
 

@@ -32,10 +32,6 @@ NAMED = (*REFERENCES, "blind")
 """Names in place of a policy: the references, and `blind`, which forgets even the earlier hands of its episode."""
 
 
-DISPLAY = ("memory", "context", "style")
-"""Options that an agent may choose in a cell. They change what it reads, and neither the game nor a payoff."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class AdaptCell:
     """One game against one pool."""

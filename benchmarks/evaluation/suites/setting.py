@@ -28,6 +28,9 @@ _SHOWN = ("invalid_penalty", "length_penalty", "history_window", "full_turns", "
 _PLAYED = ("reward", "deal", "turn_limit", "seat", "early_stop", "timeout_reward")
 """Fields of a protocol that affect play and rewards of a meta-episode. The other fields belong to the trainer."""
 
+DISPLAY = ("memory", "context", "style")
+"""Options that an agent may choose. They change what it reads, and neither the game nor a payoff."""
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -123,7 +123,7 @@ def test_after_early_stop_only_pass_at_k_is_compared(runs):
     [
         (["nash"], "requires two runs or more"),
         (["nash", "stopped"], "are not compared: options.deal is"),
-        (["nash", "seven"], "options.num_episodes is 2 and 7. Only agents, memory and style may differ"),
+        (["nash", "seven"], "options.num_episodes is 2 and 7. Only agents and memory, context, style may differ"),
         (["nash", "nowhere"], "holds no run"),
     ],
 )

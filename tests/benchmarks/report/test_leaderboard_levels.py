@@ -46,10 +46,10 @@ def test_rows_have_both_numbers_and_the_order_of_their_levels(board, tmp_path):
     page = tmp_path / "board.md"
     write_page(page, [str(board / "random"), str(board / "best")], 4, None)
     header, _, *rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
-    assert header[3:7] == ["level", "own memory", "other's memory", "verdict"]
+    assert header[5:9] == ["level", "own memory", "other's memory", "verdict"]
     assert [row[1] for row in rows] == [f"policy:{LEARNER}", "scripted:random"]
-    assert rows[0][3].startswith("1.00 ± ")
-    assert rows[0][6] == "adapts"
+    assert rows[0][5].startswith("1.00 ± ")
+    assert rows[0][8] == "adapts"
 
 
 def test_the_same_run_twice_has_one_interval_of_ranks(board):
@@ -74,5 +74,29 @@ def test_a_control_of_another_agent_is_refused(copy, control):
 def test_a_damaged_control_is_refused(copy):
     [shard] = (copy / "best" / "controls" / "none" / "episodes").glob("*.jsonl.gz")
     shard.write_bytes(shard.read_bytes()[:-40])
-    with pytest.raises(ValueError, match=r"none is not valid: .*mage verify .*none prints all problems"):
+    with pytest.raises(ValueError, match=r"best is not valid: controls/none: .*mage verify .*best prints all problems"):
         entry(copy / "best", 1)
+
+
+def test_verify_checks_and_replays_the_controls(board, copy, capsys):
+    assert main(["verify", str(board / "best")]) == 0
+    assert main(["verify", str(board / "best"), "--replay", "--sample", "2"]) == 0
+    assert capsys.readouterr().out.count(" executed again, all as recorded") == 3
+    shutil.rmtree(copy / "best" / "controls" / "other")
+    shutil.copytree(copy / "random" / "controls" / "other", copy / "best" / "controls" / "other")
+    with pytest.raises(SystemExit, match="1"):
+        main(["verify", str(copy / "best")])
+    assert "is not the control 'other' of this run. Remove it." in capsys.readouterr().out
+
+
+def test_agents_with_other_prompts_share_a_table_and_those_with_other_rules_do_not(board, tmp_path):
+    common = ["eval", "scripted:random", "--panel", "adapt-ultimatum", "--no-baselines"]
+    for name, option in {"style": "style=words", "memory": "memory=history", "rules": "on_invalid=forfeit"}.items():
+        assert main([*common, "--game-option", option, "--out", str(tmp_path / name)]) == 0
+    first_entry, *others = (
+        entry(folder, 1) for folder in (board / "random", *map(tmp_path.joinpath, ("style", "memory")))
+    )
+    assert {other.values["fingerprint"] for other in others} == {first_entry.values["fingerprint"]}
+    assert others[0].values["style"] == "words"
+    assert others[1].values["memory"] == "history"
+    assert entry(tmp_path / "rules", 1).values["fingerprint"] != first_entry.values["fingerprint"]

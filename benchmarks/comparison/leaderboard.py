@@ -18,7 +18,7 @@ from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, format_delimited
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
-from mage_envs.benchmarks.records.control_runs import runs_with_controls
+from mage_envs.benchmarks.records.control_runs import control_of, runs_with_controls
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
 from mage_envs.benchmarks.records.replay import replay_run
 from mage_envs.benchmarks.records.validate import problems, suite_problems
@@ -92,8 +92,8 @@ def _entry(folder: Path, sample: int, attested: Mapping[str, Attestation]) -> di
         **{option: setting.resolved[option] for option in DISPLAY},
         "setting": setting.name,
         "own_rules": "rules" in setting.resolved["further"],
-        # Of everything but what an agent may choose for itself, so that agents with other prompts share a table.
-        "fingerprint": digest_of(identity_fields(records.about)),
+        # Agents choose the options of `DISPLAY` for themselves, so that they share a table, unless they play a control.
+        "fingerprint": digest_of([identity_fields(records.about), control_of(str(setting.resolved["memory"]))]),
         "measure": "success" if summary.objective == "success" else f"{summary.unit} per hand",
         "episodes": [_interval(measure.estimate) for measure in measures],
         "pass_at": [_interval(estimate) for estimate in row.pass_at],

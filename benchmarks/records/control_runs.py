@@ -18,6 +18,12 @@ CONTROLS = ("none", "other")
 """Controls of the verdict: without memory, and with the memory of another opponent."""
 
 
+def control_of(memory: str) -> str | None:
+    """Return the name of the control in the name of a memory: `other` of `other@1f2e/reflection`; None without one."""
+    head, slash, _ = memory.partition("/")
+    return head.partition("@")[0] if slash else None
+
+
 def control_folder(folder: Path, name: str) -> Path:
     """Return the folder of a run's control. Raises UnsafeFile if it is a link, which could lead anywhere."""
     for part in ("controls", f"controls/{name}"):

@@ -15,7 +15,7 @@ from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
 from mage_envs.benchmarks.evaluation.suites.rows import POOL
 from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.control_runs import restore_source
+from mage_envs.benchmarks.records.control_runs import control_of, restore_source
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading
 from mage_envs.benchmarks.scale.adaptation import ScaledRun, load_cell_run, scale_of_cell
 from mage_envs.benchmarks.suites.planning import short_names
@@ -172,7 +172,7 @@ def differing_options(setting: Setting, panel: str, cell: AdaptCell, condition: 
             continue
         yield f"{key}={options[key]!r}, expected no such option"
     memory = str(recorded["options"]["memory"])
-    control = memory.partition("/")[0].partition("@")[0] if "/" in memory else memory
+    control = control_of(memory) or memory
     if condition in (NONE, OTHER) and control != condition:
         yield f"memory={memory!r}, expected the control {condition}"
     if condition not in (NONE, OTHER, "same") and control in (NONE, OTHER, "same"):

@@ -102,7 +102,10 @@ class Setting:
             "reward",
             *text_options,
             *own_options,
+            *_SHOWN,
         }
+        # A default that is given explicitly is the same setting.
+        settled |= {name for name, value in env_kwargs.items() if name in defaults and value == defaults[name].default}
         return {
             "env_id": env_id,
             **{key: _portable(value) for key, value in text_options.items()},

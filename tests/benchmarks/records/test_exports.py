@@ -97,7 +97,13 @@ def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys)
     assert "Remove them, or --page." in capsys.readouterr().err
     assert main(["compare", *pair, "--sample", "3"]) == 2
     assert "Add --page FILE." in capsys.readouterr().err
-    assert main(["compare", *pair, str(runs / "none"), "--page", str(pages["csv"])]) == 2
+    # An agent chooses its memory, so that one without memory is in the same table. Other rules are another setting.
+    assert main(["compare", *pair, str(runs / "none"), "--page", str(pages["csv"])]) == 0
+    assert len(list(csv.reader(pages["csv"].read_text().splitlines()))) == 4
+    words = ["eval", "scripted:last", *EVAL, "--game-option", "on_invalid=forfeit", "--out", str(tmp_path / "forfeit")]
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["compare", *pair, str(tmp_path / "forfeit"), "--page", str(pages["csv"])]) == 2
     assert "measure different settings and are not compared" in capsys.readouterr().err
     shutil.copytree(runs / "last", tmp_path / "edited")
     root_record = json.loads((tmp_path / "edited" / "root.json").read_text())

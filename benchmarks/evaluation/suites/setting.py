@@ -21,6 +21,7 @@ from mage_envs.core import Game, Task
 from mage_envs.settings import reward_name
 from mage_envs.wrappers import MetaEpisode
 from mage_envs.wrappers.env_metadata import EnvMetadata
+from mage_envs.wrappers.make import make_meta_env
 from mage_envs.wrappers.protocol import Protocol
 
 _SHOWN = ("invalid_penalty", "length_penalty", "history_window", "full_turns", "reflect_window")
@@ -90,7 +91,7 @@ class Setting:
         protocol: Protocol = env.get_wrapper_attr("protocol")
         game = game_of(env_id, self.options)
         env_kwargs = {key: value for key, value in (env.spec.kwargs if env.spec else {}).items() if key != "game_name"}
-        defaults = inspect.signature(MetaEpisode.__init__).parameters
+        defaults = {**inspect.signature(make_meta_env).parameters, **inspect.signature(MetaEpisode.__init__).parameters}
         own_options = _own_options(game, env_kwargs) if described.ends_by_itself else {}
         text_options = {key: env_kwargs.get(key, defaults[key].default) for key in ("memory", "context", "style")}
         settled = {

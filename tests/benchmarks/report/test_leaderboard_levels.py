@@ -91,17 +91,11 @@ def test_verify_checks_and_replays_the_controls(board, copy, capsys):
 
 def test_agents_with_other_prompts_share_a_table_and_those_with_other_rules_do_not(board, tmp_path):
     common = ["eval", "scripted:random", "--panel", "adapt-ultimatum", "--no-baselines"]
-    options = {
-        "style": "style=words",
-        "memory": "memory=history",
-        "rules": "on_invalid=forfeit",
-        "default": "on_invalid=retry",
-    }
-    for name, option in options.items():
+    # `retry` is the default, so it is the same setting in more words.
+    options = {"style": "style=words", "memory": "memory=history", "default": "on_invalid=retry"}
+    for name, option in {**options, "rules": "on_invalid=forfeit"}.items():
         assert main([*common, "--game-option", option, "--out", str(tmp_path / name)]) == 0
-    first_entry, *others = (
-        entry(folder, 1) for folder in (board / "random", *map(tmp_path.joinpath, ("style", "memory")))
-    )
+    first_entry, *others = (entry(folder, 1) for folder in (board / "random", *map(tmp_path.joinpath, options)))
     assert {other.values["fingerprint"] for other in others} == {first_entry.values["fingerprint"]}
     assert others[0].values["style"] == "words"
     assert others[1].values["memory"] == "history"

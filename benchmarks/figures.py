@@ -32,8 +32,6 @@ def blank(
     """Return an empty figure that renders without a display.
 
     Args:
-        width: Width in inches.
-        height: Height in inches.
         dpi: Resolution of the PNG in dots per inch.
         subject: Subject of the error message if matplotlib is missing.
         constrained: True to use matplotlib's constrained layout.

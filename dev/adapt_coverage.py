@@ -65,9 +65,6 @@ def repeat_levels(name: str, spec: str, panels: int, slip: float = 0.0) -> list[
     """Return the levels of an agent on many panels of a cell that differ in their seeds.
 
     Args:
-        name: Name of the cell.
-        spec: Specification of the agent.
-        panels: Number of panels.
         slip: Probability of a random legal action in place of the agent's own.
     """
     return levels_on(name, spec, panels_of(name, panels), slip)
@@ -93,9 +90,6 @@ def runs_on(
     """Yield the run of an agent on each panel of a cell.
 
     Args:
-        name: Name of the cell.
-        spec: Specification of the agent.
-        panels: Tasks of each panel.
         slip: Probability of a random legal action in place of the agent's own.
         memory: Memory of the environment. Under `none/history` a new policy plays each episode.
         role: Number that distinguishes the slips of several runs of the same tasks.
@@ -164,7 +158,6 @@ def coverage(reference: str, seeds: int, names: Sequence[str] = ADJUSTED) -> Cov
     Args:
         reference: `blind`, `myopic` or `bayes`.
         seeds: Number of panels of each cell.
-        names: Cells.
     """
     exact = {name: exact_level(name, reference) for name in names}
     luck = {name: error > ROUNDING for name, (_, error) in exact.items()}

@@ -31,7 +31,6 @@ def level_moments(cell: AdaptCell, scale: Scale, player: str) -> tuple[float, fl
 
     Args:
         cell: Cell with a luck-adjusted level.
-        scale: Its scale.
         player: `blind` or `myopic`.
     """
     game, pool = make_game(cell.game, **cell.options), pool_of(cell)
@@ -73,9 +72,7 @@ def regret_moments(meeting: Meeting, optimum: BayesSolution, choices: Choices) -
     """Return the means of a player's sum of regrets and of its square against each opponent, (2, N).
 
     Args:
-        meeting: Hands and states.
         optimum: Solution of the credit `sum`, by which decisions are judged.
-        choices: Choices of the player.
     """
     moments = np.zeros((2, len(meeting.stages[0].beliefs), 1))
     for hand in reversed(range(len(meeting.hands))):
@@ -106,10 +103,8 @@ def _walk(plan: HandPlan, worth: Floats, beliefs: Floats, choices: Sequence[Plac
     """Return the regret of a player on its way to each branch, and 1 for each branch that it plays to, (B, S) each.
 
     Args:
-        plan: The hand.
         worth: Value of each branch, times its probability, (B, S).
         beliefs: Probability of each opponent, (N, S).
-        choices: Actions of the player.
     """
     regrets, reach, reached = np.zeros_like(worth), np.zeros_like(worth), plan.branch_probabilities()
     # The root is the last branch.

@@ -28,7 +28,6 @@ def write_dataset(
         root: Folder of the new data set.
         size: Size of the games, one of `maker.SIZES`.
         games_per_task: Games to write of each split and task type, from the first one on.
-        splits: Splits to write.
         task_types: Task types to write.
 
     Returns:

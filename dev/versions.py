@@ -153,9 +153,7 @@ def install(python: str, target: str, folder: Path, pins: Sequence[str] = ()) ->
     """Make an environment and install a wheel into it.
 
     Args:
-        python: Interpreter of the environment.
         target: The wheel, with an extra in brackets if wanted.
-        folder: Folder of the environment.
         pins: Constraints of other packages. Without them pip takes the newest versions.
     """
     run(python, "-m", "venv", str(folder), folder=ROOT)

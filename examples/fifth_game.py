@@ -90,9 +90,7 @@ def study(
     Args:
         out: Folder with one folder per game.
         rollouts: Number of rollouts of each training.
-        seed: Seed of the trainings.
         games: Games that are held out, each from a training of its own.
-        panel: Panel that is played.
     """
     env_kwargs = {"num_episodes": EPISODE + 1}
     references = {label: measure(make_agent(spec), env_kwargs, panel) for label, spec in REFERENCES.items()}

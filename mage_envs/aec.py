@@ -43,7 +43,6 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         Args:
             game_name: Name of a registered game.
             render_mode: None, `ansi`, or, if the game has pictures, `rgb_array` or `human`.
-            **game_options: Options of the game.
         """
         super().__init__()
         self.game = make_game(game_name, **game_options)
@@ -164,7 +163,6 @@ def env(game_name: str, render_mode: str | None = None, **game_options: Any) -> 
     Args:
         game_name: Name of a registered game.
         render_mode: As for `TextGameAEC`.
-        **game_options: Options of the game.
     """
     return wrappers.OrderEnforcingWrapper(TextGameAEC(game_name, render_mode, **game_options))
 

@@ -65,7 +65,6 @@ def seat_plan(rule: str, players: int, hands: int) -> SeatPlan:
 
     Args:
         rule: One of `SEATINGS`.
-        players: Number of players.
         hands: Number of hands per episode.
     """
     fixed_seat = {"first": 0, "second": 1}.get(rule)
@@ -158,8 +157,6 @@ class TextGameEnv(gym.Env[str, str]):
         """Create an environment.
 
         Args:
-            game: Game to play.
-            opponents: Source of the opponents.
             settings: Settings of prompts and training, for wrappers (default: `GameSettings()`).
             seat: Rule for the learner's seat, one of `SEATINGS`.
             hands_per_episode: Number of hands, 10,000 at most.

@@ -98,7 +98,6 @@ class Hand:
         """Create a player of hands.
 
         Args:
-            game: Rules to play by.
             max_turns: Answers of the open seats before the hand times out (default: that of the hand, or the game's).
             forfeits: True if an illegal answer loses the hand.
             timeout_value: Each player's return after a timeout, unless the game pays on the way (default: the worst).
@@ -336,7 +335,6 @@ class Seat:
 
         Args:
             state: State in which this seat is to move.
-            index: Index of this seat.
             hand: Hand that provides the `Turn` and the random numbers.
         """
         if self._table is None:

@@ -36,7 +36,6 @@ def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator,
     """Play hands between policies.
 
     Args:
-        game: Rules to play by.
         policies: One policy per seat, in the order of the seats.
         rng: Generator that draws the seed of the match.
         hands: Number of hands. Seats do not change between them.

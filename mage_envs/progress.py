@@ -29,7 +29,6 @@ class Progress:
 
         Args:
             label: Name of the work, the first words of each line.
-            total: Number of units.
             unit: Name of a unit in the plural.
             at_once: True if the first call logs a line, even if the work is short.
         """

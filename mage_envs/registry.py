@@ -185,7 +185,6 @@ def settings_of(name: str, spec: GameSpec | None = None) -> GameSettings:
     """Return the settings of a game.
 
     Args:
-        name: Name of the game.
         spec: Facts of an instance. A general-sum game without rewards of its own is then paid by the size of its
             return, because a positive return is no success there.
     """

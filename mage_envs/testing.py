@@ -194,7 +194,6 @@ def rows_of(env: Env, seed: int, reply: Reply = sample_reply) -> Iterator[str]:
     """Play an episode and yield one comparable text for `reset` and for each step.
 
     Args:
-        env: The environment to play in.
         seed: Seed of the environment and of the replies.
         reply: Function that returns the reply to a prompt.
 
@@ -233,9 +232,7 @@ def transcript(env: Env, seed: int, episodes: int = 2) -> list[str]:
     """Return the rows of consecutive episodes. The second one shows if the first one left any state behind.
 
     Args:
-        env: Environment to play.
         seed: Seed of the first episode and of its replies. Each later episode adds 1.
-        episodes: Number of episodes.
     """
     return [row for episode in range(episodes) for row in rows_of(env, seed + episode)]
 
@@ -244,7 +241,6 @@ def require_equal(rows: Sequence[str], expected: Sequence[str], label: str) -> N
     """Raise Finding if the rows differ from the expected ones.
 
     Args:
-        rows: The rows to check.
         expected: The rows that they must equal.
         label: Beginning of the message, which then shows the first difference.
     """

@@ -263,7 +263,6 @@ def check_observations(name: str, order: Sequence[Node]) -> None:
 
     Args:
         name: Name of the game, for the error.
-        order: Positions to compare.
     """
     firsts: dict[tuple[int, str], Node] = {}
     for node in order:

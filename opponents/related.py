@@ -70,10 +70,8 @@ def register_facts(
     Args:
         game: Registered name of the game.
         prefix: First part of the names of opponents, pools and panel.
-        facts: Facts with their weights.
         held_out: Those of the facts that no training may meet, with their weights.
         policy: Function of the game and a fact that returns the second player (default: it states the fact).
-        about: Description of the panel.
         options: Options of the game that choose the tasks of evaluation.
 
     Raises:
@@ -123,7 +121,6 @@ def register_related(
         settings: Further settings of prompts and training.
         held_out: Those of the facts that no training may meet, with their weights.
         options: Options of the game that choose the tasks of evaluation, as in `{"split": "eval"}`.
-        about: Description of the panel.
 
     Raises:
         ValueError: If the rules show the fact (`perfect_information`), if they are no series, or if a name is taken.

@@ -82,7 +82,6 @@ def switch(game: Game, first: str, then: str, episode: int) -> Switching:
     """Return an opponent that switches: `switch:kuhn/rock,kuhn/maniac,2` is rock in episodes 0 and 1, then maniac.
 
     Args:
-        game: Game that is played.
         first: Specification of the opponent in the earlier episodes.
         then: Specification of the opponent from `episode` on.
         episode: Index of the first episode that `then` plays, from 0.

@@ -35,7 +35,6 @@ class BeliefQuestion:
 
         Args:
             names: Registered names of the opponents to choose from.
-            style: Style of the prompts.
             descriptions: Texts that prompts show in place of the names, in their order; empty for the names.
             form: `probabilities` of all opponents, or the `name` of one.
 

@@ -42,10 +42,7 @@ class EnvMetadata:
         """Start an episode of the meta-episode with this seed, and return what `env.reset` returns.
 
         Args:
-            env: Environment of this metadata.
             seed: Seed of the meta-episode.
-            options: Options of its reset.
-            episode: Index of the episode.
             deal: Index of the episode whose deals are dealt.
         """
         if "episode" in self.reset_options:
@@ -58,7 +55,6 @@ class EnvMetadata:
 
         Args:
             num_episodes: Number of episodes of the meta-episode.
-            may_stop_early: True if a success ends it.
             replays: True if each episode repeats the chance of the first one.
         """
         return Frame(

@@ -95,9 +95,7 @@ class EpisodeBuffer:
         """Return the record of the episode after its end.
 
         Args:
-            outcome: Last observation.
             info: Last `info` of the environment. Its optional key `success` overrides the success of the hands.
-            unit: Unit of the return.
             shows_score: True if the learner sees the return.
             single_player: True if the game has one player.
 

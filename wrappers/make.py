@@ -39,7 +39,6 @@ def make_env(
         reveal_opponent: True if `info` names the opponent from the first step on, not only at the end.
         settings: Settings that replace those of the game.
         render_mode: Gymnasium's render mode.
-        **game_options: Options of the game.
 
     Returns:
         The environment.

@@ -153,7 +153,6 @@ class Memory:
 
         Args:
             request: The request that the model answered.
-            answer: The answer.
             view: Input of the hooks at this point.
 
         Returns:

@@ -222,7 +222,6 @@ class MemoryCalls:
         """Prepare the calls of a strategy.
 
         Args:
-            memory: The strategy.
             max_calls: Maximum number of requests between two play prompts.
             converses: True if the context is `conversation`.
             control: Control that the strategy runs under.
@@ -256,7 +255,6 @@ class MemoryCalls:
         """Return the maximum number of replies of a meta-episode that are no turns: requests, thoughts and beliefs.
 
         Args:
-            episodes: Number of episodes.
             turns: Maximum number of turns of all episodes together.
         """
         thoughts = turns * self.memory.max_thoughts + (0 if self.question is None else episodes - 1)
@@ -300,7 +298,6 @@ class MemoryCalls:
         """Call a hook of the strategy.
 
         Args:
-            hook: Name of the hook.
             view: Function that creates the hook's input, called only if the input is needed.
             is_last: True if the episode is the last one of the meta-episode.
 

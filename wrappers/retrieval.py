@@ -48,8 +48,6 @@ def nearest(encoder: Encoder, query: str, texts: Sequence[str], k: int) -> list[
     """Return the `k` texts that are most similar to `query`.
 
     Args:
-        encoder: The similarity.
-        query: Text to compare with.
         texts: Texts of the bank, oldest first.
         k: Maximum number of results.
 

@@ -200,7 +200,6 @@ class SuitePlay:
         """Play an agent in all cells, and return its result and exit status; no result for a dry run.
 
         Args:
-            spec: Specification of the agent.
             out: Folder for the runs, or None for a temporary one.
 
         Raises:
@@ -286,10 +285,8 @@ def rows_of(
     """Return one row of the suite for each condition.
 
     Args:
-        name: Specification of the agent.
         agent: The agent, or None for one of `NAMED`.
         memory: Memory, or None for the agent's own, else `MEMORY`.
-        sampling: Sampling of a model.
         pool: Condition, or `both`.
         shorts: Full and short name of each panel.
     """
@@ -342,7 +339,6 @@ def expectation(
     """Return the expected calls, tokens and price of all runs, from random play.
 
     Args:
-        cells: Runs.
         price: Price of tokens, or None.
         write: Function that receives one line per run.
     """

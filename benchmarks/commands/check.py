@@ -141,10 +141,8 @@ def _again(
     """Return the command line that reproduces a finding.
 
     Args:
-        env_id: Argument of the command.
         opponents: Value of `--opponents`.
         game_options: Values of `--game-option`.
-        finding: Finding to reproduce.
         timeout: Value of `--timeout` in seconds.
     """
     words = ["mage", "check", env_id, *as_flags(game_options or {})]

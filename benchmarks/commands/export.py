@@ -206,7 +206,6 @@ def transcripts_text(folder: Path, index: int | None, episode: int | None, promp
         folder: Folder of an evaluation or a training.
         index: Index of one meta-episode, or None for all.
         episode: Number of one episode, or None for all.
-        prompts: True to write the prompts.
 
     Raises:
         ValueError: If the run is damaged, or has no such meta-episode or episode.

@@ -204,7 +204,6 @@ def _pool(game: Game, registered: str, opponents: str | None) -> tuple[str, Pool
     """Return the name and the specification of the pool that the user named, else of the game's own opponents.
 
     Args:
-        game: Game to solve.
         registered: Name under which the game is registered.
         opponents: Specification of a pool or an opponent, or None.
 

@@ -125,10 +125,6 @@ def run_stage(table: str, stage: Stage, out: Path, options: PlayOptions, machine
     """Run one stage, or continue it.
 
     Args:
-        table: Name of the table.
-        stage: Stage to run.
-        out: Folder of all stages.
-        options: Options of an evaluation.
         machine: Name of the hardware, or None for a trial on this CPU.
         agent: Agent of the prompted methods.
 

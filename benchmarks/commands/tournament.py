@@ -91,8 +91,6 @@ def _play(
     """Play the pairings that are not in the folder yet.
 
     Args:
-        settings: Settings of the tournament.
-        executor: Executor of the pairings.
         timeout: Timeout in seconds per deal (0: none).
         out: Folder for finished pairings, or None to keep nothing.
     """

@@ -101,7 +101,6 @@ def attest(
     """Play for a run as its verifier, and return the statement.
 
     Args:
-        folder: Folder of the run.
         agent: Specification of the agent. Required for a model, whose folder or server only the verifier names.
         out: Folder for the records of a challenge, or None to keep none.
         sample: Number of meta-episodes to execute again, evenly spread (default: all).
@@ -149,9 +148,6 @@ def replay_agent(records: Records, setting: Setting, player: Agent, sample: int 
     """Return the statement on an agent that plays the recorded tasks again.
 
     Args:
-        records: Records of the run.
-        setting: Its setting.
-        player: The agent.
         sample: Number of meta-episodes, or None for all.
     """
     # A retry has another sampling key, and a failure may have been the machine's.
@@ -181,9 +177,6 @@ def challenge_agent(records: Records, setting: Setting, player: Agent, out: Path
     """Return the statement on an agent that plays new tasks of the same setting.
 
     Args:
-        records: Records of the run.
-        setting: Its setting.
-        player: The agent.
         out: Folder for the records of the challenge, or None.
         rows: Meta-episodes per opponent and first seat.
 

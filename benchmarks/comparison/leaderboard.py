@@ -50,7 +50,6 @@ def entry(folder: Path, sample: int, attested: Mapping[str, Attestation] | None 
     """Return one run, whose files and whose controls' files were checked.
 
     Args:
-        folder: Folder of the run.
         sample: Number of meta-episodes to replay.
         attested: Statements of the verifier by the root of their run.
 

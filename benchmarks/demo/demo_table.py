@@ -123,7 +123,6 @@ def blocks(result: DemoResult, notes: bool = True) -> list[Block]:
     """Return the sentence, the table of level and adaptation, and the chips against each opponent.
 
     Args:
-        result: Measurements.
         notes: True to explain rows and columns below.
     """
     count = len(result.training.overall.episodes)

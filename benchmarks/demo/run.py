@@ -74,7 +74,6 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     """Return the trainer of a run and write its start model.
 
     Args:
-        settings: Settings of the run.
         folder: Output folder of the trainer. The start model is written to `folder`/start.
         on_rollout: Callback after each rollout, with the trainer and the trajectories.
     """
@@ -194,8 +193,6 @@ def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) 
     """Train, and resume from the newest sound checkpoint in `folder` if there is one.
 
     Args:
-        trainer: Trainer of the run.
-        folder: Folder of the checkpoints.
         log: Function that writes a progress line. Its second argument is True if the line is a milestone.
 
     Returns:
@@ -219,7 +216,6 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
     """Train the model and save it to `out`. An interrupted run with the same settings is resumed.
 
     Args:
-        settings: Settings of the run.
         out: Folder of the model. Checkpoints and the curve are stored in `out`/training.
         log: Function that writes a progress line. Its second argument is True if the line is a milestone.
 
@@ -239,7 +235,6 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     """Train and evaluate the model, and write all results to `out`.
 
     Args:
-        settings: Settings of the run.
         out: Folder of the model, the figure and the numbers.
         log: Function that writes a progress line. Its second argument is True if the line is a milestone.
 

@@ -53,12 +53,9 @@ def ceilings(
     """Return the exact ceilings of a game: a table of its opponents, and one of the pools that play it.
 
     Args:
-        game: Name of the game.
-        options: Options of the game.
         opponents: Pool of the second table, as in `pool:kuhn/paper` (default: every registered pool that fits).
         episodes: Number of episodes in the Bayes columns.
         hands: Hands per episode in the Bayes columns.
-        executor: Executor of the rows.
 
     Raises:
         ValueError: If the tree of the game cannot be enumerated.

@@ -26,9 +26,6 @@ def draw(path: Path, headroom: Headroom, title: str, unit: str) -> None:
     """Draw the curves of the learners between the lines of no memory and of the learner that knows the opponent.
 
     Args:
-        path: File to write.
-        headroom: Values to draw.
-        title: Title of the figure.
         unit: Unit of the values, per hand.
 
     Raises:

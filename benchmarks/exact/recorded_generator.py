@@ -43,7 +43,6 @@ class WatchedGenerator:
         """Return the watched generator of an agent.
 
         Args:
-            agent: Agent to watch.
             game: Game to play, which is only read.
             scored: True to record the probabilities of the legal actions, if the agent knows them.
         """

@@ -137,10 +137,7 @@ def regret(
     """Play the panel and judge each decision against the best play under the exact posterior over the pool.
 
     Args:
-        agent: Agent to evaluate.
-        tasks: Tasks of the panel.
         weights: Weights of the panel's opponents by name, which form the pool.
-        env_kwargs: Options of the environment.
         scored: True to query a model for the probabilities of the legal actions, if it can return them.
         horizon: Rest of the meta-episode as the horizon, or None to judge each decision by its hand alone.
         batch: Number of meta-episodes played concurrently.
@@ -185,7 +182,6 @@ def regret_of_run(
     """Judge the decisions of a stored run. Its recorded replies are executed again, so no agent is queried.
 
     Args:
-        records: Records of the run.
         weights: Weights of the pool's opponents by name (default: the pool of the run's panel).
         horizon: Rest of the meta-episode as the horizon, or None to judge each decision by its hand alone.
         batch: Number of meta-episodes executed concurrently.
@@ -214,9 +210,6 @@ def pool_of_run(
     """Return the pool under which the decisions of a run are judged.
 
     Args:
-        records: Records of the run.
-        setting: Setting of the run.
-        game: Game of the run.
         weights: Weights of the pool's opponents by name (default: the pool of the run's panel).
 
     Raises:
@@ -242,8 +235,6 @@ def execute_run(
     """Execute the recorded replies of a run again, and yield its meta-episodes without those that failed.
 
     Args:
-        records: Records of the run.
-        setting: Setting of the run.
         batch: Number of meta-episodes executed concurrently.
         on_step: Callback with the numbers of finished and of all meta-episodes.
 
@@ -266,7 +257,6 @@ def execute_lines(
 
     Args:
         lines: Finished meta-episodes.
-        setting: Their setting.
         where: Their folder, for messages.
         batch: Number of meta-episodes executed concurrently.
         on_step: Callback with the numbers of finished and of all meta-episodes.
@@ -300,7 +290,6 @@ def report_of(
     """Return the report of the judged meta-episodes.
 
     Args:
-        agent: Name of the agent.
         game: Game that was played.
         meta_episodes: Meta-episodes with the regret of their hands.
         planned: Number of meta-episodes with those that failed.

@@ -43,7 +43,6 @@ class DecomposedMetaEpisode(NamedTuple):
 
         Args:
             trajectory: The meta-episode. Its answers to the question for the opponent are the agent's beliefs.
-            hands: Its hands.
             pool: Names of the pool's opponents.
             hand_values: Values of decisions by the rest of the hand.
             remainder_values: Values of decisions by the rest of the meta-episode.
@@ -128,7 +127,6 @@ def parts_of(rows: Sequence[DecomposedMetaEpisode], weights: Sequence[float]) ->
 
     Args:
         rows: Decomposed meta-episodes.
-        weights: Weight of each opponent.
     """
     episodes = max(max(row.episode_of) for row in rows) + 1
     if any(set(row.episode_of) != set(range(episodes)) for row in rows):
@@ -209,7 +207,6 @@ def part_rows(parts: RegretParts, unit: float = 1.0) -> list[list[str]]:
     """Return one row for each part and for the belief: its name, the sum over the episodes, and each episode.
 
     Args:
-        parts: Parts of the regret.
         unit: Value that counts as 1.
     """
     columns = (parts.total, *parts.episodes)

@@ -66,7 +66,6 @@ def ablation_runs(section: str, model: str, seeds: int, rollouts: int | None) ->
     Args:
         section: Key of `ABLATIONS`.
         model: `words`, `tiny` or the folder of a model.
-        seeds: Number of seeds.
         rollouts: Rollouts per training, or None for the default of the model or the preset.
 
     Raises:

@@ -58,9 +58,7 @@ def cost_of(stage: Stage, suite: Suite, machine: Hardware, mean_reply: int, samp
     `mean_reply` tokens. At most, every call is made, and every prompt and reply has its maximum length.
 
     Args:
-        stage: Training or evaluation.
         suite: Suite of the table, for the options of evaluations.
-        machine: Hardware of all stages.
         mean_reply: Mean tokens of a reply.
         sample: Meta-episodes of random play.
     """

@@ -120,7 +120,6 @@ def cells_of(name: str, out: Path | None) -> list[PaperCell]:
     """Return the cells of a table, panel by panel.
 
     Args:
-        name: Name of the table.
         out: Folder of the stages, or None if nothing was run.
     """
     shorts = short_names(suite_of(name))
@@ -196,8 +195,6 @@ def mark_of(
     """Return the mark of a cell.
 
     Args:
-        panel: Panel of the paper.
-        measure: Measure of the cell.
         paper: The paper's figure, or None.
         ceiling: Result of perfect play, or None.
         generated: True if what stands beside the paper's figure was played on generated tasks.

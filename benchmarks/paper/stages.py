@@ -70,9 +70,7 @@ class Stage:
 
         Args:
             suite: Suite that contains the panel.
-            out: Folder of all stages.
             agent: Agent of the prompted methods.
-            quick: True for a trial.
 
         Raises:
             FileNotFoundError: If the model was not trained yet.

@@ -69,7 +69,6 @@ class PersonSitting:
         Args:
             game: Registered name of the game.
             opponent: Name of an opponent or a pool.
-            episodes: Number of episodes.
             seed: Seed of the meta-episode.
         """
         self.game, self.opponent, self.episodes = game, opponent, episodes
@@ -104,9 +103,7 @@ class ArenaViews:
         """Prepare the views.
 
         Args:
-            tokens: Tokens of the visitors.
             visits: Store of the meta-episodes.
-            rng: Source of the seeds.
             games: Function that returns the games to choose from.
             watched: Agent to watch, if there is one.
         """

@@ -167,9 +167,7 @@ def end_table(setting: ExactSetting, sittings: Sequence[Sitting], player: str = 
     sentences on single decisions in its place.
 
     Args:
-        setting: Exact values.
         sittings: Finished meta-episodes.
-        player: Name of the player.
     """
     trajectories = [sitting.trajectory for sitting in sittings]
     episodes = len(trajectories[0].episodes)
@@ -209,7 +207,6 @@ def level_of(setting: ExactSetting, sittings: Sequence[Sitting], exact: Sequence
     """Return the level of play, or None where it does not exist.
 
     Args:
-        setting: Exact values.
         sittings: Finished meta-episodes.
         exact: Exact values in the seats of each of them.
     """

@@ -37,7 +37,6 @@ def remarks(sitting: Sitting, meta_episode: JudgedMetaEpisode, pool: Mapping[str
         sitting: Finished meta-episode.
         meta_episode: The same with the regret of its decisions.
         pool: Weights of the opponents by name.
-        player: Name of the player.
     """
     decisions = list(decision_costs(sitting, meta_episode, pool))
     threshold = max(sorted((decision.cost for decision in decisions), reverse=True)[:MAX_REMARKS][-1:], default=0.0)

@@ -31,7 +31,6 @@ class Sitting:
 
         Args:
             env: Environment, a `MetaEpisode`.
-            task: Task to play.
             draws_boards: See `PersonView`.
         """
         self._env = env

@@ -239,10 +239,7 @@ def _listen(text: str, legal: tuple[str, ...], view: PersonView, commands: Seque
     """Return the user's action or one of `commands`.
 
     Args:
-        text: Text of the decision.
-        legal: Legal actions.
         view: PersonView of the user, which numbers the actions.
-        commands: Further commands.
         explain: Text of `help`.
 
     Raises:

@@ -23,7 +23,6 @@ class PersonView:
         """Start before the first hand.
 
         Args:
-            spec: Facts of the game.
             draws_boards: False if the caller draws the board of a decision itself, from `choices`.
         """
         self._spec, self._draws_boards = spec, draws_boards

@@ -60,10 +60,8 @@ class WatchedAgent:
         """Make the environment and the agent's generator, and start a meta-episode.
 
         Args:
-            agent: Agent to watch.
             env_id: Id of the environment (default: that of a saved model's training, else Kuhn Poker's).
             options: Options of the environment, in place of those of a saved model's training.
-            rng: Source of the seeds.
         """
         settings = agent.settings if isinstance(agent, SavedModelAgent) else None
         env_id = env_id or (settings.env_id if settings is not None and settings.env_id else "mage/KuhnPoker-Meta-v0")

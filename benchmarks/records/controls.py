@@ -79,7 +79,6 @@ def memories_of(folder: Path, setting: Setting, by_policy: bool = False) -> list
     """Return the memory before each episode of a run's meta-episodes, by executing its records again.
 
     Args:
-        folder: Folder of the run.
         setting: Setting that the memories are copied into.
         by_policy: True if a policy plays, whose memory is no text: its turns are returned, too.
     """

@@ -25,7 +25,6 @@ def write_parquet(columns: Mapping[str, Sequence[Any]], path: Path, to: str) -> 
 
     Args:
         columns: Values of each column by its name.
-        path: File to write.
         to: Format that the user chose, for the message if pyarrow is missing.
     """
     with requires(f"--to {to}", "records", "pyarrow"):
@@ -63,9 +62,7 @@ def write_folder(records: Records, calls: Mapping[str, Sequence[Any]], folder: P
     """Write the folder. Files of the same names are replaced.
 
     Args:
-        records: Records of a run.
         calls: Columns of the table of calls.
-        folder: Folder to write.
 
     Raises:
         ValueError: If the folder contains other files, which a push would publish too, or if the run was killed.

@@ -58,8 +58,6 @@ def differences(value: Any, other_value: Any, path: str = "") -> Iterator[tuple[
     """Yield (path, value, other value) for each difference of two JSON values.
 
     Args:
-        value: A JSON value.
-        other_value: The value to compare with.
         path: Path of both values, with dots between keys; empty for the top level.
     """
     if isinstance(value, dict) and isinstance(other_value, dict):

@@ -208,7 +208,6 @@ class Writer:
         A run without a finished meta-episode is replaced, unless `resume` continues it.
 
         Args:
-            folder: Folder of the run.
             about: Content of run.json.
             resume: True if a run in the folder may be continued.
 

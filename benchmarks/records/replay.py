@@ -125,7 +125,6 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
 
     Args:
         lines: Recorded meta-episodes.
-        setting: Setting of the run.
         batch: Maximum number of meta-episodes that are played at the same time.
     """
     return execute(lines, setting, batch)[1]
@@ -142,7 +141,6 @@ def execute(
 
     Args:
         lines: Recorded meta-episodes.
-        setting: Setting of the run.
         batch: Maximum number of meta-episodes that are played at the same time.
         watch: Function that wraps the generator of recorded replies, to observe the prompts.
         envs: Environments of the setting, if the caller inspects them (default: new ones).
@@ -217,7 +215,6 @@ def replay_run(folder: Path, sample: int | None = None) -> Replay:
     """Replay a run.
 
     Args:
-        folder: Folder of the run.
         sample: Number of meta-episodes to replay, evenly spread, or None for all.
 
     Raises:

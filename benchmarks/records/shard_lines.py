@@ -27,7 +27,6 @@ def sort_shards(
     A killed process leaves every line in at least one shard, so the run stays readable and a resumed one sorts again.
 
     Args:
-        folder: Folder of the run.
         names: Shards in the order in which they were written, relative to `folder`, with undamaged lines.
         is_full: Function that returns True if a shard must not have further lines.
         write: Function that writes the lines of a shard atomically.
@@ -95,7 +94,6 @@ def read_shard(folder: Path, name: str, planned: int, problems: list[DamagedLine
     """Yield the good lines of a shard.
 
     Args:
-        folder: Folder of the run.
         name: Shard, relative to the folder.
         planned: Number of meta-episodes of the run.
         problems: List to which the damaged lines are added when the shard was read to its end.

@@ -210,7 +210,6 @@ def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> li
     Args:
         run: The run that has the row.
         row: Scores against one opponent, or over all opponents.
-        view: The measure to draw.
         overall: True if the row is over all opponents.
     """
     measures = view.measure(row)
@@ -243,8 +242,6 @@ def figure(runs: Sequence[ReportedRun], view: View, name: str | None) -> RowFigu
     """Return the figure for one opponent or category of a setting.
 
     Args:
-        runs: Runs of the setting.
-        view: The measure to draw.
         name: Name of the opponent or category, or None for all of them.
     """
     rows = [(position, run, row) for position, run in enumerate(runs) if (row := _row(run, name)) is not None]

@@ -60,10 +60,7 @@ def write_report(
     """Write a report and return its embedded transcripts.
 
     Args:
-        path: File to write.
-        runs: Evaluated runs.
         most_mb: Maximum size of the file in 10^6 bytes.
-        trained: Training runs.
         head: Level and adaptation of the agents.
 
     Raises:
@@ -82,9 +79,7 @@ def document(
     """Return the text of a report and its embedded transcripts.
 
     Args:
-        runs: Evaluated runs.
         most_mb: Maximum size of the text in 10^6 bytes.
-        trained: Training runs.
         head: Level and adaptation of the agents.
 
     Raises:

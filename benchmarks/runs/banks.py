@@ -24,10 +24,8 @@ def fill_bank(
     """Play a panel to fill the bank of a memory, and return a line that says what was played.
 
     Args:
-        player: Agent to play.
         panel: Name of the panel, whose tasks fill the bank in their order.
         memory: Specification of the memory, such as `memento`.
-        out: File of the bank.
         rows: Number of tasks to play, or None for the whole panel.
         options: Further options of the environment.
 

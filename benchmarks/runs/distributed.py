@@ -80,7 +80,6 @@ def play_spread(
 
     Args:
         executor: Executor of several processes.
-        agent: Specification of the agent.
         about: Contents of the run's run.json.
         todo: Indices of the tasks to play.
         on_finished: Callback with the index and the trajectory of each meta-episode. It is called in this process in

@@ -54,9 +54,6 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
     """Play the meta-episodes of the setting that are not in `options.out` yet, and score all of them.
 
     Args:
-        options: Options of the play.
-        agent: Agent to evaluate.
-        setting: Panel and options.
         spec: Specification of the agent, from which workers make it.
 
     Raises:
@@ -277,9 +274,6 @@ def measure_judged(
     A policy also plays the controls of the verdict, and a model if the user asks for it.
 
     Args:
-        options: Options of the evaluation.
-        agent: Agent to evaluate.
-        setting: Panel and options.
         states: Maximum number of belief states of a judged setting (default: `judged_play.STATES`).
     """
     spec = options.agents[0]

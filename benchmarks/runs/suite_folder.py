@@ -48,7 +48,6 @@ def estimate_size(cells: Sequence[PlannedRun], price: Price | None, write: Calla
     """Return the expected size of runs from random play, without a call of a model; None if no agent is a model.
 
     Args:
-        cells: Runs.
         price: Price of tokens, or None.
         write: Function that receives one line per run.
     """

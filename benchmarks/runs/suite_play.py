@@ -49,7 +49,6 @@ def plan_suite(
     """Return the plan of a suite. Panels that cannot be played here are named on stderr.
 
     Args:
-        name: Name of the suite.
         rows: YAML file of the rows.
         size: Meta-episodes per panel (default: those of each panel).
         protocol: The only protocol to play (default: those of the suite).

@@ -45,8 +45,6 @@ def read_parts(runs: Sequence[PlannedRun], folder: Path, condition: str) -> dict
     """Return the parts of each played cell of a condition.
 
     Args:
-        runs: Runs of the suite.
-        folder: Folder of the suite.
         condition: Condition that was played with questions.
     """
     return {

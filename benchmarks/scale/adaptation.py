@@ -168,7 +168,6 @@ def values_of_lines(
 
     Args:
         values: Decision values of the setting.
-        setting: The setting.
         lines: Recorded meta-episodes by their index.
         where: Their folder, for messages.
     """
@@ -181,7 +180,6 @@ def payoffs(records: Records, success: bool) -> dict[int, PlayedValue]:
     """Return the values of a run's meta-episodes as they were paid, by their index.
 
     Args:
-        records: Records of the run.
         success: True if success is the measure, else the return.
     """
     values = {}
@@ -242,7 +240,6 @@ class ScaledRun:
         In episode 1 no memory exists yet, so the runs differ by luck alone. None without a scale.
 
         Args:
-            other_run: The other run.
             by_regrets: True if neither run has a memory that depends on the opponent but for what was seen of it.
                 Otherwise the posterior of the judge is not that of the agent.
         """

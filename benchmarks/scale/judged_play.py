@@ -42,7 +42,6 @@ def scale_of_setting(setting: Setting, states: int = STATES) -> Scale | None:
     have exact probabilities, and all episodes are played with fresh deals.
 
     Args:
-        setting: The setting.
         states: Maximum number of belief states.
     """
     env = make_envs(setting.panel.env_id, setting.options)[0]
@@ -197,7 +196,6 @@ def control_settings(setting: Setting, folder: Path, by_policy: bool, has_other:
     Args:
         setting: Setting of the main run.
         folder: Folder of the main run, from which memories are copied.
-        by_policy: True if a policy plays.
         has_other: True if the main run finished meta-episodes against several opponents. Otherwise there is no memory
             of another one.
     """

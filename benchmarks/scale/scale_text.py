@@ -40,7 +40,6 @@ def scale_sentence(
     """Return the result of an agent in one sentence.
 
     Args:
-        agent: Name of the agent.
         level: Its level, or None if memory of earlier episodes is worth nothing where it played.
         own_score: Its adaptation: the level less that without memory. None if that was not played.
         other_score: The level less that with another opponent's memory. None if that was not played.
@@ -82,9 +81,7 @@ def agent_table(
     """Return the table of agents at one setting, the highest level first, with the reference lines below.
 
     Args:
-        rows: Agents.
         scale: Scale of the setting, or None if memory is worth nothing there.
-        episodes: Number of episodes.
         controls: Runs of the controls of one agent, below the agents.
     """
     ranked = sorted(rows, key=lambda row: -row.level.mean if row.level is not None else 0.0)

@@ -39,7 +39,6 @@ def read_stored_suite(folder: Path, *, partial: bool = False) -> StoredSuite:
     """Return a stored suite, with values that are computed again from its records.
 
     Args:
-        folder: Folder of the suite.
         partial: If True, accept a suite that stopped early or lacks cells.
 
     Raises:
@@ -85,9 +84,6 @@ def restore_sources(folder: Path) -> None:
     """Put the memories that the runs of a suite copy from its main runs into this machine's cache.
 
     Without them these runs cannot be executed again. They are made from the records of the main runs.
-
-    Args:
-        folder: Folder of the suite.
 
     Raises:
         ValueError: If a run was played with other memories than those of the main run of its cell.
@@ -146,9 +142,7 @@ def differing_options(setting: Setting, panel: str, cell: AdaptCell, condition: 
     The agent may choose the options of `DISPLAY`: its memory, and the context and style of its prompts.
 
     Args:
-        setting: Setting of the run.
         panel: Full name of the cell's panel.
-        cell: The cell.
         condition: Condition that the run claims to be played under.
     """
     recorded = setting.to_json()

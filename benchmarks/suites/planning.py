@@ -91,8 +91,6 @@ def plan_runs(
     """Return all runs of a suite, setting by setting. Panels whose data are absent have none.
 
     Args:
-        suite: Suite to play.
-        rows: Rows to measure.
         size: Meta-episodes per panel (default: those of each panel).
         protocols: Protocols to play (default: those of the suite).
         lengths: Numbers of episodes to play (default: those of the suite).

@@ -26,8 +26,6 @@ def sweep(name: str, runs: Sequence[SweepRun], out: Path, executor: str, as_json
 
     Args:
         name: Name of the sweep in progress lines.
-        runs: All runs of the sweep.
-        out: Folder of the runs.
         executor: Name of the executor, as in `--executor`.
         as_json: True to print the values as JSON.
     """

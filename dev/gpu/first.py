@@ -75,8 +75,6 @@ def update_gradient(model: Any, rows: Sequence[Row], device: torch.device, bf16:
 
     Args:
         model: Causal language model with P weights on the device.
-        rows: Rows of the update.
-        device: Device of the model.
         bf16: True to multiply matrices in bf16, as the trainer does under `bf16=True`.
     """
     import torch

@@ -29,13 +29,7 @@ EPISODES = 3
 
 
 def words_config(session: Measurement, folder: Path, **changes: Any) -> MAGEConfig:
-    """Return the settings of `mage train --model words` in the ultimatum game, on the session's device.
-
-    Args:
-        session: Device and sizes.
-        folder: Output folder.
-        changes: Fields that differ.
-    """
+    """Return the settings of `mage train --model words` in the ultimatum game, on the session's device."""
     from mage_envs.trainer import MAGEConfig
     from mage_envs.trainer.config.presets import WORDS
 
@@ -58,13 +52,7 @@ def words_config(session: Measurement, folder: Path, **changes: Any) -> MAGEConf
 
 
 def save_word_model(session: Measurement, folder: Path, config: MAGEConfig) -> tuple[str, int]:
-    """Save a word-level transformer with random weights for the run's game; return its folder and its weights' number.
-
-    Args:
-        session: Sizes of the model.
-        folder: Folder to write.
-        config: Settings of the run.
-    """
+    """Save a word-level transformer with random weights for the run's game; return its folder and its weights' number."""
     from mage_envs.text.words.vocabulary import vocabulary
     from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
     from mage_envs.trainer.trl.setup import env_maker
@@ -157,12 +145,7 @@ def resume_run(session: Measurement) -> None:
 
 
 def step_times(session: Measurement, train: Callable[[Any], None]) -> Iterator[tuple[str, Any]]:
-    """Train, and yield the seconds of each step, the rate of reply tokens, and the peak memory.
-
-    Args:
-        session: Device and sizes.
-        train: Trains with a callback.
-    """
+    """Train, and yield the seconds of each step, the rate of reply tokens, and the peak memory."""
     import torch
     from transformers import TrainerCallback
 

@@ -149,10 +149,7 @@ def train_updates(
     """Play three rollouts of Kuhn Poker with one update each.
 
     Args:
-        size: Shape of the model.
-        device: Device of the model.
         budget: Maximal number of tokens per micro-batch.
-        load: Size of a rollout.
         folder: Output folder of the trainer.
         adapted: True to train an adapter on bf16 weights, False to train all weights in float32.
 
@@ -198,9 +195,7 @@ def run_settings(device: torch.device, budget: int, load: Load, folder: Path) ->
     Number formats and gradient checkpointing are those of a GPU, also if the device is a CPU.
 
     Args:
-        device: Device of the model.
         budget: Maximal number of tokens per micro-batch.
-        load: Size of a rollout.
         folder: Output folder of the trainer.
     """
     from mage_envs.trainer import MAGEConfig
@@ -237,9 +232,6 @@ def make_trainer(
     """Return the trainer of a run, with a model of random weights on the device.
 
     Args:
-        size: Shape of the model.
-        device: Device of the model.
-        config: Settings of the trainer.
         model_config: Number format and adapter.
         on_rollout_end: Callback after each rollout.
         callback: Callback for the events of transformers' trainer.
@@ -278,9 +270,6 @@ def train_under(
 
     Args:
         budgets: Limits of tokens per micro-batch.
-        size: Shape of the model.
-        device: Device of the model.
-        load: Size of a rollout.
         adapted: True to train an adapter on bf16 weights, False to train all weights in float32.
 
     Returns:
@@ -308,7 +297,6 @@ def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator
     Args:
         machine: Name of the machine, for the title.
         names: Keys of `SIZES`.
-        device: Device of the models.
     """
     first_size = SIZES[names[0]]
     yield f"# GPU: {machine}"

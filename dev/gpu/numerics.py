@@ -33,9 +33,7 @@ def random_model(size: ModelShape, device: str | torch.device = "cpu", seed: int
     """Return a Qwen3 model with random float32 weights, which depend on the arguments only.
 
     Args:
-        size: Shape of the model.
         device: Device on which the weights are drawn.
-        seed: Seed of the weights.
     """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -64,9 +62,7 @@ def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
     """Return rows of random tokens. The second half of each row is trained.
 
     Args:
-        vocab: Size of the vocabulary.
         lengths: Number of tokens of each row.
-        seed: Seed of the tokens.
     """
     from mage_envs.trainer.method.batch import Row
 
@@ -87,7 +83,6 @@ def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> 
     Args:
         model: Causal language model.
         rows: Rows with N trained tokens in total.
-        device: Device of the model.
     """
     import torch
 
@@ -107,8 +102,6 @@ def precision(size: ModelShape, device: torch.device, lengths: Sequence[int] = (
     """Compare bf16 with float32 on the same weights and rows: by autocast, as in training, and with cast weights.
 
     Args:
-        size: Shape of the model.
-        device: Device of the model.
         lengths: Number of tokens of each row.
     """
     import torch
@@ -129,7 +122,6 @@ def matrix_rate(width: int, device: torch.device, rounds: int = 10) -> float:
 
     Args:
         width: Rows and columns of the matrices.
-        device: Device of the matrices.
         rounds: Number of timed products, whose median counts.
     """
     import torch

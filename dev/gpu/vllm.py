@@ -35,9 +35,7 @@ def make_config(
     """Return the settings of two rollouts with one update each.
 
     Args:
-        backend: Backend of the generation.
         folder: Output folder of the trainer.
-        use_vllm: True to generate with vLLM.
         context: Context of the prompts. In a growing conversation, token ids must be the same from call to call.
         **changes: Further fields of `MAGEConfig`.
     """
@@ -84,7 +82,6 @@ def train(config: MAGEConfig, folder: Path, adapter: LoraConfig | None = None) -
     """Train the tiny model, or an adapter on it, and return the log of each update.
 
     Args:
-        config: Settings of the trainer.
         folder: Folder for the start model.
         adapter: Adapter to train, or None to train all weights.
     """

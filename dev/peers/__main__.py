@@ -80,8 +80,6 @@ def times_as_fast(row: PeerRow, ours: SideFigure, theirs: SideFigure) -> float |
 
     Args:
         row: Row of both figures.
-        ours: Our figure.
-        theirs: The peer's figure.
     """
     if not ours.value or not theirs.value:
         return None
@@ -94,8 +92,6 @@ def measure(
     """Measure every row on every side, with the sides in turn. If a side fails in a row, the row skips it from then on.
 
     Args:
-        rows: Rows to measure.
-        children: Process of each side.
         rounds: Number of turns per row, whose median counts.
         seconds: CPU time of one measurement.
         limit: Timeout of one measurement in seconds.
@@ -140,8 +136,6 @@ def table(
     """Return the figures as a Markdown table with one line per row and peer.
 
     Args:
-        rows: Rows of the table.
-        figures: Figures of all sides.
         failed: Reason for each side that could not be set up. Each has a line below the table.
         ratios_alone: True to leave out the figures and show only their ratios.
     """
@@ -191,8 +185,6 @@ def as_text(
     """Return the report as Markdown.
 
     Args:
-        rows: Rows of the table.
-        figures: Figures of all sides.
         failed: Reason for each side that could not be set up.
         outcome: Outcome of the foreign environment, the reason if it failed, or "" if it was not requested.
         load: Load average of the machine during the measurement. If the machine was busy, only ratios are shown.
@@ -225,8 +217,6 @@ def compare(
     """Set up the peers and measure all rows.
 
     Args:
-        peers: Peers to compare with.
-        rows: Rows to measure.
         folder: Folder of the virtual environments.
         rounds: Number of turns per row.
         seconds: CPU time of one measurement.

@@ -73,7 +73,6 @@ def gym_like_walk(env: Any, actions: Sequence[str], with_resets: bool) -> Chunk:
     """Return `walk_randomly` for an environment whose step returns the end of the episode as its third value.
 
     Args:
-        env: Environment of Sokoban.
         actions: Actions in the order of `MOVES`.
         with_resets: True if the time of resets counts.
     """
@@ -306,8 +305,6 @@ def measure(side: str, row: str, seconds: float) -> dict[str, float | str]:
     """Repeat the work of a row for some time, at least once.
 
     Args:
-        side: Key of the side.
-        row: Key of the row.
         seconds: CPU seconds of the measurement.
 
     Returns:

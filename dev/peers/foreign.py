@@ -75,7 +75,6 @@ def play(python: Path, limit: float) -> ForeignOutcome:
 
     Args:
         python: Python of the side's virtual environment.
-        limit: Timeout in seconds.
 
     Raises:
         Unavailable: If the process fails or does not end within `limit` seconds.

@@ -68,9 +68,6 @@ def train_tiny(env_id: str, answer: Callable[[Prompt], str], folder: Path, modul
     """Train a tiny model on scripted replies for two updates, and save it to `folder`.
 
     Args:
-        env_id: Id of the environment.
-        answer: Script of the replies.
-        folder: Folder of the model.
         module: Module that registers the id.
 
     Returns:
@@ -113,9 +110,6 @@ def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     """Train on an environment, and evaluate the script and the trained model on it.
 
     Args:
-        env_id: Id of the environment.
-        answer: Script of the replies.
-        folder: Folder of the model.
         module: Module that registers the id.
     """
     updates, changed, meta_episodes, failed = train_tiny(env_id, answer, folder, module)

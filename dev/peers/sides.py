@@ -86,9 +86,7 @@ class Child:
         """Return one measurement.
 
         Args:
-            row: Key of the row.
             seconds: CPU seconds of the measurement.
-            limit: Timeout in seconds.
 
         Raises:
             Unavailable: If the process fails, reports an error, or does not reply within `limit` seconds.

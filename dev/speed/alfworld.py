@@ -107,13 +107,7 @@ class Clocks:
 
 
 def begin(engine: Engine, game: GameLike, clocks: Clocks) -> EngineState:
-    """Load and start a game, and start it once more.
-
-    Args:
-        engine: Engine of the game.
-        game: Game to start.
-        clocks: Clocks of the engine.
-    """
+    """Load and start a game, and start it once more."""
     with clocks.start.running():
         engine.load(game)
         engine.reset()
@@ -247,7 +241,6 @@ def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
     """Return all figures.
 
     Args:
-        games: Games to play.
         steps: Number of steps per game in the comparison of the engines.
         passes: Number of passes over the games in the measurement of whole episodes.
     """

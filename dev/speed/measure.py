@@ -248,8 +248,6 @@ def collect_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: 
 
     Args:
         env_id: Id of the meta-episode.
-        kwargs: Options of the environment.
-        opponent: Name of the opponent.
         count: Number of meta-episodes.
 
     Returns:

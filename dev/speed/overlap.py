@@ -51,7 +51,6 @@ class Thinking:
         """Start without any reply under way.
 
         Args:
-            time: Simulated clock.
             background: True if the model also works while it is not waited for.
         """
         self._time, self._background = time, background
@@ -101,8 +100,6 @@ class SlowEnvironments(EnvPool):
         """Start without any move.
 
         Args:
-            time: Simulated clock.
-            slots: Number of environments.
             workers: Number of moves at once, or 0 to play in the calling process, one move after the other.
         """
         self.pause = 0.01 if workers else 0.0

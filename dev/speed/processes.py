@@ -37,9 +37,7 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
 
     Args:
         setting: Panel and options of the environment.
-        about: Description of the run.
         count: Number of worker processes, or 0 to play in this process.
-        folder: Folder of the records.
 
     Raises:
         RuntimeError: If a worker was lost.

@@ -40,8 +40,6 @@ def round_of(setting: Setting, about: dict[str, Any], folder: Path) -> tuple[flo
 
     Args:
         setting: Panel and options of the environment.
-        about: Description of the run.
-        folder: Folder of the records.
 
     Raises:
         RuntimeError: If the execution of the records has another result.

@@ -87,9 +87,7 @@ def into_updates(lengths: Sequence[int], updates: int, seed: int = 0) -> list[li
     """Shuffle the rows and split them into updates of nearly equal numbers, as the trainer does.
 
     Args:
-        lengths: Lengths of the rows.
         updates: Number of updates, reduced if there are fewer rows.
-        seed: Seed of the order.
     """
     order = np.random.default_rng(seed).permutation(len(lengths))
     return [[lengths[i] for i in part] for part in np.array_split(order, min(updates, len(lengths)))]
@@ -99,8 +97,6 @@ def rollout_counts(trajectories: Sequence[Trajectory], updates: int, max_tokens:
     """Return the token counts of one rollout.
 
     Args:
-        trajectories: Trajectories of the rollout.
-        updates: Number of updates.
         max_tokens: Maximal number of tokens per micro-batch.
     """
     merged = row_lengths(trajectories, merge=True)

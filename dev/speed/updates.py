@@ -145,8 +145,6 @@ def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
     """Compute the gradient of the update with our trainer, and leave it in the model.
 
     Args:
-        trainer: Trainer of the model.
-        rows: Rows of the update.
         budget: Maximal number of tokens per forward pass.
     """
     from mage_envs.trainer.method.batch import rank_share
@@ -186,9 +184,7 @@ def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int)
     """Compare both updates on the same rows.
 
     Args:
-        rows: Rows of the update.
         budget: Maximal number of tokens per forward pass.
-        trainer: Trainer of the model.
         rounds: Number of timed updates of each side, whose median counts.
 
     Returns:

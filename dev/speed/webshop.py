@@ -288,7 +288,6 @@ def measure(products: int, folder: Path) -> list[WebShopLine]:
     """Return the figures of one size.
 
     Args:
-        products: Number of products.
         folder: Folder of the files. It is empty before and after the call.
 
     Raises:

@@ -131,8 +131,6 @@ def part(recorder: Recorder, hops: Sequence[Hop], first_number: int) -> tuple[st
     """Return the map of the recorded calls, and the sections of the hops in the order of their first calls.
 
     Args:
-        recorder: Calls of the hops.
-        hops: All hops of the part.
         first_number: Number of the part's first section.
     """
     calls = {hop: recorder.calls_of(hop) for hop in hops}

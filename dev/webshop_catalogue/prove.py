@@ -103,8 +103,6 @@ def best_reward(shop: Shop, product: Product, goal: Goal) -> float:
 
     Args:
         shop: The shop, which computes the reward.
-        product: The product that is bought.
-        goal: The goal.
     """
     choices: dict[str, str] = {}
     for option in goal.options:
@@ -187,8 +185,6 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
     """Return the findings of a scripted buyer about a goal.
 
     Args:
-        shop: The shop.
-        goal: The goal.
         buyer: Cached rewards of that shop.
         search: Function that returns the same results as the shop's search.
 

@@ -52,7 +52,6 @@ def keep(run: StudyRun, folder: Path, outcome: dict[str, Any]) -> None:
     """Save the result of a run for a later call of the same command.
 
     Args:
-        run: Finished run.
         folder: Folder of the saved results.
         outcome: Result of the run as JSON values.
     """
@@ -63,7 +62,6 @@ def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable
     """Do the runs that have no saved result, and save each result immediately.
 
     Args:
-        runs: All runs of the study.
         folder: Folder of the saved results.
         workers: Number of worker processes.
         log: Function that writes a progress line. Its second argument is True if the line is a milestone.
@@ -99,14 +97,7 @@ def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable
 def rows_of(
     games: Sequence[StudyGame], learners: Sequence[Learner], runs: Sequence[StudyRun], results: Found
 ) -> list[LearnedRow]:
-    """Return one row for each learner of each game.
-
-    Args:
-        games: Games of the study.
-        learners: Learners of the study.
-        runs: All runs of the study.
-        results: Results of the runs.
-    """
+    """Return one row for each learner of each game."""
     rows = []
     for game in games:
         for learner in learners:

@@ -38,8 +38,6 @@ class ExactPlay:
         """Play all sequences.
 
         Args:
-            config: Settings of the run.
-            tokens: Tokenizer of the model.
             decisions: Number of decisions of a meta-episode.
             answers: Number of legal answers at each decision.
 

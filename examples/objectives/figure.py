@@ -16,8 +16,6 @@ def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> 
     """Write a PNG with one panel per game. Lines are learners, bars are standard deviations, rings are optima.
 
     Args:
-        path: File to write.
-        rows: Rows of all games.
         games: Games, one panel each.
 
     Raises:

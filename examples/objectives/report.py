@@ -55,8 +55,6 @@ def build_row(game: StudyGame, learner: Learner, results: Mapping[int, Mapping[s
     """Return the row of one learner in one game.
 
     Args:
-        game: Game of the runs.
-        learner: Learner of the runs.
         results: Results of `Learning` by seed.
     """
     returns_by_seed = [result["episodes"] for result in results.values()]

@@ -102,7 +102,6 @@ def gigpo_weights(
     Args:
         gt: Discount factor per episode.
         step_weight: Weight w of A_S.
-        returns: Kind of the returns.
 
     Returns:
         Weights (K, K): row k for a decision in episode k, each row with sum 1.

@@ -102,9 +102,6 @@ def cell(
     """Return the scores of one agent, whose run is stored in `out`.
 
     Args:
-        name: Name of the cell.
-        agent: Agent to play.
-        options: Options of the evaluation.
         out: Folder of the run. If it holds meta-episodes, only the missing ones are played.
         control: Control of the memory, or None.
         source: Run from which the control `other` copies memories.

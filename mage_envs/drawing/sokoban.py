@@ -39,11 +39,6 @@ class Ground(Protocol):
 def board(level: Ground, boxes: int, player: int) -> Picture:
     """Draw a level.
 
-    Args:
-        level: Walls and targets.
-        boxes: Mask of the boxes.
-        player: Mask of the player.
-
     Returns:
         The picture.
     """

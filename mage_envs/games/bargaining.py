@@ -124,7 +124,6 @@ def first_state(terms: Terms, first_values: tuple[int, ...], second_values: tupl
     """Return the shared first state of hands with these values.
 
     Args:
-        terms: Options of the game.
         first_values: Values of the first player for `ITEMS`.
         second_values: Values of the second player for `ITEMS`.
     """

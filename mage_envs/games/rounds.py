@@ -74,9 +74,7 @@ class StageGame(ABC):
         """Return a player's view of the hand as a picture. Raise TypeError if the game has no pictures.
 
         Args:
-            outcomes: Finished rounds.
             seat: Player that sees the picture.
-            over: True if the hand is over.
         """
         raise TypeError(f"{type(self).__name__} has no picture; it is shown as text alone.")
 
@@ -174,7 +172,6 @@ class RoundsGame(TableGame):
         """Build the game.
 
         Args:
-            facts: Facts of the game.
             stage: Game of one round.
             deals: Probability and value of each deal of chance. `stage.result` receives the value.
         """

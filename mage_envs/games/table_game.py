@@ -23,8 +23,6 @@ class TableState(State):
 
     Args:
         player: Player to act, or None if the hand is over.
-        returns: Return of each player.
-        observations: Observation of each player.
         keys: Information state of each player.
         origin: Module-level function and its arguments. It returns this same state, and a pickle stores only that.
     """
@@ -115,7 +113,6 @@ class GrownState(TableState):
 
     Args:
         player: Player to act, or None if the hand is over.
-        returns: Return of each player.
         keys: Information state of each player.
         legal_actions: Canonical texts of the legal actions.
         origin: First state and the moves since. A pickle stores only that.
@@ -225,9 +222,7 @@ class TableGame(Game):
         If there is only one first state, no number is drawn.
 
         Args:
-            streams: All streams of a seed.
             role: Role of the stream, such as `GAME`.
-            episode: Index of the episode.
             hand: Index of the hand in the episode.
         """
         if not self._bounds:

@@ -86,7 +86,6 @@ def call(label: str, spec: Spec, builder: Callable[..., T], *leading: object) ->
 
     Args:
         label: First words of error messages, as in `Opponent 'mcts:many'`.
-        spec: The specification.
         builder: Function or class to call.
         leading: Arguments before those of the specification.
 
@@ -125,7 +124,6 @@ def lacks_arguments(spec: Spec, builder: Callable[..., object], skip: int) -> bo
     """Return True if a specification has fewer arguments than its function requires.
 
     Args:
-        spec: The specification.
         builder: Function or class that it calls.
         skip: Number of first parameters of `builder` that are not in the specification.
     """

@@ -38,7 +38,6 @@ def requires(subject: str, extra: str, package: str | None = None) -> Iterator[N
 
     Args:
         subject: What needs the module, the first words of the message.
-        extra: Extra that installs it.
         package: Name of the package, if it is not that of the module.
     """
     try:

@@ -8,8 +8,6 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
 
     Args:
         name: Name of the option, for the message.
-        value: Value of the option.
-        choices: Allowed values.
     """
     if value not in choices:
         raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(map(repr, choices))}.")
@@ -20,7 +18,6 @@ def check_positive(name: str, value: int, limit: int | None = None) -> None:
 
     Args:
         name: Name of the option, for the message.
-        value: Value of the option.
         limit: Largest allowed value (default: no limit).
     """
     # In Python, bool is a subclass of int.

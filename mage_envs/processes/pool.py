@@ -45,7 +45,6 @@ class Pool:
 
         Args:
             make: Function that each worker calls once. It returns the function that answers the worker's calls.
-            count: Number of workers.
             memory_gb: Limit of each process's address space in GiB (0: no limit).
             slow_after: Seconds after which a call is slow.
             on_slow: Function of (worker, seconds), called once per slow call.

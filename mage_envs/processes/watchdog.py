@@ -64,8 +64,6 @@ class Watchdog:
         """Return the function's result.
 
         Args:
-            function: Function to call.
-            *arguments: Its arguments.
             deadline: Timeout in seconds (0: no limit).
             describe: Function that returns a description of the call, for `on_slow`.
 

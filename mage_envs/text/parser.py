@@ -46,7 +46,6 @@ class Reply(str):
         """Create a reply.
 
         Args:
-            text: Text of the reply.
             tokens: Length of the reply in tokens.
             limit: Maximum length in tokens (0: unknown).
             truncated: True if the reply was cut at the token limit.

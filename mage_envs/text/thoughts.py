@@ -52,7 +52,6 @@ def after_thoughts(reply: str, tag: str | None = None) -> str:
     """Return the text after the last end of a thought, and before a thought without an end.
 
     Args:
-        reply: Text of the reply.
         tag: Answer tag, which marks no thought.
     """
     # Most replies of small models are bare words.

@@ -148,7 +148,6 @@ class Slots:
         """Reset some environments.
 
         Args:
-            slots: Indices of the environments.
             seeds: Seed of each of them, or None.
             options: Options of every reset.
 
@@ -194,7 +193,6 @@ class LoopVectorEnv(TextVectorEnv):
 
         Args:
             make_env: Function that creates one environment.
-            num_envs: Number of environments.
             autoreset_mode: Gymnasium's autoreset mode.
         """
         super().__init__(num_envs, autoreset_mode)

@@ -58,7 +58,6 @@ class WorkerVectorEnv(TextVectorEnv):
 
         Args:
             make_env: Function that creates one environment. Workers receive it pickled.
-            num_envs: Number of environments.
             workers: Number of processes, `num_envs` at most.
             deadline: Timeout in seconds for a step or reset of all environments of a worker (0: no limit).
             autoreset_mode: Gymnasium's autoreset mode.

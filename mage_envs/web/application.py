@@ -70,14 +70,7 @@ Route = tuple[str, str, Callable[..., Reaction]]
 
 
 def form_page(tokens: Tokens, request: Asked, template: str, values: dict[str, Any]) -> Page:
-    """Return a page with forms. A visitor without a token receives one, and the server stores nothing for it.
-
-    Args:
-        tokens: Tokens of the visitors.
-        request: The request.
-        template: Name of the template.
-        values: Values of the template.
-    """
+    """Return a page with forms. A visitor without a token receives one, and the server stores nothing for it."""
     token = request.token or tokens.new()
     return Page(template, {"form_key": tokens.form_key(token), **values}, None if request.token else token)
 
@@ -104,8 +97,6 @@ def make_app(
 
     Args:
         package: Name of the package with the folders `templates` (among them `refused.html`) and `static`.
-        routes: Pages of the site.
-        tokens: Tokens of the visitors.
         hosts: Accepted values of the Host header, with ports.
         cookie: Name of the visitor's cookie.
         notices: Notices at the top of a page, by the name in the address.

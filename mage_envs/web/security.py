@@ -21,7 +21,6 @@ class OriginGuard:
     """An ASGI layer that checks the headers Host and Origin of every request and WebSocket.
 
     Args:
-        inner: The application.
         hosts: Accepted values of the Host header, with ports.
     """
 
@@ -145,7 +144,6 @@ class Guard:
     """A WSGI layer that rejects requests that no page of the site sends, and adds headers to every response.
 
     Args:
-        inner: The application.
         hosts: Accepted values of the Host header, with ports.
         images: If True, browsers may load pictures from other servers.
     """

@@ -21,7 +21,6 @@ def open_port(
     """Return a listening socket, and the accepted values of the Host header, which contain its port.
 
     Args:
-        host: Address to listen on.
         port: Port to listen on; 0 selects a free port.
         exposed: If True, `host` may be an address that other machines reach.
         names: Additional host names in the requests of browsers.

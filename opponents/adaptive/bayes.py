@@ -39,7 +39,6 @@ class BayesPolicy(Policy):
         """Initialize the policy; the problem is solved at the first turn.
 
         Args:
-            game: Game that is played.
             pool: Opponents and their prior probabilities.
             episodes: Episodes of the meta-episode.
             hands: Hands per episode.
@@ -210,7 +209,6 @@ def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str 
     episode, `bayes:kuhn/demo,3,3,mage` the differential credit of all.
 
     Args:
-        game: Game that is played.
         pool: Name of a registered pool.
         episodes: Episodes of the meta-episode.
         hands: Hands per episode.
@@ -239,7 +237,6 @@ def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str =
     """Return the learner that maximises each episode by itself, given all earlier hands: `myopic:kuhn/demo,3,3`.
 
     Args:
-        game: Game that is played.
         pool: Name of a registered pool.
         episodes: Episodes of the meta-episode.
         hands: Hands per episode.

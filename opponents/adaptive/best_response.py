@@ -16,10 +16,6 @@ def best_response_to(game: Game, name: Rest) -> Policy:
     Among equally good actions it plays the first. If the opponent changes between episodes, it responds to each
     episode's play.
 
-    Args:
-        game: Game that is played.
-        name: Specification of the opponent.
-
     Raises:
         ValueError: If the opponent has no exact probabilities.
         NotEnumerable: If the game has no enumerable tree.

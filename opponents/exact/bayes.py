@@ -145,7 +145,6 @@ class Meeting:
             game: Game with an enumerable tree.
             pool: Opponents and their prior probabilities.
             seat0: Learner's seat in the first hand of the meta-episode.
-            episodes: Number of episodes.
             hands: Hands per episode.
             objective: Payoff that is maximised, `returns` or `success`.
             alternate: True if the seat changes from hand to hand.
@@ -221,8 +220,6 @@ class BayesSolution:
         """Solve the meeting.
 
         Args:
-            meeting: Hands and states.
-            credit: Objective of the learner.
             gt: Discount across episodes of the credit `mage`.
         """
         start_time = time.process_time()
@@ -258,7 +255,6 @@ class BayesSolution:
         """Return the best action at a decision, the first if several are equal after both tie-breakers.
 
         Args:
-            hand: Index of the hand.
             state: State before the hand.
             branch: Branch of the hand that contains the decision.
             information_state: Information state of the decision.
@@ -339,7 +335,6 @@ def meetings(
     Args:
         game: Game with an enumerable tree.
         pool: Opponents and their prior probabilities.
-        episodes: Number of episodes.
         hands: Hands per episode.
         seat: Seat rule: `first`, `second`, `alternate` or `fixed`.
         objective: Payoff that is maximised, `returns` or `success`.
@@ -370,7 +365,6 @@ def build_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") ->
 
     Args:
         game: Game with an enumerable tree.
-        pool: Opponents.
         objective: Payoff of the hands, `returns` or `success`.
 
     Raises NotExact if an opponent has no `distribution`, NotEnumerable if the game has no enumerable tree.
@@ -403,7 +397,6 @@ def bayes_value(
     The arguments are those of `meetings`, besides two. Raises the errors of `meetings` and `credit_weights`.
 
     Args:
-        credit: Objective of the learner.
         gt: Discount across episodes of the credit `mage`.
     """
     seat_meetings = meetings(game, pool, episodes=episodes, hands=hands, seat=seat, objective=objective, limit=limit)

@@ -42,7 +42,6 @@ def best_response(
     Args:
         game: Game with an enumerable tree.
         opponent: Name of the opponent, or a policy.
-        seat: Seat of the responder.
         objective: Payoff that is maximised, `returns` or `success`.
         episode: Index of the episode, for opponents that change between episodes.
 
@@ -64,8 +63,6 @@ def best_nonadaptive(
 
     Args:
         game: Game with an enumerable tree.
-        pool: Opponents and their probabilities.
-        seat: Seat of the responder.
         objective: Payoff that is maximised, `returns` or `success`.
         episode: Index of the episode, for opponents that change between episodes.
 
@@ -88,7 +85,6 @@ def respond(
         game: Game with an enumerable tree.
         opponents: N policies, as they play in the episode in question.
         weights: Probability of each opponent, (N,).
-        seat: Seat of the responder.
         objective: Payoff that is maximised, `returns` or `success`.
 
     Raises:

@@ -197,7 +197,6 @@ def _own_values(
     Args:
         hand: Values by the rest of the hand.
         meta: Values by the rest of the meta-episode.
-        played_hand: The hand.
         belief: Belief before the hand. If it is None, no decision has values of its own.
     """
     if belief is None:
@@ -218,7 +217,6 @@ def _action_parts(action: str, price: ActionValues, own_values: _OwnValues) -> _
     """Return the parts of one action.
 
     Args:
-        action: The played action.
         price: Value of each action by the rest of the meta-episode under the posterior.
         own_values: Values under the player's own belief.
     """

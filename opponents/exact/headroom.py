@@ -179,10 +179,7 @@ def _single_episodes(
 
     Args:
         single: Pool, with its hands.
-        game: Game that is played.
-        episodes: Number of episodes.
         hands: Hands per episode.
-        seat: Seat rule.
         limit: Maximum number of states for one first seat.
     """
     optima: dict[int, float] = {}
@@ -236,14 +233,12 @@ def headroom(
     Args:
         game: Game with an enumerable tree.
         pool: Opponents and their prior probabilities.
-        episodes: Number of episodes.
         hands: Hands per episode.
         seat: Seat rule: `first`, `second`, `alternate` or `fixed`.
         gt: Discount across episodes of the credit `mage`.
         weights: Weights of the episodes for a further learner, named `own`; they must sum to 1.
         objective: Payoff that is maximised, `returns` or `success`.
         samples: Moves per information state for policies without `distribution`; 0 rejects such policies.
-        seed: Seed of the samples.
         limit: Maximum number of states for one first seat.
         progress: Callback during the forward pass.
 

@@ -64,8 +64,6 @@ def hand_of(
 
     Args:
         roots: First positions with their probabilities.
-        opponents: N policies.
-        seat: Seat of the learner.
         payoff: Payoff at the end of a hand.
 
     Raises:

@@ -109,9 +109,7 @@ def best_by_history(
 
     Args:
         roots: First positions with their probabilities.
-        opponents: N policies.
         weights: Probability of each opponent, (N,).
-        seat: Seat of the responder.
         payoff: Payoff at the end of a hand.
     """
     search = _Search(opponents, seat, payoff)

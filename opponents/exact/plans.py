@@ -151,7 +151,6 @@ class LearnerHands:
 
         Args:
             game: Game with an enumerable tree.
-            opponents: N policies.
             objective: Payoff of the hands, `returns` or `success`.
 
         Raises:

@@ -122,7 +122,6 @@ class Rest:
         Args:
             game: Game with an enumerable tree.
             pool: Opponents and their prior probabilities.
-            episodes: Number of episodes.
             hands: Hands per episode.
             credit: Objective of the learner, a name or one weight per episode.
             gt: Discount across episodes of the credit `mage`.
@@ -263,7 +262,6 @@ class DecisionValues:
         """Return the regrets of each hand of a meta-episode, in the order of play.
 
         Args:
-            hands: The hands.
             opponent: Name of the opponent that was met, for regrets against the best play that knows it. Then
                 `HandRegret.adjusted` is an unbiased estimate of the return against this opponent, whatever the player
                 believes. None: the posterior over the pool.

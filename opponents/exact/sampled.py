@@ -48,7 +48,6 @@ def sample(game: Game, policy: Policy, samples: int, rng: np.random.Generator) -
         game: Game with an enumerable tree.
         policy: Policy that plays alike in every episode, or a switch between such policies.
         samples: Minimum number of moves per information state.
-        rng: Source of randomness.
     """
     # The sampled turns have episode 0, so a switch as a whole would only show its first part.
     if isinstance(policy, Switching):
@@ -70,7 +69,6 @@ class SampledMoves(Sampled):
             game: Game with an enumerable tree.
             policy: Policy that plays alike in every episode.
             samples: Minimum number of moves per information state.
-            rng: Source of randomness.
 
         Raises:
             ValueError: If `samples` is less than one per group.

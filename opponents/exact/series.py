@@ -91,7 +91,6 @@ def order_tasks(game: Game, pool: OpponentPool, orders: Sequence[Sequence[int]])
 
     Args:
         game: Series of tasks from a table.
-        pool: Opponents and their probabilities.
         orders: Each the indices of the tasks of all episodes.
 
     Returns:
@@ -121,8 +120,6 @@ def without_repetition(game: Game, pool: OpponentPool, episodes: int, hands: int
 
     Args:
         game: Series of tasks from a table.
-        pool: Opponents and their probabilities.
-        episodes: Number of episodes.
         hands: Hands per episode.
 
     Raises:

@@ -44,11 +44,9 @@ class SingleHands:
 
         Args:
             game: Game with an enumerable tree.
-            pool: Opponents and their probabilities.
             seats: Seats of the learner; values are means over them.
             objective: Payoff that is maximised, `returns` or `success`.
             samples: Moves per information state for policies without `distribution`; 0 rejects such policies.
-            seed: Seed of the samples.
 
         Raises:
             NotExact: If a policy remembers earlier hands, or has no `distribution` while `samples` is 0.

@@ -60,9 +60,7 @@ def value_of_response(
     Args:
         game: Game with an enumerable tree.
         response: Deterministic policy of the responding seat.
-        opponents: N policies.
         weights: Probability of each opponent, (N,).
-        seat: Seat of the responder.
         objective: Payoff, `returns` or `success`.
     """
     # Imported here, because no other value needs it.
@@ -104,9 +102,7 @@ def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective 
     """Return the best response value, or None if exact values do not exist.
 
     Args:
-        game: Game that is played.
         opponent: Opponent in all other seats.
-        seat: Seat of the responder.
         objective: Payoff that is maximised, `returns` or `success`.
     """
     try:

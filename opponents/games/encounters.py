@@ -60,7 +60,6 @@ def person_distribution(players: Mapping[str, Policy], random: float, turn: Turn
     Args:
         players: Kind of encounter to the policy in its game.
         random: Probability of a random move.
-        turn: Turn of Encounters.
     """
     kind, _, game_state = turn.information_state.partition(" ")
     row = players[kind].distribution(turn._replace(information_state=game_state, player=seat_in(kind, turn.player)))

@@ -131,7 +131,6 @@ class Connection(Generic[Answer]):
         Args:
             call: New future, which the caller stores first. If this function returned one, Ctrl-C could come before
                 the caller has it, and nothing could cancel the call.
-            body: Body of the request.
             key: Seed of the waits between attempts, hexadecimal.
         """
         self._loop.call_soon_threadsafe(self._begin, call, body, key)

@@ -174,8 +174,6 @@ class EndpointGenerator:
 
         Args:
             pending: Receiver of the answer, or of the running call.
-            slot: Slot of the prompt.
-            request: Request to send.
             times: Number of prompts with this request.
         """
         stored_answer = None if self.cache is None else self.cache.get(request.key)

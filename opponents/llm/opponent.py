@@ -70,9 +70,7 @@ class LanguageModelPolicy(Policy):
         """Initialize the policy.
 
         Args:
-            generator: Source of answers.
             facts: Facts of the game that is played.
-            style: Style of the prompts.
             num_episodes: Number of episodes of a learner. The prompts are those of its first one, as a model knows
                 them from training. None for prompts of an opponent, which state its tries.
             settings: Settings of the game; the prompt uses its windows.
@@ -189,7 +187,6 @@ class LanguageModelPolicy(Policy):
         """Return the prompt of a turn.
 
         Args:
-            turn: Turn to play.
             records: All turns of the hand so far.
             shown_records: The last of `records`, which the prompt shows.
             seed: Sampling key of the answer.

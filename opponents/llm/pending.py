@@ -26,8 +26,6 @@ class PendingCalls:
         """Add a call that is about to start.
 
         Args:
-            slot: Slot of the prompt.
-            call: Future of the call.
             finish: Function that returns the answer when the call is done.
             server: Key of the server, for `busy`.
         """

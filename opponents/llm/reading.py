@@ -60,7 +60,6 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
 
     Args:
         content: Body of the server's answer.
-        sent: Bytes of the request.
 
     Raises:
         CallFailed: If the body is not a chat completion.

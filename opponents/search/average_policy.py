@@ -45,7 +45,6 @@ def average_policy(game: str, iterations: int, solver: str) -> AveragePolicy:
 
     Args:
         game: OpenSpiel's game string.
-        iterations: Iterations of the solver.
         solver: pyspiel's class, `CFRSolver` or `CFRPlusSolver`.
 
     Raises:

@@ -30,7 +30,6 @@ class RoomPayoffs:
 
         Args:
             learner: KeyLearner that plays the room and all later ones.
-            board: Positions of the room.
             episode: Index of the room's episode.
         """
         self.board = board

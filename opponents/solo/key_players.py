@@ -71,8 +71,6 @@ class MemoryPlayer(Policy):
         """Return the index of the key to press.
 
         Args:
-            turn: Turn of the player.
-            values: Values of the room.
             position: Boxes, player's cell and keys left.
             possible: Set of the possible wirings.
         """
@@ -101,7 +99,6 @@ class Bayes(MemoryPlayer):
         """Initialize the player; the values are computed at the first turn.
 
         Args:
-            game: Game that is played.
             episodes: Episodes of the meta-episode. The player counts every later one as the last.
         """
         check_lengths(episodes, 1)

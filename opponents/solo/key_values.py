@@ -34,7 +34,6 @@ class KeyPrices:
         """Return the regrets of each hand of a meta-episode, in the order of play.
 
         Args:
-            hands: The hands.
             opponent: Name of the wiring, such as `controls:udlr`, for a judge that knows it; None: all wirings.
         """
         wirings = ALL if opponent is None else 1 << WIRINGS.index(opponent.partition(":")[2])

@@ -27,7 +27,6 @@ class _Learner:
         """Prepare the values.
 
         Args:
-            game: The game.
             chances: Probability of each set of tastes that count on an errand.
             weights: Weights of the objective and its tie-breakers, (3, K, K), as in `credit_weights`.
         """

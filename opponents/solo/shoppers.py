@@ -33,7 +33,6 @@ def page_feedback(game: WebShopCustomer, tastes: Sequence[int], choice: Customer
         game: The game, which decides on the content of the page.
         tastes: Tastes that count on the errand.
         choice: Character that the purchase pleases in each of them.
-        customer: The customer.
     """
     gaps = [character - customer[taste] for taste, character in zip(tastes, choice, strict=True)]
     if game.feedback == SCORE:

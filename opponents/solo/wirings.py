@@ -40,7 +40,6 @@ def partition_wirings(wirings: int, key: int, blocked: int) -> dict[int, int]:
 
     Args:
         wirings: Set of the possible wirings.
-        key: Index of the key.
         blocked: Bits of the directions in which nothing would move.
     """
     parts: dict[int, int] = {}
@@ -160,7 +159,6 @@ class RoomValues:
         Args:
             position: Boxes, player's cell and keys left.
             wirings: Set of the possible wirings, which need not be canonical.
-            key: Index of the key.
         """
         boxes, at, keys_left = position
         next_positions, blocked = self.board.after(boxes, at)

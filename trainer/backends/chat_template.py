@@ -21,8 +21,6 @@ class ChatTemplate:
     """A tokenizer's chat template, with fixed variables, date and system message.
 
     Args:
-        tokenizer: Tokenizer with the template.
-        variables: Variables of the template.
         system_prompt: System message before every chat.
         date: Date (YYYY-MM-DD) that a template writes instead of today's.
 
@@ -98,11 +96,7 @@ class ChatTemplate:
 
 
 class ControlTokens:
-    """Texts of tokens that structure a chat, which a message's content must not become.
-
-    Args:
-        texts: Texts of the tokens.
-    """
+    """Texts of tokens that structure a chat, which a message's content must not become."""
 
     def __init__(self, texts: Collection[str]) -> None:
         longest_first = sorted((text for text in texts if len(text) > 1), key=len, reverse=True)

@@ -127,10 +127,8 @@ def reply(
     Args:
         cache: Cache with one row per prompt.
         new: Ids of each prompt that its row does not contain yet.
-        prompts: B prompts.
         prompt_ids: Ids of each whole prompt, for the completions.
         tokens: Tokenizer with the end ids.
-        sampling: Sampling parameters.
         on_constrained: Callback of a constrained first token. It receives the legal ids per row, and the (B, V)
             log-probabilities that the token is drawn from.
 

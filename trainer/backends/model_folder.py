@@ -138,7 +138,6 @@ def check_size(config: Any, sizes: Sequence[int]) -> None:
 
     Args:
         config: Config of the model (`transformers.PreTrainedConfig`).
-        sizes: Bytes of each weight.
     """
     # Imported here, because the other checks need neither torch nor transformers.
     import torch

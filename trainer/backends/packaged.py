@@ -63,10 +63,6 @@ def get_packaged_folder(name: str, build: bool = True) -> Path | None:
 
     The folder is `$MAGE_ENVS_CACHE/models/NAME`. NAME.gguf beside it is the same model for llama.cpp.
 
-    Args:
-        name: Name of a model.
-        build: False to build nothing.
-
     Returns:
         The folder, or None if no model has this name, or if it is missing and must not be built.
 

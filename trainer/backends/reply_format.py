@@ -88,8 +88,6 @@ def probe_reply_format(
     """Render chats, read them back, and return the facts. Sets `template.lists_parts`.
 
     Args:
-        tokenizer: Tokenizer of the model.
-        template: Template of the tokenizer.
         end_ids: Further ids that may end a reply, such as those of the model's generation config.
 
     Raises:

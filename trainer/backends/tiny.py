@@ -97,13 +97,10 @@ def tiny_model(
     The weights depend on the arguments only, and torch's global random state does not change.
 
     Args:
-        vocab_size: Number of ids.
         hidden: Size of the hidden states.
-        layers: Number of layers.
         heads: Attention heads, which share `hidden`.
         initializer_range: Standard deviation of the weights.
         max_positions: Longest sequence in tokens.
-        seed: Seed of the weights.
     """
     config = Qwen3Config(
         vocab_size=vocab_size,
@@ -135,9 +132,7 @@ def save_tiny(folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedT
     """Write model and tokenizer into a folder and return it. TRL can load them from there for the reference model.
 
     Args:
-        folder: Folder to write.
         model: The model; its special ids and its name are set.
-        tokenizer: The tokenizer.
     """
     parts: tuple[Any, ...] = (model.config, model.generation_config)
     for part in filter(None, parts):

@@ -297,9 +297,7 @@ def make_completion(
 
     Args:
         prompt: The prompt that was answered.
-        tokens: Tokenizer of the model.
         prompt_ids: Ids of the whole prompt.
-        ids: Sampled ids.
         logprobs: Log-probabilities of `ids`, if known.
         max_new_tokens: Limit of a reply in tokens.
         trie: Trie that the reply was drawn from, or None if it is free. The legal ids of a free reply of one token are

@@ -46,7 +46,6 @@ class StreamingServerGenerator:
         Args:
             url: Address of the server, without `/v1`.
             model: Name of the model on the server.
-            tokens: Tokenizer of the model.
             settings: Sampling parameters, prompt limit and timeout.
             concurrency: Most requests under way at once.
 

@@ -143,7 +143,6 @@ def load_adapter(folder: Path, **options: Any) -> Any:
     """Load the adapter in a folder onto its base model, so that it can be trained further (`peft.PeftModel`).
 
     Args:
-        folder: Folder of the adapter.
         options: Options of the base model's `from_pretrained`.
     """
     # Imported here, because only adapters need PEFT.

@@ -80,10 +80,7 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
     """Estimate the needs of a run.
 
     Args:
-        config: Settings of the run.
         model: Fields of `trl.ModelConfig`.
-        shape: Shape of the model.
-        machine: Hardware of the run.
         steps: Upper bound of the model calls of a rollout.
 
     Returns:
@@ -171,12 +168,7 @@ def run_hours(
     """Return the hours of a run: sampling of all replies, scoring, and one pass of updates.
 
     Args:
-        config: Settings of the run.
-        shape: Shape of the model.
-        machine: Hardware of the run.
         calls: Model calls of a rollout.
-        prompt: Tokens of a prompt.
-        reply: Tokens of a reply.
     """
     # The rates of the hardware are those of a model with 4e9 parameters. A forward pass for the old or the reference
     # log-probabilities costs a third of a forward and backward pass.
@@ -194,11 +186,7 @@ def refusal(
     """Return the reason why the run does not fit, with a remedy.
 
     Args:
-        requirements: Estimate of the run.
-        config: Settings of the run.
         model: Fields of `trl.ModelConfig`.
-        shape: Shape of the model.
-        machine: Hardware of the run.
 
     Returns:
         One sentence, or None if the run fits.

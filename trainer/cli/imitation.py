@@ -60,10 +60,7 @@ def imitating_copy(
 
     Args:
         model: Folder of the model, or its name on the hub.
-        folder: Folder to write.
-        config: Settings of the run.
         players: Players to imitate, see `imitate`.
-        steps: Optimiser steps.
         resumes: True to keep the copy that an earlier process of the run saved.
 
     Raises:
@@ -94,7 +91,6 @@ def imitate(
 
     Args:
         model: Model to train, on any device.
-        tokenizer: Its tokenizer.
         config: Settings of the run, whose opponents, memory and prompts are played.
         players: `scripted:random`, whose whole chats are learned, so that a model learns the form of the texts;
             `policy:NAME` of any registered opponent, of which only the replies are learned; or `@FILE` with replies of

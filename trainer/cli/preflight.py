@@ -268,8 +268,6 @@ def describe(config: RunSettings, model: Any, machine: Hardware | None, requirem
     """Return the text of a dry run: settings, opponents, environment, needs, and one prompt of each kind.
 
     Args:
-        config: Settings of the run.
-        model: Settings of the model.
         machine: The named hardware, or None.
         requirements: The estimate of `check`, or None.
     """

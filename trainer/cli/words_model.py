@@ -28,10 +28,6 @@ def words_model(
     """Save a model with random weights for the run's game, of some 90,000 parameters by default; return the folder.
 
     Args:
-        folder: Folder to write.
-        config: Settings of the run.
-        players: Players to imitate.
-        steps: Steps of imitation.
         name: `words`, with or without its size.
 
     Raises:

@@ -122,7 +122,6 @@ def build_rows(
     """Build the rows of all trajectories that did not fail, in order. Rows without trained tokens are omitted.
 
     Args:
-        trajectories: Trajectories of a rollout.
         advantages: One advantage per step, [trajectory][step].
         merge: True to append a step to the previous row if its prompt extends that row token by token.
         mask_truncated: True to exclude replies that were cut at the token limit. Empty replies are never trained.
@@ -162,7 +161,6 @@ def split_updates(rows: Sequence[Row], updates: int, rng: np.random.Generator) -
     """Shuffle the rows into mini-batches with near-equal numbers of rows.
 
     Args:
-        rows: Rows of a rollout.
         updates: Number of mini-batches; fewer are returned if there are fewer rows.
         rng: Generator of the shuffle, seeded equally on every rank.
 
@@ -220,8 +218,6 @@ def rank_share(
 
     Args:
         rows: Rows of the mini-batch, of all ranks.
-        rank: Rank of this process.
-        ranks: Number of processes.
         max_tokens: Maximum tokens of a micro-batch, with padding.
         pad_id: Token id of the padding.
         forwards: Predicate of the rows that can contribute a gradient. The others count in the means only.
@@ -286,7 +282,6 @@ def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu"
     Args:
         rows: B rows of a micro-batch.
         pad_id: Token id of the padding, which the attention mask hides.
-        device: Device of the tensors.
 
     Returns:
         The micro-batch, padded to the longest row.

@@ -30,8 +30,6 @@ class OwnHand:
 
     Args:
         game: Game with an enumerable tree.
-        opponent: Name of the opponent.
-        seat: Seat of the learner.
         payoff: Contribution of a hand's result to R.
 
     Raises:

@@ -131,7 +131,6 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
     Args:
         scores: Scores of the trained tokens, with gradient.
         batch: Micro-batch of N trained tokens.
-        terms: Terms and coefficients.
 
     Returns:
         The loss, a scalar with gradient, and the sums of the logged quantities (for `LARGEST_RATIO`, the maximum).

@@ -69,7 +69,6 @@ def time_metrics(trajectories: Sequence[Trajectory], generate: float, total: flo
     """Return how many seconds of a rollout the model and the environments took, and the sampled tokens per second.
 
     Args:
-        trajectories: The rollout.
         generate: Seconds in which the generator had prompts to answer.
         total: Seconds of the whole rollout.
     """
@@ -92,7 +91,6 @@ def update_metrics(
         sums: Sums over the trained tokens that were scored, and the counts of padded and useful tokens.
         tokens: Trained tokens of the update.
         scored: Trained tokens that were forwarded.
-        seconds: Seconds of the update.
         skipped: True if the update was skipped.
     """
     means = {} if skipped else {key: sums[key] / max(scored, 1) for key in UPDATE_METRICS if key in sums}
@@ -145,7 +143,6 @@ def failure_message(trajectories: Sequence[Trajectory], rollout: int, threshold:
     """Return one line if more meta-episodes failed than allowed, else None.
 
     Args:
-        trajectories: The rollout.
         rollout: Index of the rollout, for the message.
         threshold: Share of the meta-episodes that may fail, from 0 to 1.
     """

@@ -81,8 +81,6 @@ def episode_values(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: 
     """Return E_k = D_k + gt * G_{k+1,0} of every played episode, without penalties.
 
     Args:
-        trajectory: The meta-episode.
-        scheme: Rule for the D_k.
         gs: Step discount as the scheme uses it.
         gt: Episode discount as the scheme uses it.
 
@@ -108,7 +106,6 @@ def penalties_to_come(steps: Sequence[Step], indices: Sequence[int], gs: float) 
     Args:
         steps: All steps of the meta-episode.
         indices: Indices of the episode's play steps.
-        gs: Step discount.
 
     Returns:
         P_{k,t} by step index: at most 0, unless the penalties are centred.
@@ -128,9 +125,7 @@ def returns_from_values(trajectory: Trajectory, values: Sequence[float], gs: flo
     A reflection has the G of its episode's first step, less its own penalty.
 
     Args:
-        trajectory: The meta-episode.
         values: E_k, shape (K,), raw or centred.
-        gs: Step discount.
         penalised: True if penalties are part of the return.
 
     Returns:
@@ -154,8 +149,6 @@ def returns_per_reward(
     B_k is the part of R_k that D_k leaves out (R_{k-1} for differential returns, 0 for the others).
 
     Args:
-        trajectory: The meta-episode.
-        scheme: Rule for the D_k.
         gs: Step discount as the scheme uses it.
         gt: Episode discount as the scheme uses it.
         penalised: True if penalties are part of the return.
@@ -191,8 +184,6 @@ def hand_shares(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: flo
     Reflections have (0, 0).
 
     Args:
-        trajectory: The meta-episode.
-        scheme: Rule for the D_k.
         gs: Step discount as configured.
         gt: Episode discount as configured.
 
@@ -244,7 +235,6 @@ def step_returns(
     paper's .6 is therefore not "only the final episode counts".
 
     Args:
-        trajectory: The meta-episode.
         returns: A registered scheme, or `module:function`.
         credit: `episode` or `reward`, as in `CreditConfig`.
         gamma_step: gs, per play step.

@@ -32,11 +32,6 @@ def rollout_specs(
     """Return one spec per meta-episode, group by group. Members of a group share their task's seed.
 
     Args:
-        env_id: Id of the environment.
-        seed: Seed of the run.
-        rollout: Index of the rollout.
-        groups: Number of groups.
-        members: Members of a group.
         opponents: Names and weights. None: the environment draws its opponent by the task's seed, so that the members
             of a group still meet the same one.
         stationary: True to draw one opponent per group, False to draw one per member.
@@ -58,13 +53,7 @@ def rollout_specs(
 
 
 def draw_evenly(opponents: Mapping[str, float], count: int, rng: np.random.Generator) -> list[str]:
-    """Draw `count` names by weight, in random order. Each name's count is within one of its share.
-
-    Args:
-        opponents: Names and weights.
-        count: Number of names.
-        rng: Random generator.
-    """
+    """Draw `count` names by weight, in random order. Each name's count is within one of its share."""
     names = list(opponents)
     shares = np.cumsum([opponents[name] for name in names])
     # Systematic sampling: `count` equidistant points with one random offset. Independent draws would vary more.
@@ -78,10 +67,7 @@ def redraw_groups(specs: Sequence[RolloutSpec], groups: Collection[int], seed: i
     """Return the members of some groups with new tasks, as groups with new numbers. Their opponents stay.
 
     Args:
-        specs: Specs of the rollout.
         groups: Numbers of the groups to redraw.
-        seed: Seed of the run.
-        rollout: Index of the rollout.
     """
     # New numbers keep a redrawn group apart from the group that it replaces, in seeds and in statistics.
     count = 1 + max(spec.group for spec in specs)

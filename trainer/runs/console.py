@@ -17,7 +17,6 @@ class Console:
     """Writer of a run's lines. If the stream is not a terminal, it writes only whole lines.
 
     Args:
-        stream: Stream to write to.
         rollouts: Rollouts of the run; None if its length is counted in updates.
         updates: Optimiser steps of the run.
         verbose: True for more lines per rollout (`details`).
@@ -42,7 +41,6 @@ class Console:
         """Show the progress of a rollout on a terminal.
 
         Args:
-            rollout: Index of the rollout.
             num_finished: Meta-episodes that have ended.
             total: Meta-episodes of the rollout.
         """
@@ -57,7 +55,6 @@ class Console:
         """Write the lines of a rollout after its last update.
 
         Args:
-            rollout: Index of the rollout.
             step: Optimiser steps of the run so far.
             metrics: Metrics of the rollout, and the means over its updates.
         """

@@ -41,7 +41,6 @@ def model_card(
     """Return the text of a model's README.md, in Markdown with the hub's metadata.
 
     Args:
-        name: Title of the card.
         base_model: Name on the hub, or a local folder, which the card does not name.
         config: Settings of the run. The results come from its output folder.
         play: Play settings of the model. None for an environment without an id.

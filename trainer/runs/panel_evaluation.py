@@ -50,7 +50,6 @@ def panel_played(name: str, env_id: str, options: Mapping[str, Any]) -> PanelPla
     """Return a panel for a run.
 
     Args:
-        name: Name of the panel.
         env_id: Id of the run's environment.
         options: Keyword arguments of the id.
 

@@ -67,7 +67,6 @@ def rotate(run: Path, limit: int | None, best: Path | None = None) -> None:
     """Remove the oldest sound checkpoints beyond `limit`, never `best`. Damaged ones are not counted, and stay.
 
     Args:
-        run: Folder of the run.
         limit: Most sound checkpoints; None or 0 removes none.
         best: The best checkpoint. It stays in addition to the newest one, even at a limit of 1.
     """

@@ -61,11 +61,9 @@ class RunLog:
         """Log a rollout before its updates.
 
         Args:
-            rollout: Index of the rollout.
             step: Optimiser steps so far.
             trajectories: Meta-episodes that are trained on.
             advantages: One advantage per step of each trajectory.
-            metrics: Metrics of the rollout.
         """
         self._rollout = {**metrics, "kind": "rollout", "step": step, "rollout": rollout}
         indices = _spread(len(trajectories), self._kept)
@@ -78,7 +76,6 @@ class RunLog:
 
         Args:
             step: Optimiser steps before it.
-            metrics: Metrics of the update.
             remaining_updates: Updates that follow in this rollout.
         """
         rollout = self._rollout.get("rollout", 0)
@@ -99,8 +96,6 @@ class RunLog:
         Args:
             rollout: Rollouts so far.
             step: Optimiser steps so far.
-            metrics: Scores of the evaluation.
-            line: Text for the console.
         """
         self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, **metrics}])
         if self._console is not None:

@@ -117,7 +117,6 @@ def commands(
     """Return the next commands: evaluate the model, play against it, read transcripts, and resume the run.
 
     Args:
-        folder: Folder of the run.
         play_settings: Play settings of the model, or None.
         arguments: Arguments of the command that started the run.
         length: Planned and finished length of the run.

@@ -91,8 +91,6 @@ class SkippedUpdates(ResumableCallback):
 
         Args:
             skipped: True if the update was skipped.
-            update: Index of the update.
-            rollout: Index of its rollout.
 
         Raises:
             RunStopped: If `limit` updates in a row were skipped.
@@ -116,7 +114,6 @@ class FilesOfRun(TrainerCallback):
     """Callback that truncates the failure log and the run log to the step that the run resumes from.
 
     Args:
-        failure_log: Log of failures.
         log: Log of metrics and transcripts.
         progress: Counter of rollouts. It must be registered before this callback, which reads its restored state.
     """
@@ -137,7 +134,6 @@ class Evaluations(TrainerCallback):
     """Callback that requests an evaluation after every n-th rollout, and after the last one.
 
     Args:
-        progress: Counter of rollouts.
         interval: Rollouts between two evaluations.
         rollouts: Rollouts of the run; None if its length is counted in updates.
     """

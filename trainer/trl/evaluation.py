@@ -42,12 +42,9 @@ class Evaluator:
 
     Args:
         trainer: The trainer, for its settings, state and control.
-        player: Plays the tasks.
         tasks: Tasks that each evaluation plays once.
         panel: Panel that scores the tasks; None if they do not belong to a panel.
         play: Play settings of the model; None if `gym.make` did not make the environment.
-        run_log: Log of the evaluations.
-        progress: Counter of rollouts.
         preemption: Signal that ends the run.
     """
 
@@ -175,9 +172,6 @@ def override_sampling(
     """Set the sampling parameters of the trainer's backend inside the context. A scripted backend stays as it is.
 
     Args:
-        trainer: The trainer.
-        generator: Its backend.
-        temperature: Temperature of the softmax.
         top_p: Probability mass to sample from; 1 samples from all tokens.
         top_k: Number of tokens to sample from; 0 samples from all tokens.
     """

@@ -71,7 +71,6 @@ class MAGETrainer(TrainerHooks):
 
     Args:
         model: Name or folder of a model, or a model.
-        args: Settings of the run.
         make_env: Makes one environment with text observations and actions: a `MetaEpisode`, wrapped or not, or any
             other, which is played as one episode.
         opponents: Names with weights, drawn per group, or a `Population` that changes them with the results. None

@@ -55,8 +55,6 @@ def update_population(
     """Record the results in a population, and add a snapshot of the learner if it asks for one.
 
     Args:
-        population: None for fixed opponents.
-        trajectories: The last rollout.
         updates: Optimiser steps so far.
         folder: Absolute path of the snapshots, which stays right if other code changes the current folder.
         user_folder: The same folder as the user gave it. Opponents are named by it, so that the run can be moved.

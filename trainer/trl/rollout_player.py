@@ -104,15 +104,10 @@ class RolloutPlayer:
 
     Args:
         trainer: The trainer, for its model, settings, accelerator and step count.
-        generator: Rollout backend.
-        envs: Environments of training.
         eval_envs: Environments of the evaluation panel; `envs` if the run has no panel.
         env_id: Id of the training environment; empty if `gym.make` did not make it.
         weights: Returns the current weights of the opponents; None if there are none.
         credit: Settings of returns and advantages, which decide if a return is finite.
-        log: Log of failures.
-        run_log: Log of rollouts.
-        progress: Counter of rollouts.
         preemption: Signal that ends the run.
     """
 

@@ -101,8 +101,6 @@ def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[s
     """Return the exact critic if `config.advantage` is "exact", else None.
 
     Args:
-        env: An environment of the run.
-        config: Settings of the run.
         opponents: Names of the training opponents.
 
     Raises:

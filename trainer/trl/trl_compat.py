@@ -160,9 +160,7 @@ def record(trainer: GRPOTrainer, mode: str, metrics: Mapping[str, float], replac
     """Add values to TRL's averages for the next log line.
 
     Args:
-        trainer: The trainer.
         mode: `train` or `eval`.
-        metrics: Values by name.
         replace: True to drop the earlier values of these names.
     """
     for key, value in metrics.items():
@@ -250,7 +248,6 @@ def generate_ids(
     replies. vLLM samples by the streams of its engine.
 
     Args:
-        trainer: The trainer.
         prompts: Token ids of each prompt.
         keys: Key of each prompt's sampling stream, shape (n,).
 
@@ -373,7 +370,6 @@ def score_with_fused_head(
     Both are 0 where `labels` (B, T) is -100. A reference model returns no entropies.
 
     Args:
-        model: The model.
         inputs: Ids, attention mask and positions, shape (B, T) each.
         labels: Ids of the tokens to score, and -100 elsewhere, shape (B, T).
     """
@@ -422,8 +418,6 @@ def micro_batch(accelerator: Accelerator, model: torch.nn.Module, is_last: bool)
     """Return the context of a micro-batch's forward and backward pass: only the last one synchronises gradients.
 
     Args:
-        accelerator: The trainer's accelerator.
-        model: The wrapped model.
         is_last: True for the last micro-batch of an update.
     """
     # accelerate's optimiser and DeepSpeed's engine read this flag. The context below is for DDP. FSDP gets none:

@@ -35,8 +35,6 @@ class PolicyUpdates:
 
     Args:
         trainer: The trainer, for its model, settings, accelerator and step count.
-        run_log: Log of the updates.
-        progress: Counter of rollouts.
         preemption: Signal that ends the run.
         skipped: Counter of updates whose gradient was not finite.
     """
@@ -206,7 +204,6 @@ def is_broken(model: torch.nn.Module, loss: torch.Tensor, scaled: bool) -> torch
 
     Args:
         model: The model after the backward pass.
-        loss: Loss of the update.
         scaled: True under a gradient scaler (fp16). It skips its own overflows, so only the loss is checked.
     """
     fine = torch.isfinite(loss)

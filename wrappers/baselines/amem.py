@@ -105,7 +105,6 @@ class AMem(Baseline):
         Args:
             k_write: Number of neighbours that the link request shows.
             k_read: Number of notes in a play prompt, linked ones included.
-            encoder: Similarity of notes.
             query_llm: True if the model writes keywords for the query before each episode.
             granularity: `episode` for one note per episode, or `turn` for one note per turn.
             scope: Scope of the bank (wrappers/baselines/memory_bank.py).

@@ -65,7 +65,6 @@ class Memento(Baseline):
 
         Args:
             k: Maximum number of retrieved cases.
-            encoder: Similarity of states.
             show_cases: True if play prompts also show the cases.
             scope: Scope of the bank (wrappers/baselines/memory_bank.py).
             bank: Path of the bank's file, if the scope is `run`.
@@ -190,7 +189,6 @@ def features(similarity: float, succeeded: bool, *, same_task: bool, age: int) -
 
     Args:
         similarity: Similarity of the case to the query.
-        succeeded: True if the case is a success.
         same_task: True if the case has the same state as the query.
         age: Number of cases stored since, this one included.
 

@@ -29,7 +29,6 @@ class Bank(Generic[T]):
         """Create an empty bank, or read one from a file.
 
         Args:
-            memory: Name of the strategy.
             scope: `meta`, `run` or `fill`.
             file: Path of the file, required if the scope is `run` and not allowed otherwise.
 
@@ -99,7 +98,6 @@ def bank_text(memory: str, items: Sequence[Mapping[str, Any]], **facts: Any) -> 
     """Return the text of a bank's file.
 
     Args:
-        memory: Name of the strategy.
         items: Items, oldest first.
         **facts: Further entries of the file, such as the encoder's name.
 

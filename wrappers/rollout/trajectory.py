@@ -189,7 +189,6 @@ def mask_trajectory(trajectory: Trajectory, kind: str, reason: str) -> Trajector
     """Mark a trajectory as a failure.
 
     Args:
-        trajectory: Trajectory to mark.
         kind: Kind of the failure, `REWARD` or `RETURN`.
         reason: Reason in one line.
 

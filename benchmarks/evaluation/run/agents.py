@@ -66,7 +66,6 @@ class GeneratorAgent:
         """Wrap a generator.
 
         Args:
-            generator: Generator to evaluate.
             name: Name of the agent in records and tables.
             sampling: Sampling settings of its replies, which are only recorded.
         """
@@ -221,7 +220,6 @@ class PolicyAgent:
         """Return a generator of the policy's actions.
 
         Args:
-            game: Game that is played.
             memory: Memory of the environment. Under the control `none` a new policy plays each episode. Under the
                 control `other` a new policy first relives the earlier episodes of the source that the environment
                 names. Other memories have no effect, because a policy reads no text.
@@ -259,7 +257,6 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None, name: str
     """Return the agent that `spec` names in one of `FORMS`.
 
     Args:
-        spec: Specification of the agent.
         sampling: Sampling settings, for models only.
         name: Name of the agent in records and tables (default: from `spec`, without a server's address).
 

@@ -41,8 +41,6 @@ def dry_run(agent: Agent, setting: Setting, price: Price | None, count: int = PR
     """Return the expectation of a model's run without calling the model; None if the agent is no model.
 
     Args:
-        agent: Agent to evaluate.
-        setting: Panel and options.
         price: Price of tokens, or None.
         count: Number of meta-episodes to play.
 

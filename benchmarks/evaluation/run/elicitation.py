@@ -13,11 +13,6 @@ from mage_envs.wrappers.belief_question import ElicitForm
 def add_question(setting: Setting, agent: Agent, form: ElicitForm = "probabilities") -> Setting:
     """Return the setting with the question, which offers the opponents of its panel.
 
-    Args:
-        setting: Setting of the run.
-        agent: Agent that is asked.
-        form: Form of the answer.
-
     Raises:
         ValueError: If the panel has fewer than two opponents, or if the agent is a policy without a belief.
     """

@@ -42,9 +42,7 @@ class PanelPlayer:
         """Create the generator and check the opponents.
 
         Args:
-            agent: Agent to evaluate.
             tasks: All tasks that may be played.
-            env_kwargs: Options of the environment.
             workers: Number of worker processes (0: this process).
             memory_gb: Maximum address space of each worker in GiB (0: no limit).
             limits: Budget of the model calls.
@@ -72,7 +70,6 @@ class PanelPlayer:
         """Return the meta-episodes of the tasks in their order. A failed one is retried once.
 
         Args:
-            tasks: Tasks to play.
             batch: Number of meta-episodes played concurrently.
             env_timeout: Timeout per environment step in seconds (0: none).
             on_step: Callback with the numbers of finished and of all meta-episodes.
@@ -123,9 +120,7 @@ def evaluate(
     meta-episode is retried once and then returned with its `failure`. Replies do not depend on `batch` or `workers`.
 
     Args:
-        agent: Agent to evaluate.
         panel: Tasks, which must share one environment id.
-        env_kwargs: Options of the environment.
         batch: Number of meta-episodes played concurrently.
         workers: Number of worker processes for environments and opponents (0: this process).
         env_timeout: Timeout in seconds per environment step, opponents included (0: none).

@@ -115,7 +115,6 @@ class Preflight:
         """Initialize the report.
 
         Args:
-            agent: Name of the agent.
             count: Number of meta-episodes to play. With `PREFLIGHT` or fewer there is no report.
             slots: Number of calls that run at once.
             price: Price of tokens, or None.
@@ -131,7 +130,6 @@ class Preflight:
 
         Args:
             index: Index among the meta-episodes to play.
-            trajectory: The meta-episode.
 
         Raises:
             CutReplies: If too many replies of the sample were cut.

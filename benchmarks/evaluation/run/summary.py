@@ -15,7 +15,6 @@ def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory])
     """Return the scores with the name and the fingerprint of the setting.
 
     Args:
-        agent: Name of the agent.
         setting: Setting that was played.
         trajectories: Meta-episodes that were played there.
     """

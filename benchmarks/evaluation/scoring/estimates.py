@@ -51,7 +51,6 @@ def estimate(
 
     Args:
         values: One value per meta-episode.
-        clusters: Cluster of each value.
         strata: Stratum of each value (default: a single one).
         weights: Weight of each stratum (default: equal weights).
         proportion: True for Wilson's interval, which stays inside [0, 1] and has a positive width at both ends. Its

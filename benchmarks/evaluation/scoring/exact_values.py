@@ -53,10 +53,7 @@ class ExactValues:
         """Return the best response value against the opponent.
 
         Args:
-            name: Name of the opponent.
             episode: Episode, from 0, because the opponent may change between episodes.
-            seat: Seat of the learner.
-            objective: Measure to maximise.
         """
         policy = self._policy(name, episode)
         key = ("ceiling", policy, seat, objective)
@@ -73,10 +70,7 @@ class ExactValues:
         known. This mean is returned for each opponent if all opponents of the pool are in `row_opponents`.
 
         Args:
-            name: Name of the opponent.
             episode: Episode, from 0.
-            seat: Seat of the learner.
-            objective: Measure to maximise.
             row_opponents: Names of the opponents in the row.
         """
         policy, response = self._policy(name, episode), self._response(seat, episode, objective)
@@ -113,7 +107,6 @@ def optimal_learner(game: Game, pool: Mapping[str, float], trajectories: Sequenc
 
     Args:
         game: Game of the meta-episodes.
-        pool: Weight of each opponent.
         trajectories: Finished meta-episodes with fresh deals. They determine the seats.
 
     Returns:

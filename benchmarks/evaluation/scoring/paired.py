@@ -70,8 +70,6 @@ class Pairs:
         """Prepare the clusters and the weight of each task.
 
         Args:
-            clusters: Cluster of each task.
-            strata: Stratum of each task.
             weights: Weight of each stratum in the mean (default: equal weights).
 
         Raises:
@@ -93,7 +91,6 @@ class Pairs:
         """Add a measure.
 
         Args:
-            measure: Name of the measure.
             first_values: Value of the first run for each task.
             second_values: Value of the second run for each task.
             proportion: True if all values are 0 or 1, which adds McNemar's test.
@@ -208,7 +205,6 @@ def rank_intervals(count: int, tests: Mapping[tuple[int, int], tuple[float, floa
     A run ranks above another one if their test is significant after Holm over all pairs.
 
     Args:
-        count: Number of runs.
         tests: Mean of the first run less the second and p-value, by the indices of the two runs.
     """
     above: dict[int, set[int]] = {run: set() for run in range(count)}

@@ -214,8 +214,6 @@ def summarise(
         weights: Weight of each opponent in the overall row (default: equal weights).
         pool: Opponents that the policy without information expects, by weight (default: those that were met).
         optimal: Return in each episode of the learner that is optimal against the pool.
-        agent: Name of the agent.
-        panel: Description of the panel.
 
     Raises:
         ValueError: If `trajectories` is empty, or if `weights` does not name exactly the opponents that were met.

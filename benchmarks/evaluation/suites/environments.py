@@ -48,11 +48,6 @@ def _nearest_option(env_id: str, options: Mapping[str, Any]) -> str:
 def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: int = 1) -> list[gym.Env[Any, Any]]:
     """Return environments of an id that is a `MetaEpisode`, wrapped or not.
 
-    Args:
-        env_id: Registered id.
-        env_kwargs: Options of the environment.
-        count: Number of environments.
-
     Raises:
         ValueError: If the id is unknown or is not a meta-episode, or if it does not accept an option.
     """

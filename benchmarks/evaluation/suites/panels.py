@@ -64,7 +64,6 @@ def panel(
     is no difference in difficulty. The rows are then rounded up to whole sets of rotations.
 
     Args:
-        env_id: Id of the environment.
         opponents: Names of the opponents; (None,) for games of one player, whose tasks name no seat.
         rows_per_cell: Tasks per opponent and seat.
         seed: Seed of the panel, at least 0.

@@ -131,8 +131,6 @@ def find_released_panel(name: str, fingerprint: str, memory: Any, context: Any) 
     Args:
         name: Name of the run's panel with its size.
         fingerprint: Fingerprint of the run's setting.
-        memory: Memory of the run.
-        context: Context of the run.
     """
     base = name.rpartition("-")[0]
     if base not in RELEASED or name != full_name(base):

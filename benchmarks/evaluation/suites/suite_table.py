@@ -117,8 +117,6 @@ def suite_tables(
     """Yield the tables of all settings, then the paper's scores.
 
     Args:
-        suite: Name of the suite.
-        cells: Scores of all runs.
         names: Names of the rows in their order.
         panels: Full and short name of each panel in their order.
     """

@@ -187,8 +187,6 @@ def save(folder: Path, summary: Summary, figure: bool = True, judged_curves: Jud
     """Write summary.json, scores.csv and adaptation.png, and return their paths.
 
     Args:
-        folder: Folder to write to.
-        summary: Scores to write.
         figure: False to omit the figure. It is also omitted if matplotlib is not installed.
         judged_curves: Curves of the judged agent, for the figure.
     """
@@ -271,7 +269,6 @@ def adaptation_figure(
     """Write a PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
 
     Args:
-        path: File to write.
         summary: Scores to draw. Its baselines stand in the last panel.
         learning_curve: (training step, score) pairs, which are drawn in an additional panel.
         judged_curves: Curves of the same agent as it was judged, in the last panel.

@@ -129,7 +129,6 @@ class CompiledGame:
         Args:
             library: Library that holds the state. The move changes it.
             facts: Facts of the current state. The move changes them in the same way.
-            number: Id of the operator.
         """
         operator = self._operators[number]
         # The names of the effects are always the same, so they are parsed only once per operator.

@@ -32,7 +32,6 @@ def compile_game(key: str, game: GameText, pool: LibraryPool) -> tuple[CompiledG
 
     Args:
         key: Result of `game_key`.
-        game: Texts of the game.
         pool: Pool of library copies. One is used for the first state and returned.
 
     Raises:

@@ -36,7 +36,6 @@ def matches(query: Query, facts: Facts, bound: Binding) -> Iterator[dict[str, st
 
     Args:
         query: Conditions that must hold together.
-        facts: Facts of the state.
         bound: Placeholders that are bound already.
     """
     return _extend_bindings(query, 0, facts, dict(bound), frozenset(bound.values()))

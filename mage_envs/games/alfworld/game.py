@@ -124,7 +124,6 @@ class ALFWorldState(State):
 
         Args:
             game: Game that the task belongs to.
-            task_id: Id of the task.
             engine: Engine that has loaded the task. The state closes it.
 
         Raises:

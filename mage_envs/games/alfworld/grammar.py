@@ -153,8 +153,6 @@ class Grammar:
         """Return the text of `symbols` in a state.
 
         Args:
-            symbols: Parts of the text.
-            facts: Facts of the state.
             context: Objects that the names in the text refer to.
 
         Raises:

@@ -112,7 +112,6 @@ class Texts:
         If two texts are equal, or one is empty, OpenSpiel's number of the action follows the text.
 
         Args:
-            state: State of the decision.
             player: Player to move, or `CHANCE`.
             actions: OpenSpiel's numbers of the actions.
         """

@@ -153,8 +153,6 @@ def sight(game: Any, state: Any, player: int, view: str = "") -> str:
 
     Args:
         game: The `pyspiel.Game`.
-        state: A state of that game.
-        player: Seat of the player.
         view: `state`, `observation` or `information_state` (default: the board if nothing is hidden, else the
             player's information state).
     """

@@ -133,7 +133,6 @@ class SpielState(State):
 
         Args:
             game: Game string of OpenSpiel.
-            position: Position to start from.
             chance: Outcomes of the chance events.
             number: Number of chance events before `position`.
         """

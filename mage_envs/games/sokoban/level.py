@@ -43,7 +43,6 @@ def step(floor: int, boxes: int, player: int, offset: int) -> tuple[int, int]:
 
     Args:
         floor: Mask of the cells that are not walls.
-        boxes: Mask of the boxes.
         player: Mask of the player's cell.
         offset: Shift in bits, from `offsets`.
     """

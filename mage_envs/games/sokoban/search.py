@@ -40,7 +40,6 @@ class Retrograde:
 
         Args:
             floor: Mask of the cells that are not walls.
-            targets: Mask of the targets.
             width: Cells per row.
         """
         self.floor = floor
@@ -112,7 +111,6 @@ class Retrograde:
         None means that the board cannot be solved if `complete` is True. Otherwise the search stopped at its limit.
 
         Args:
-            boxes: Mask of the boxes.
             player: Mask of the player's cell.
             limit: Maximum entries of the table before the search stops.
         """
@@ -134,7 +132,6 @@ class Retrograde:
         """Return a shortest solution as indices into `MOVES`, or None if `distance` is None.
 
         Args:
-            boxes: Mask of the boxes.
             player: Mask of the player's cell.
             limit: Maximum entries of the table before the search stops.
         """

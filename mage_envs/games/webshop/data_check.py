@@ -33,9 +33,6 @@ def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other_tagger: Ta
     Every third purchase is a result of a search with the instruction. The others are random products.
 
     Args:
-        shop: The shop.
-        tagger: The tagger to compare.
-        purchases: Number of purchases.
         other_tagger: The second tagger (default: the built-in one).
     """
     rng = np.random.default_rng(0)

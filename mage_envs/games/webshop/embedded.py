@@ -33,9 +33,7 @@ def generate_catalogue(size: str, split: str, seed: int = 0) -> Path:
     """Return the folder of a generated catalogue, and build it if it does not exist.
 
     Args:
-        size: Name of the size.
         split: Split of the goals. `ood_catalogue` selects the held-out catalogue.
-        seed: Seed of the catalogue.
 
     Raises:
         ValueError: If the size is unknown.

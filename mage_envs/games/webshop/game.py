@@ -64,7 +64,6 @@ class WebShopState(State):
         Args:
             game: The game, which holds the options of observations.
             session: The visit. The state owns it, and nothing else may change it.
-            category: Split of the goal.
             past: (page, action) pairs before this page, oldest first.
         """
         score = session.score

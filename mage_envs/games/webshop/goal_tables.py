@@ -35,9 +35,7 @@ class StoredGoals:
     """The goals of one kind in a catalogue, made on demand.
 
     Args:
-        catalogue: The catalogue.
         kind: Kind of the goals: `made`, `synthetic` or `human`.
-        seed: Seed of the prices.
 
     Raises:
         ValueError: If the catalogue has no goals of that kind.

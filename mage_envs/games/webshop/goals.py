@@ -85,7 +85,6 @@ def goal_for(product: Product, kind: str, number: int, specification: MadeGoal) 
     """Return the goal for a product.
 
     Args:
-        product: The product to buy.
         kind: Kind of the goal. Its first letter is part of the id.
         number: Number of the goal among those of the product.
         specification: Instruction, split, attributes, options and price limit.

@@ -57,8 +57,6 @@ def score(product: Product, goal: Goal, price: float, options: Mapping[str, str]
     """Return the score of a purchase.
 
     Args:
-        product: The product that is bought.
-        goal: The goal of the episode.
         price: Price of the product in dollars.
         options: Chosen options, axis to value.
         tagger: Function that returns the nouns of a title.
@@ -120,8 +118,6 @@ def has_attribute(product: Product, attribute: str, texts: Sequence[str]) -> boo
     """Return True if a text of the product contains `attribute`, or if a hidden attribute is close to it.
 
     Args:
-        product: The product.
-        attribute: The wanted attribute.
         texts: Texts of the product in lower case (`lower_texts`).
     """
     # The texts come first, because fuzzy comparisons take much longer.

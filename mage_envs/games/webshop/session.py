@@ -81,7 +81,6 @@ class Session:
 
     Args:
         shop: The shop, which all sessions share.
-        goal: The goal of the visit.
         upstream: If True, enable the original's magic queries and its parser of actions.
         shows_attributes: If True, offer the page of hidden attributes.
         shows_parts: If True, the last page names the parts of the score that the purchase does not meet.

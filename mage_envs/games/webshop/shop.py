@@ -56,9 +56,7 @@ class Shop:
         """Open the search index and the table of goals.
 
         Args:
-            catalogue: The catalogue.
             kind: Kind of the catalogue's goals: `made`, `synthetic` or `human`.
-            seed: Seed of the prices.
             title_tagger: Name of the tagger, a key of `TAGGERS`.
             user_goals: The user's own goals, which replace those of the catalogue.
 
@@ -130,7 +128,6 @@ class Shop:
         """Draw a goal of a split.
 
         Args:
-            split: Name of the split.
             rng: Source of randomness; one number is drawn.
             upstream: If True, use the original's splits, and draw by weight from the split `all`.
 
@@ -221,8 +218,6 @@ class Shop:
         """Return the score of a purchase.
 
         Args:
-            product: The product that is bought.
-            goal: The goal of the visit.
             options: Chosen options, axis to value.
         """
         return score(product, goal, product.price(self.seed), options, self._tagger)
@@ -234,9 +229,7 @@ def open_shop(
     """Return the shop of a built folder. All environments of a process share it.
 
     Args:
-        folder: The built folder.
         kind: Kind of the catalogue's goals.
-        seed: Seed of the prices.
         title_tagger: Name of the tagger of titles.
         user_goals: The user's own goals, which replace those of the catalogue.
     """

@@ -49,7 +49,6 @@ class KeyedRecords:
         """Open the files that `RecordWriter` wrote.
 
         Args:
-            folder: Folder of the files.
             name: Name of the records' files.
             keys: Name of the keys' files.
             verify: Function that checks a file before its first use and returns its path.
@@ -91,7 +90,6 @@ class RecordWriter:
     """Writer of the files of `KeyedRecords`. It is a context manager; the files are complete at its end.
 
     Args:
-        folder: Folder for the files.
         name: Name of the records' files.
         keys: Name of the keys' files.
     """

@@ -54,7 +54,6 @@ def wishes_on(options: Mapping[str, Sequence[str]], instruction: str, kind: str)
     Args:
         options: Values of the product by axis.
         instruction: Instruction of the errand, whose named values leave nothing unsaid.
-        kind: Kind of the customers.
     """
     for index, taste in enumerate(KINDS[kind]):
         for axis, resolve in taste.rules:
@@ -79,9 +78,6 @@ def errand_at(shop: Shop, number: int, kind: str, easy: bool) -> Errand | None:
     """Return the errand of a goal, or None if it has none.
 
     Args:
-        shop: The shop.
-        number: Number of the goal.
-        kind: Kind of the customers.
         easy: If True, the first affordable result must be right. Otherwise the goal's own product counts.
     """
     goal = shop.goal_at(number)
@@ -117,12 +113,8 @@ def errands(
     """Yield errands for different families of products in random order.
 
     Args:
-        shop: The shop.
-        split: Split of the goals.
-        kind: Kind of the customers.
         min_wishes: Minimum number of wishes.
         easy: If True, only errands for which the first affordable result is right.
-        rng: Source of randomness.
     """
     families = set()
     for number in rng.permutation(shop.numbers(split)).tolist():

@@ -30,8 +30,6 @@ class ErrandSession(Session):
     """A visit for a customer. The score counts the wishes that the instruction does not say, too.
 
     Args:
-        game: The game.
-        errand: The errand.
         customer: Place of the customer's character in each taste.
     """
 

@@ -53,10 +53,7 @@ def family(draws: Draws, kind: Type, sibling: Type | None, count: int) -> list[M
     """Return the members of a family in random order.
 
     Args:
-        draws: Source of randomness.
-        kind: Type of the products.
         sibling: A similar type, which one member may have, or None.
-        count: Number of members.
     """
     seed, contested = _seed(draws, kind)
     members = [seed]

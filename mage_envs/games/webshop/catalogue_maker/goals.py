@@ -86,10 +86,6 @@ def goals(
 
     Args:
         deal: Function that returns the draws of the goal with that number in the family.
-        number: Number of the family.
-        split: Split of the family.
-        members: Products of the family.
-        listings: Texts of the products.
         typos: Probability of a typing error in an instruction.
     """
     family_goals: list[CatalogueGoal] = []
@@ -114,11 +110,6 @@ def _goal(
     """Return a goal of a product.
 
     Args:
-        draws: Source of randomness.
-        number: Number of the family.
-        split: Split of the family.
-        members: Products of the family.
-        listings: Texts of the products.
         typos: Probability of a typing error in the instruction.
         index: Index of the product among the members.
         first_goal: The product's first goal, which must have other requirements, or None.

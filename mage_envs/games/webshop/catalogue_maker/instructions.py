@@ -57,11 +57,8 @@ def instruction(
     """Return the instruction of a goal in lower case, without the price clause.
 
     Args:
-        draws: Source of randomness.
         kind: Type of the wanted product.
-        attributes: Wanted attributes.
         options: Wanted options as (axis, value) pairs.
-        manner: Phrases of the instruction.
         typos: Probability of one typing error.
     """
     many = kind.number in {"plural", "pair"}

@@ -28,13 +28,7 @@ class Listing(NamedTuple):
 
 
 def listing(draws: Draws, member: Member, asin: str) -> Listing:
-    """Return the listing of a product. Exactly one place mentions each attribute.
-
-    Args:
-        draws: Source of randomness.
-        member: The product.
-        asin: Id of the product.
-    """
+    """Return the listing of a product. Exactly one place mentions each attribute."""
     described = not draws.chance(0.2)
     spots: dict[str, list[Attribute]] = {TITLE: [], FIRST: [], LATER: [], DESCRIPTION: []}
     for attribute in member.attributes:

@@ -55,7 +55,6 @@ def stream(
 
     Args:
         size: Name of a size, or a number of products.
-        seed: Seed of the catalogue.
         held_out: If True, the held-out catalogue.
         typos: Probability of a typing error in an instruction.
     """
@@ -75,10 +74,8 @@ def goal_ids(split: str, count: int | None = None, *, size: str | int = "small",
     """Return the ids of a split's goals without generating the catalogue.
 
     Args:
-        split: Name of the split.
         count: Number of ids, at even steps (default: all).
         size: Name of a size, or a number of products.
-        seed: Seed of the catalogue.
 
     Raises:
         ValueError: If the split has fewer goals.
@@ -122,9 +119,7 @@ def _goal_draws(seed: int, held_out: bool, family: int, goal: int) -> Draws:
     """Return the draws of one goal of a family.
 
     Args:
-        seed: Seed of the catalogue.
         held_out: True for the held-out catalogue.
-        family: Number of the family.
         goal: Number of the goal in the family.
     """
     return Draws(seed, _GOALS, held_out, family, goal)
@@ -203,9 +198,7 @@ def family_of(asin: str, *, held_out: bool, seed: int = 0) -> int:
     """Return the number of a generated product's family, the inverse of `_asin`.
 
     Args:
-        asin: Id of the product.
         held_out: True for the held-out catalogue.
-        seed: Seed of the catalogue.
     """
     code = 0
     for letter in reversed(asin[2:]):
@@ -219,7 +212,6 @@ def seed_of(asin: str, size: str, *, held_out: bool) -> int | None:
     """Return the seed of the built-in catalogue that has a product, or None if there is none.
 
     Args:
-        asin: Id of the product.
         size: Name of the catalogue's size.
         held_out: True for the held-out catalogues.
     """

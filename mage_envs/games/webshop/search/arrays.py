@@ -76,9 +76,7 @@ def write_parts(path: Path, dtype: Any, shape: tuple[int, ...], parts: Iterable[
 
     Args:
         path: The `.npy` file.
-        dtype: Type of the array.
         shape: Shape of the whole array.
-        parts: The parts in order.
     """
     with path.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}

@@ -25,8 +25,6 @@ def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Genera
     """Play episodes until `stop` is set.
 
     Args:
-        game: The game.
-        policy: The agent.
         watch: Page that shows the session.
         rng: Source of the seed of the goals.
         pace: Time between actions in seconds. The pause after an episode is three times as long.
@@ -53,8 +51,6 @@ class Player:
     """`play` in its own thread. It is a context manager; the thread has ended when the context exits.
 
     Args:
-        game: The game.
-        policy: The agent.
         watch: Page that shows the session.
         rng: Source of the seed of the goals.
         pace: Time between actions in seconds.

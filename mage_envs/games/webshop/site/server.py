@@ -36,7 +36,6 @@ def create_app(
     """Return the site for `shop` as a WSGI application.
 
     Args:
-        shop: The shop.
         hosts: Accepted values of the Host header, with ports.
         cookie: Name of the visitor's cookie.
         images: If True, show the data's pictures, which browsers load from other servers.
@@ -78,7 +77,6 @@ class Site(LocalSite):
     """WebShop's site on a port of this machine. It is a context manager that serves in a thread while it is open.
 
     Args:
-        shop: The shop.
         host: Address to listen on. An address other than loopback requires `exposed=True`.
         port: Port to listen on; 0 selects a free port.
         exposed: If True, other machines may reach the site, which has no log-in.

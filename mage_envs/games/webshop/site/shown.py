@@ -163,8 +163,6 @@ def can_choose(session: Session, axis: str, value: str) -> bool:
 
     Args:
         session: A session on the page of a product.
-        axis: Name of the option.
-        value: Value of the option.
     """
     assert session.product is not None
     axes = [name for name, values in session.product.options.items() if value in values]

@@ -37,9 +37,6 @@ class Views:
     """The pages of one shop. Views run in several threads, so a visit is read and changed under its lock.
 
     Args:
-        shop: The shop.
-        tokens: Tokens of the visitors.
-        visits: Store of the visits.
         watches: Store of the agents' sessions.
         rng: Source of the random goals.
         images: If True, show the data's pictures.
@@ -100,8 +97,6 @@ class Views:
         """Return a page of a split's instructions to choose from.
 
         Args:
-            request: The request.
-            split: Name of the split.
             number: Number of the page, from 1.
 
         Raises:
@@ -203,8 +198,6 @@ class Views:
         """Return the page of an agent's session.
 
         Args:
-            request: The request.
-            token: Token of the watch.
             still: If True, the page does not reload every second.
 
         Raises:

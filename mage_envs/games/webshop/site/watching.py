@@ -34,8 +34,6 @@ class AgentWatch:
     """One agent's sessions under one address. The agent's thread calls `show`; the site's threads read `scene`.
 
     Args:
-        title: Title of the page.
-        url: Address of the page.
         images: If True, show the data's pictures.
     """
 
@@ -72,8 +70,6 @@ class Watches:
         """Return a new watch with a random address, which cannot be guessed.
 
         Args:
-            title: Title of the page.
-            root: Address of the site.
             images: If True, show the data's pictures.
         """
         token = secrets.token_hex(16)

@@ -13,12 +13,17 @@ from mage_envs.benchmarks.executors.jobs import Executor
 from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
 from mage_envs.loading.arguments import Rest, call, parse
 
-FORMS: Mapping[str, str] = {
-    "local": "this process",
-    "processes:N": "N processes of this machine",
+_CLUSTERS = {
     "ray": "a Ray cluster that is started here and ends with the command",
     "ray:ADDRESS": "a running Ray cluster, as in ray:auto or ray:10.0.0.1:6379",
     "slurm:PARTITION": "array jobs in a Slurm queue, from a folder that all nodes see",
+}
+HAS_CLUSTERS = find_spec("mage_envs.benchmarks.clusters") is not None
+"""False in a copy without that folder."""
+FORMS: Mapping[str, str] = {
+    "local": "this process",
+    "processes:N": "N processes of this machine",
+    **(_CLUSTERS if HAS_CLUSTERS else {}),
 }
 """Forms of a specification that `make_executor` accepts, with a description of each."""
 EXECUTOR_HELP = f"Executor of the work: {', '.join(FORMS)}"
@@ -40,14 +45,14 @@ def make_executor(spec: str) -> Executor:
 # The modules are imported in the functions, because ray and submitit are optional dependencies.
 def _ray(address: Rest | None = None) -> Executor:
     _need("ray", "ray")
-    from mage_envs.benchmarks.executors.ray_cluster import RayCluster
+    from mage_envs.benchmarks.clusters.ray_cluster import RayCluster
 
     return RayCluster(address)
 
 
 def _slurm(partition: Rest) -> Executor:
     _need("slurm", "submitit")
-    from mage_envs.benchmarks.executors.slurm import SlurmQueue
+    from mage_envs.benchmarks.clusters.slurm import SlurmQueue
 
     return SlurmQueue(partition)
 
@@ -55,8 +60,7 @@ def _slurm(partition: Rest) -> Executor:
 _BUILDERS: Mapping[str, Callable[..., Executor]] = {
     "local": Local,
     "processes": Processes,
-    "ray": _ray,
-    "slurm": _slurm,
+    **({"ray": _ray, "slurm": _slurm} if HAS_CLUSTERS else {}),
 }
 
 

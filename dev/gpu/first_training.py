@@ -52,7 +52,7 @@ def words_config(session: Measurement, folder: Path, **changes: Any) -> MAGEConf
 
 
 def save_word_model(session: Measurement, folder: Path, config: MAGEConfig) -> tuple[str, int]:
-    """Save a word-level transformer with random weights for the run's game; return its folder and its weights' number."""
+    """Save a word-level transformer with random weights for the game. Return its folder and number of weights."""
     from mage_envs.text.words.vocabulary import vocabulary
     from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
     from mage_envs.trainer.trl.setup import env_maker

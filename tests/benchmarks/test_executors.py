@@ -10,13 +10,13 @@ import pytest
 
 from mage_envs.benchmarks import make_agent
 from mage_envs.benchmarks.chaos.processes import CheckRow, Found
+from mage_envs.benchmarks.clusters.remote import pack_work
 from mage_envs.benchmarks.evaluation.run import evaluate
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.exact.headroom_table import Setup, solve_rows
 from mage_envs.benchmarks.executors.jobs import Conditions, run_in_order, unwrap
 from mage_envs.benchmarks.executors.naming import make_executor
 from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
-from mage_envs.benchmarks.executors.remote import pack_work
 from mage_envs.benchmarks.records.about import about_run
 from mage_envs.benchmarks.records.lines import encode_line
 from mage_envs.benchmarks.records.record_store import Records, Writer

@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from mage_envs.benchmarks.executors.ray_cluster import RayCluster
+from mage_envs.benchmarks.clusters.ray_cluster import RayCluster
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
 from mage_envs.processes.call_outcomes import CallError, WorkerLost

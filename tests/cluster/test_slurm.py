@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs.benchmarks.clusters.slurm import SlurmQueue
 from mage_envs.benchmarks.executors.jobs import Conditions
-from mage_envs.benchmarks.executors.slurm import SlurmQueue
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
 from mage_envs.processes.call_outcomes import CallError, WorkerLost

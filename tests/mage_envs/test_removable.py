@@ -65,7 +65,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "comparison, leaderboard and attestation": (("benchmarks/comparison",), ("compare",)),
     "adapters": (("wrappers/adapters",), ("serve",)),
     "demo": (("benchmarks/demo",), ("demo",)),
-    "executors of clusters": (tuple(f"benchmarks/executors/{name}.py" for name in ("ray_cluster", "slurm")), ()),
+    "executors of clusters": (("benchmarks/clusters", "tests/cluster"), ()),
     "memories of papers": (("wrappers/baselines",), ()),
 }
 """Part to its paths, and the commands that need it."""

@@ -16,8 +16,8 @@ from typing import Any
 import submitit
 from submitit.core.utils import FailedJobError, UncompletedJobError
 
+from mage_envs.benchmarks.clusters.remote import Sent, pack_work
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, Executor, MakeWork
-from mage_envs.benchmarks.executors.remote import Sent, pack_work
 from mage_envs.processes.call_outcomes import CRASH, HANG, CallError, WorkerLost
 
 FOLDER = Path("slurm-jobs")

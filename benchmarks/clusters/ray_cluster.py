@@ -11,8 +11,8 @@ from typing import Any
 import ray
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 
+from mage_envs.benchmarks.clusters.remote import Sent, pack_work
 from mage_envs.benchmarks.executors.jobs import ORDINARY, Conditions, Executor, MakeWork
-from mage_envs.benchmarks.executors.remote import Sent, pack_work
 from mage_envs.processes.call_outcomes import CRASH, WorkerLost
 
 CPUS = 1

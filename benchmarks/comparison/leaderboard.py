@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,11 @@ from mage_envs.benchmarks.canonical import digest_of
 from mage_envs.benchmarks.comparison.attest import Attestation, attestations_in
 from mage_envs.benchmarks.comparison.paired_runs import rank_runs
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.call_stats import REPLY_PROBLEMS
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
-from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, format_delimited
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, format_delimited
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
 from mage_envs.benchmarks.records.control_runs import control_of, runs_with_controls
 from mage_envs.benchmarks.records.record_store import Records, read_suite, reading, run_folders
@@ -31,6 +33,7 @@ from mage_envs.benchmarks.scale.stored_suites import StoredSuite, read_stored_su
 from mage_envs.benchmarks.scale.suite_comparison import rank_by_level, rank_suites
 from mage_envs.files.atomic import write_atomically
 from mage_envs.text.visible import one_line
+from mage_envs.wrappers import MetaEpisode
 
 MOST_MB = 20
 """Maximum size of a submitted run in 10^6 bytes."""
@@ -119,13 +122,15 @@ def _interval(estimate: Estimate) -> list[float | None]:
 def table(entries: Sequence[LeaderboardEntry]) -> list[list[str]]:
     """Return the header and one row per run in the order of the ranks, which are intervals.
 
-    Runs whose decisions can be judged exactly show level, adaptation and verdict.
+    Runs whose decisions can be judged exactly show level, adaptation and verdict in place of pass@k. A kind of
+    unusable reply has a column if a run has any.
     """
     longest = max(len(entry.values["episodes"]) for entry in entries)
     is_judged = any(entry.judged is not None for entry in entries)
-    head = ["rank", "agent", *DISPLAY, *(SCALE_COLUMNS if is_judged else ())]
-    head += [*(f"episode {k}" for k in range(1, longest + 1)), f"pass@{longest}", "ceiling"]
-    rows = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
+    seen_problems = [name for name in REPLY_PROBLEMS if any(entry.values["replies"][name] for entry in entries)]
+    head = ["rank", "agent", "memory", *(SCALE_COLUMNS if is_judged else ())]
+    head += [*(f"episode {k}" for k in range(1, longest + 1)), *([] if is_judged else [f"pass@{longest}"]), "ceiling"]
+    rows = [[*head, "n", "failed", *(name.replace("_", " ") for name in seen_problems), "verified"]]
     ranks = rank_entries(entries)
     order = sorted(range(len(entries)), key=lambda i: (ranks[i][0], -_headline(entries[i])))
     for (best, worst), run_entry in ((ranks[i], entries[i]) for i in order):
@@ -138,17 +143,26 @@ def table(entries: Sequence[LeaderboardEntry]) -> list[list[str]]:
         row = [
             f"{best}" if best == worst else f"{best}-{worst}",
             values["agent"],
-            *(str(values[option]) for option in DISPLAY),
+            _prompts_cell(values),
             *(_scale_cells(run_entry.judged) if is_judged else ()),
             *cells,
             *[NOT_KNOWN] * (longest - len(cells)),
-            _cell(*values["pass_at"][-1]),
+            *([] if is_judged else [_cell(*values["pass_at"][-1])]),
             NOT_KNOWN if values["ceiling"] is None else f"{values['ceiling']:.3f}",
             f"{values['meta_episodes']}/{values['planned']}",
             str(values["failed"]),
         ]
-        rows.append([*row, *(f"{share:.1%}" for share in values["replies"].values()), verification])
+        rows.append([*row, *(f"{values['replies'][name]:.1%}" for name in seen_problems), verification])
     return rows
+
+
+def _prompts_cell(values: Mapping[str, Any]) -> str:
+    """Return the memory of a run, with its context and style if they are not the defaults."""
+    defaults = inspect.signature(MetaEpisode).parameters
+    chosen = [
+        str(values[option]) for option in DISPLAY if option != "memory" and values[option] != defaults[option].default
+    ]
+    return ", ".join([str(values["memory"]), *chosen])
 
 
 SCALE_COLUMNS = ("level", "own memory", "other's memory", "verdict")
@@ -310,7 +324,8 @@ def write_page(page: Path, runs: Sequence[str], sample: int, attested: Path | No
         adapted = adaptation_tables([Path(name) for name in runs], statements)
         tables = groups(runs, sample, statements)
         write_atomically(page, static_page("leaderboard.html", title=page.stem, groups=tables, adapted=adapted))
-        return f"{page}: {sum(len(group['roots']) for group in tables)} runs in {len(tables)} settings\n"
+        counts = (sum(len(group["roots"]) for group in tables), len(tables))
+        return "{}: {} run{} in {} setting{}\n".format(page, *(part for n in counts for part in (n, "s" * (n != 1))))
     if page.suffix not in _TABLES:
         raise ValueError(f"--page {page} must end in .html, {', '.join(list(_TABLES)[:-1])} or {list(_TABLES)[-1]}.")
     entries = [entry(Path(name), sample, statements) for name in runs]

@@ -67,16 +67,19 @@ def restore_source(folder: Path, main: Path) -> None:
             raise ValueError(f"{folder} was not played with the memories of {main}.")
 
 
-def runs_with_controls(folder: Path) -> Iterator[Path]:
-    """Yield the folder of a run and those of its controls, which can be executed again then.
+def open_control(name: str, folder: Path, main: Records) -> Records:
+    """Return the records of a control, which can be executed again then. Raises as the checks above."""
+    with reading(folder):
+        control = Records(folder)
+        check_control(name, main, control)
+    if name in SOURCED:
+        restore_source(folder, main.folder)
+    return control
 
-    Raises:
-        ValueError: As `check_control` and `restore_source`.
-    """
+
+def runs_with_controls(folder: Path) -> Iterator[Path]:
+    """Yield the folder of a run and those of its controls. Raises ValueError as `open_control`."""
     yield folder
     for name, path in stored_controls(folder).items():
-        with reading(path):
-            check_control(name, Records(folder), Records(path))
-        if name in SOURCED:
-            restore_source(path, folder)
+        open_control(name, path, Records(folder))
         yield path

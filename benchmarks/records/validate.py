@@ -11,7 +11,7 @@ from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.control_runs import check_control, stored_controls
+from mage_envs.benchmarks.records.control_runs import open_control, stored_controls
 from mage_envs.benchmarks.records.identity import differences, short
 from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.record_store import (
@@ -37,13 +37,13 @@ def problems(folder: Path) -> list[str]:
         records = Records(folder)
         found_problems = list(_problems(records))
     for name, path in stored_controls(folder).items():
+        try:
+            control = open_control(name, path, records)
+        except ValueError as error:
+            found_problems.append(str(error))
+            continue
         with reading(path):
-            control = Records(path)
             found_problems += [f"controls/{name}: {problem}" for problem in _problems(control)]
-            try:
-                check_control(name, records, control)
-            except ValueError as error:
-                found_problems.append(str(error))
     return found_problems
 
 

@@ -143,7 +143,8 @@ class EnvironmentFields:
     exploitability_samples: int = option(32, "Answers per information set in such a measurement (default: 32).", ge=2)
     max_skipped_updates: int = option(
         10,
-        "Number of consecutive updates with a loss or gradient that is not finite that stops the run (default: 10).",
+        "Number of consecutive skipped updates that stops the run (default: 10). An update is skipped if its loss or "
+        "gradient is not finite, or if mask_truncated leaves no reply to train on.",
         ge=1,
     )
     failure_threshold: float = option(

@@ -165,10 +165,10 @@ def split_updates(rows: Sequence[Row], updates: int, rng: np.random.Generator) -
         rng: Generator of the shuffle, seeded equally on every rank.
 
     Returns:
-        One list of rows per optimiser step.
+        One list of rows per optimiser step; a single empty one without rows.
     """
     order = rng.permutation(len(rows))
-    return [[rows[i] for i in part] for part in np.array_split(order, min(updates, len(rows)))]
+    return [[rows[i] for i in part] for part in np.array_split(order, max(1, min(updates, len(rows))))]
 
 
 def balance_rows(rows: Sequence[Row], ranks: int) -> list[list[Row]]:

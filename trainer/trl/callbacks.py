@@ -72,7 +72,7 @@ class RolloutProgress(ResumableCallback):
 
 
 class SkippedUpdates(ResumableCallback):
-    """Count of optimiser steps that are skipped because their loss or gradient is not finite.
+    """Count of optimiser steps that are skipped: no reply to train on, or a loss or gradient that is not finite.
 
     Raises RunStopped after `limit` in a row; a resumed run continues the count.
     """
@@ -104,9 +104,10 @@ class SkippedUpdates(ResumableCallback):
         self.in_a_row += 1
         if self.in_a_row >= self._limit:
             raise RunStopped(
-                f"{self.in_a_row} updates in a row were skipped because their loss or gradient is not finite, the "
-                f"first at {self.began}. Check that rollout's rewards, and try a lower learning_rate or beta. The "
-                f"weights are still those from before, and --resume continues from the newest checkpoint."
+                f"{self.in_a_row} updates in a row were skipped, the first at {self.began}: their loss or gradient is "
+                f"not finite (check that rollout's rewards, and try a lower learning_rate or beta), or all replies of "
+                f"the rollout were cut and mask_truncated leaves them out (raise max_completion_length). The weights "
+                f"are still those from before, and --resume continues from the newest checkpoint."
             )
 
 

@@ -376,8 +376,9 @@ class MAGETrainer(TrainerHooks):
             raise RunStopped(f"{message}; tracebacks: {self.failure_log.path}")
         advantages, metrics = compute_advantages(trained, self.credit, self.critic)
         rows = build_rows(trained, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated)
-        if not rows:
-            raise ValueError(f"Rollout {index} has no reply to train on; check max_prompt_length and mask_truncated.")
+        # With mask_truncated a rollout may have cut replies only. Its update is skipped and counted.
+        if not rows and not self.args.mask_truncated:
+            raise ValueError(f"Rollout {index} has no reply to train on. Raise max_prompt_length.")
         # Keyed by the rollout, so that all ranks and a resumed run shuffle alike.
         rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self.args.updates_of(sum(row.steps for row in rows)), rng)

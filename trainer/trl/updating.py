@@ -36,7 +36,7 @@ class PolicyUpdates:
     Args:
         trainer: The trainer, for its model, settings, accelerator and step count.
         preemption: Signal that ends the run.
-        skipped: Counter of updates whose gradient was not finite.
+        skipped: Counter of updates whose gradient was not finite, or that had no reply to train on.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class PolicyUpdates:
         """
         start_time = time.perf_counter()
         terms = loss_terms(self._trainer.args, self._run_share())
-        scale = self._accelerator.num_processes / terms.denominator(update)
+        scale = self._accelerator.num_processes / max(terms.denominator(update), 1)
         total = torch.zeros((), device=self._accelerator.device)
         sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self._accelerator.device))
         for number, rows in enumerate(update.batches, start=1):
@@ -149,7 +149,9 @@ class PolicyUpdates:
             sums["padded"] = sums["padded"] + batch.ids.numel()
             sums["useful"] = sums["useful"] + sum(row.length for row in rows)
         sums["loss"] = total / self._accelerator.num_processes
-        sums["broken"] = is_broken(model, total, scaled=self._accelerator.scaler is not None)
+        # Without a trained token the gradient is 0, but the step would still decay the weights and move by momentum.
+        broken = is_broken(model, total, scaled=self._accelerator.scaler is not None)
+        sums["broken"] = broken if update.tokens else torch.ones_like(broken)
         if not self._record_update(update, sums, time.perf_counter() - start_time):
             return total
         if self._accelerator.scaler is None:

@@ -46,10 +46,10 @@ def test_rows_have_both_numbers_and_the_order_of_their_levels(board, tmp_path):
     page = tmp_path / "board.md"
     write_page(page, [str(board / "random"), str(board / "best")], 4, None)
     header, _, *rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
-    assert header[5:9] == ["level", "own memory", "other's memory", "verdict"]
+    assert header[3:7] == ["level", "own memory", "other's memory", "verdict"]
     assert [row[1] for row in rows] == [f"policy:{LEARNER}", "scripted:random"]
-    assert rows[0][5].startswith("1.00 ± ")
-    assert rows[0][8] == "adapts"
+    assert rows[0][3].startswith("1.00 ± ")
+    assert rows[0][6] == "adapts"
 
 
 def test_the_same_run_twice_has_one_interval_of_ranks(board):

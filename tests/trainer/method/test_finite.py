@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,14 @@ from safetensors.torch import load_file
 from mage_envs.core import HandResult
 from mage_envs.settings import outcome_reward
 from mage_envs.trainer import MAGETrainer
+from mage_envs.trainer.backends.cached import CachedGenerator
+from mage_envs.trainer.backends.local_model import Sampling
+from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.method.advantages import CreditConfig, compute_advantages, mask_non_finite
+from mage_envs.trainer.method.batch import build_rows
 from mage_envs.trainer.method.loss import policy_loss
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.trl import updating
+from mage_envs.trainer.trl import mage_trainer, updating
 from mage_envs.wrappers.rollout.generation_client import RunStopped
 from tests.interruptions import run_in_fork
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
@@ -151,7 +155,7 @@ def test_a_run_stops_after_some_in_a_row_and_says_where_it_began(
 ) -> None:
     breaking(monkeypatch, {1, *range(3, 10)})
     trainer = make_trainer(model_path, tmp_path, max_rollouts=5, max_skipped_updates=3)
-    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped .* the first at update 3 \(rollout 1\)\."):
+    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped, the first at update 3 \(rollout 1\): "):
         trainer.train()
     assert trainer.state.global_step == 5
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.parameters())
@@ -164,9 +168,57 @@ def test_a_resumed_run_continues_to_count_them(
     changes: dict[str, Any] = {"max_skipped_updates": 3, "save_strategy": "steps", "save_steps": 4}
     make_trainer(model_path, tmp_path, max_rollouts=2, **changes).train()
     resumed = make_trainer(model_path, tmp_path, max_rollouts=5, **changes)
-    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped .* the first at update 3 \(rollout 1\)\."):
+    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped, the first at update 3 \(rollout 1\): "):
         resumed.train(resume_from_checkpoint=True)
     assert resumed.state.global_step == 5
+
+
+class CutReplies(CachedGenerator):
+    """A model whose replies all reach the token limit."""
+
+    def generate(self, prompts: Any) -> Any:
+        return [replace(completion, truncated=True) for completion in super().generate(prompts)]
+
+
+def make_cut_replies(trainer: MAGETrainer) -> CutReplies:
+    tokens = ChatTokenizer(trainer.processing_class)  # type: ignore[arg-type]
+    return CutReplies(trainer.model, tokens, Sampling(1))  # type: ignore[arg-type]
+
+
+def test_a_rollout_of_cut_replies_is_skipped_and_counted(model_path: str, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"max_rollouts": 5, "max_skipped_updates": 2, "weight_decay": 0.1}
+    trainer = make_trainer(model_path, tmp_path, make_cut_replies, mask_truncated=True, **changes)
+    before = weights(trainer.model)
+    with pytest.raises(RunStopped, match=r"2 updates in a row .* leaves them out \(raise max_completion_length\)"):
+        trainer.train()
+    assert trainer.skipped.count == 2
+    assert trainer.progress.rollouts == 2
+    assert all(torch.equal(before[name], weight) for name, weight in weights(trainer.model).items())
+
+
+def test_the_next_rollout_trains_after_an_empty_one(
+    model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = count()
+
+    def rows_of(*args: Any, **kwargs: Any) -> Any:
+        return [] if next(counter) == 1 else build_rows(*args, **kwargs)
+
+    monkeypatch.setattr(mage_trainer, "build_rows", rows_of)
+    trainer = make_trainer(model_path, tmp_path, max_rollouts=3, mask_truncated=True)
+    trainer.train()
+    logs = [log["updates/skipped"] for log in trainer.state.log_history if "updates/skipped" in log]
+    # Two updates a rollout; the empty one has a single update.
+    assert logs == [0, 0, 1, 0, 0]
+    assert trainer.progress.rollouts == 3
+
+
+def test_a_rollout_without_replies_ends_the_run_if_none_was_cut(
+    model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mage_trainer, "build_rows", lambda *args, **kwargs: [])
+    with pytest.raises(ValueError, match="Rollout 0 has no reply to train on. Raise max_prompt_length"):
+        make_trainer(model_path, tmp_path).train()
 
 
 def run_rank(model: str, folder: Path, ranks: Any) -> None:

@@ -10,7 +10,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
@@ -20,8 +19,7 @@ from mage_envs import list_opponents, list_pools, load_game, opponent_info, sett
 from mage_envs.loading.imports import load_entry
 from mage_envs.opponents import OpponentInfo, list_forms
 from mage_envs.registry import opponent_modules
-from mage_envs.trainer.cli.train import field_type
-from mage_envs.trainer.config.fields import GROUPS
+from mage_envs.trainer.cli.train import field_type, grouped_fields
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/environments.md", "docs/opponents.md", "docs/training_options.md")
@@ -131,15 +129,15 @@ def _arguments(info: OpponentInfo) -> str:
 def training_options_table() -> str:
     """Return the tables of the fields of a training run, one per group."""
     parts = []
-    for group in GROUPS:
+    for title, items in grouped_fields().items():
         rows = []
-        for item in fields(group):
+        for item in items:
             text = " ".join(item.metadata["help"].split())
             # The help ends with the default, which has a column of its own here.
             match = re.fullmatch(r"(.*) \(default: (.*)\)\.", text)
             about, default = (text, "") if match is None else (f"{match[1]}.", match[2])
             rows.append((f"`--{item.name}`", field_type(item), default, about.replace("|", "\\|")))
-        parts.append(f"## {summary(group.__doc__)}\n\n" + table(("flag", "type", "default", "meaning"), rows))
+        parts.append(f"## {title}\n\n" + table(("flag", "type", "default", "meaning"), rows))
     return "\n" + "\n".join(parts) + "\n"
 
 

@@ -26,9 +26,9 @@ from mage_envs.files.locking import FolderLock
 from mage_envs.loading import imports
 from mage_envs.text.visible import one_line
 from mage_envs.trainer.backends.model_folder import offline
-from mage_envs.trainer.config.fields import GROUPS, bounds_of
+from mage_envs.trainer.config.fields import GROUPS, FixedFields, bounds_of
 from mage_envs.trainer.config.hardware import hardware, hardware_names
-from mage_envs.trainer.config.presets import listing, preset
+from mage_envs.trainer.config.presets import PRESETS, listing, preset, small_models
 from mage_envs.trainer.method.metrics import WronglyStarted
 from mage_envs.wrappers.rollout.generation_client import RunStopped
 
@@ -71,7 +71,18 @@ USUAL = (
 """Fields that users set most often, which the help lists. All others are options, too."""
 
 
+SELDOM = "Fields that no preset sets"
+"""Title of the last list of fields."""
 Listed = Literal["usual", "own", "all"]
+
+
+def grouped_fields() -> dict[str, list[Field[Any]]]:
+    """Return the listed fields of a training run by the title of their list."""
+    machines = [hardware(name).fields for name in hardware_names()]
+    used = {*USUAL}.union(*PRESETS.values(), *small_models().values(), *machines)
+    groups = {(inspect.getdoc(group) or "").rstrip("."): fields(group) for group in GROUPS}
+    listed = {title: [item for item in items if item.name in used] for title, items in groups.items()}
+    return listed | {SELDOM: [item for items in groups.values() for item in items if item.name not in used]}
 
 
 class TrainCommand(TyperCommand):
@@ -120,13 +131,15 @@ def build_app(
             TRL and transformers, too.
         run: Function that runs the arguments and returns the exit status (default: `main`).
     """
-    groups: dict[str, Any] = {(inspect.getdoc(group) or "").rstrip("."): group for group in GROUPS}
+    groups = grouped_fields()
     if listed == "all":
         from trl.trainer.model_config import ModelConfig
 
         from mage_envs.trainer.config.mage_config import MAGEConfig
 
-        groups |= {"Fields of trl.ModelConfig": ModelConfig, "Fields of trl.GRPOConfig": MAGEConfig}
+        fixed = {item.name for item in fields(FixedFields)}
+        inherited = [item for item in fields(MAGEConfig) if item.name not in fixed]
+        groups |= {"Fields of trl.ModelConfig": list(fields(ModelConfig)), "Fields of trl.GRPOConfig": inherited}
     usual = {*USUAL, *remarks} if listed == "usual" else None
     placeholders = {"presets": listing(), "hardware": ", ".join(hardware_names())}
     options: dict[str, Any] = {
@@ -134,8 +147,8 @@ def build_app(
         f"{name}_": _option(f"--{name.replace('_', '-')}", metavar, text.format_map(placeholders), None)
         for name, (metavar, text) in OWN_OPTIONS.items()
     }
-    for title, group in groups.items():
-        for item in fields(group):
+    for title, items in groups.items():
+        for item in items:
             if usual is not None and item.name not in usual:
                 continue
             text = " ".join(str(item.metadata.get("help", "")).split()) + remarks.get(item.name, "")

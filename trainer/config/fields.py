@@ -143,8 +143,8 @@ class EnvironmentFields:
     exploitability_samples: int = option(32, "Answers per information set in such a measurement (default: 32).", ge=2)
     max_skipped_updates: int = option(
         10,
-        "Number of consecutive skipped updates that stops the run (default: 10). An update is skipped if its loss or "
-        "gradient is not finite, or if mask_truncated leaves no reply to train on.",
+        "Number of consecutive updates without a finite loss and gradient, or without a reply to train on, that stops "
+        "the run (default: 10).",
         ge=1,
     )
     failure_threshold: float = option(
@@ -378,11 +378,7 @@ class ChangedFields:
     """Fields of TRL with other defaults."""
 
     num_generations: int | None = option(8, "Group size, the number of meta-episodes per group (default: 8).", ge=2)
-    num_generations_eval: int | None = option(1, "Meta-episodes per evaluation task, only 1 is supported (default: 1).")
     max_completion_length: int | None = option(1024, "Reply limit in tokens (default: 1024).", ge=1)
-    loss_type: str = option(
-        "dapo", "TRL's loss, only dapo is supported; policy and normalise select the loss (default: dapo)."
-    )
     delta: float | None = option(
         3.0, "Bound of the ratio for negative advantages, the dual clip (default: 3.0, None disables it).", gt=1
     )
@@ -392,12 +388,6 @@ class ChangedFields:
         "Sampler correction: token_ or sequence_ (a model call) with truncate or mask (default: token_truncate).",
     )
     entropy_coef: float = option(0.001, "Weight of the entropy bonus (default: 0.001).", ge=0)
-    disable_dropout: bool = option(
-        True, "True to disable dropout, which would move the ratio off 1; only True is supported (default: True)."
-    )
-    router_aux_loss_coef: float | None = option(
-        0.0, "Weight of the router's auxiliary loss, only 0 is supported (default: 0.0)."
-    )
     weight_decay: float = option(0.01, "Weight decay of AdamW (default: 0.01).", ge=0)
     lr_scheduler_type: str = option("constant", "Schedule of the learning rate (default: constant).")
     logging_steps: float = option(1, "Optimiser steps between two log entries (default: 1).", gt=0)
@@ -409,12 +399,30 @@ class ChangedFields:
     )
 
 
+@dataclass
+class FixedFields:
+    """Fields of TRL with one supported value, which no list shows."""
+
+    num_generations_eval: int | None = option(1, "Meta-episodes per evaluation task, only 1 is supported (default: 1).")
+    loss_type: str = option(
+        "dapo", "TRL's loss, only dapo is supported; policy and normalise select the loss (default: dapo)."
+    )
+    disable_dropout: bool = option(
+        True, "True to disable dropout, which would move the ratio off 1; only True is supported (default: True)."
+    )
+    router_aux_loss_coef: float | None = option(
+        0.0, "Weight of the router's auxiliary loss, only 0 is supported (default: 0.0)."
+    )
+
+
 GROUPS = (EnvironmentFields, EvaluationFields, CreditFields, UpdateFields, InheritedFields, ChangedFields)
 """Groups of fields in the order of the help. The docstring of a group is its title."""
 
 
 @dataclass
-class RunFields(ChangedFields, InheritedFields, UpdateFields, CreditFields, EvaluationFields, EnvironmentFields):
+class RunFields(
+    FixedFields, ChangedFields, InheritedFields, UpdateFields, CreditFields, EvaluationFields, EnvironmentFields
+):
     """Fields of a training run, with the defaults of the method (docs/method.md section 5).
 
     `num_generations` is the group size. `per_device_train_batch_size` counts meta-episodes, and `groups_per_rollout`

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple, cast
@@ -20,7 +22,10 @@ from mage_envs.trainer.runs.preemption import Preemption
 from mage_envs.trainer.runs.run_log import RunLog
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.callbacks import RolloutProgress, SkippedUpdates
+from mage_envs.trainer.trl.head_check import heads_agree
 from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
+
+_log = logging.getLogger(__name__)
 
 
 class RecordedUpdate(NamedTuple):
@@ -54,6 +59,8 @@ class PolicyUpdates:
         self._run_log, self._progress, self._preemption, self._skipped = run_log, progress, preemption, skipped
         self._recorded = RecordedUpdate({}, False)
         """The update under way, until its gradient norm is known and it is logged."""
+        self._fused: bool | None = None
+        """True if TRL's fused head scores the model, False if its own logits do; None before the check."""
         self._is_first = True
         """True if the next update is a rollout's first one, with the weights that the rollout was scored with."""
 
@@ -81,9 +88,14 @@ class PolicyUpdates:
 
     def forward(self, model: torch.nn.Module, batch: MicroBatch) -> Scores:
         """Return the scores of a micro-batch's N trained tokens."""
+        args = self._trainer.args
+        needs_logits = bool(args.constrained or args.uniform_legal_coef or self._fused is False)
+        return self._score(model, batch, fused=not needs_logits)
+
+    def _score(self, model: torch.nn.Module, batch: MicroBatch, fused: bool) -> Scores:
         inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
         with self._accelerator.autocast():
-            if self._trainer.args.constrained or self._trainer.args.uniform_legal_coef:
+            if not fused:
                 # Logits of the trained positions only: a whole (B, T, V) tensor would be the largest of the update.
                 columns, where = torch.unique(batch.columns - 1, return_inverse=True)
                 logits = model(**inputs, use_cache=False, logits_to_keep=columns).logits[batch.rows, where]
@@ -101,6 +113,8 @@ class PolicyUpdates:
         The first update computes its old ones itself. A sampler with weights or numerics of its own is trusted if its
         mismatch was small at the last measurement.
         """
+        if self._fused is None:
+            self._check_head(model)
         differs = loss_terms(self._trainer.args).correct_sampling
         close = self._progress.mismatch is not None and self._progress.mismatch <= self._trainer.args.reuse_mismatch
         reuse = self._trainer.args.reuse_sampling_logprobs and (close or not differs)
@@ -122,6 +136,34 @@ class PolicyUpdates:
                         for row, reference_logprobs in zip(rows, self._log_probabilities(reference, rows), strict=True):
                             row.reference = reference_logprobs
         return {"sampling/reused": float(reuse)} if differs else {}
+
+    def _check_head(self, model: torch.nn.Module) -> None:
+        """Compare TRL's fused head with the model's own logits on two rows, and score by the logits if they differ.
+
+        Sharded models are not checked, because no rank has the whole of one.
+        """
+        args, update = self._trainer.args, self.queue[0]
+        if args.constrained or args.uniform_legal_coef or trl_compat.is_sharded(self._trainer) or not update.tokens:
+            return
+        trained = [row for batch in update.batches for row in batch if len(row.targets)]
+        rows = sorted(trained, key=lambda row: row.length)
+        agrees = True
+        if rows:
+            batch = collate(rows[:2], self.pad_id, self._accelerator.device)
+            whole = cast(torch.nn.Module, self._accelerator.unwrap_model(model))
+            ways = [partial(self._log_probabilities_of, whole, batch, fused) for fused in (True, False)]
+            agrees = heads_agree(whole, *ways)
+        # Ranks have different rows, and must all score alike.
+        differing = self._accelerator.reduce(torch.tensor(float(not agrees), device=self._accelerator.device))
+        self._fused = not float(differing)
+        if not self._fused:
+            _log.warning(
+                "TRL's fused LM head scores this model otherwise than its own logits do, so the logits are used. They "
+                "need more memory; with less, lower max_tokens_per_microbatch."
+            )
+
+    def _log_probabilities_of(self, model: torch.nn.Module, batch: MicroBatch, fused: bool) -> torch.Tensor:
+        return self._score(model, batch, fused).logps
 
     def _log_probabilities(self, model: torch.nn.Module, rows: Sequence[Row]) -> list[Any]:
         batch = collate(rows, self.pad_id, self._accelerator.device)

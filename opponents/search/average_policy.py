@@ -17,10 +17,10 @@ from typing import Any
 
 from mage_envs.files.atomic import write_atomically
 from mage_envs.files.cache import VARIABLE, cache_root
-from mage_envs.games.openspiel.loading import load
-from mage_envs.games.openspiel.size import SMALL, count_histories
 from mage_envs.opponents.search.openspiel import DoesNotSuit
 from mage_envs.progress import Progress
+from mage_envs.spiel.loading import load
+from mage_envs.spiel.size import SMALL, count_histories
 
 WORTH_KEEPING = 20_000_000
 """Minimum of histories times iterations for a solution to be stored on disk (about ten seconds of work)."""

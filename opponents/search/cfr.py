@@ -11,8 +11,9 @@ from typing import Any
 
 from mage_envs.core import Game, Turn
 from mage_envs.opponents.search.average_policy import average_policy, solver_steps
-from mage_envs.opponents.search.openspiel import DoesNotSuit, SpielForm, form_of
+from mage_envs.opponents.search.openspiel import DoesNotSuit, form_of
 from mage_envs.opponents.tabular import RulePolicy
+from mage_envs.spiel.form import SpielForm
 
 ITERATIONS = 1000
 """Iterations unless the specification names their number."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.opponents.search.openspiel import SpielForm
+from mage_envs.spiel.form import SpielForm
 
 Weighted = tuple[float, Any]
 """(weight, state). The weight is the probability of chance times that of uniform play by the others."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mage_envs.games.openspiel.loading import unsuitable
 from mage_envs.games.openspiel.position import VOICES
 from mage_envs.games.openspiel.worded import game_wordings
-from mage_envs.games.openspiel.wrappers import is_wrapper
+from mage_envs.spiel.loading import unsuitable
+from mage_envs.spiel.wrappers import is_wrapper
 
 WORDED, NAME_ONLY, UNSUITABLE = "worded", "name only", "not for language models"
 CLASSES: Mapping[str, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
-from mage_envs.games.openspiel.wrappers import Unwrapped
+from mage_envs.spiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState
 
 _MARKS = "xo"

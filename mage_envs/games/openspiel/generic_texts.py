@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mage_envs.games.openspiel.loading import sight, without_escapes
 from mage_envs.games.openspiel.worded import TECHNICAL, apply_edits, parameters_of, wording_of
-from mage_envs.games.openspiel.wrappers import Unwrapped
+from mage_envs.spiel.loading import sight, without_escapes
+from mage_envs.spiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, split_at_blanks
 
 CHANCE = -1

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
-from mage_envs.games.openspiel.wrappers import Unwrapped
+from mage_envs.spiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, move_word
 
 RANKS = "JQK"

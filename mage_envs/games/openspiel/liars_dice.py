@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
-from mage_envs.games.openspiel.wrappers import Unwrapped
+from mage_envs.spiel.wrappers import Unwrapped
 from mage_envs.text.words.spelling import WordsOfState, move_word
 
 _FACES = ("one", "two", "three", "four", "five", "six")

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from mage_envs.games.openspiel.generic_texts import Texts
-from mage_envs.games.openspiel.wrappers import Unwrapped
+from mage_envs.spiel.wrappers import Unwrapped
 
 MAX_PAYOFFS = 100
 """Maximum number of combinations of choices that the rules list."""

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import Game, GameSpec, IllegalAction, NotEnumerable, State
+from mage_envs.core import Game, GameSpec, IllegalAction, NotEnumerable, State, Turn
 from mage_envs.games.openspiel.generic_texts import CHANCE
-from mage_envs.games.openspiel.loading import load
 from mage_envs.games.openspiel.position import Position, Positions, positions
-from mage_envs.games.openspiel.size import SMALL, is_small
 from mage_envs.random.streams import SEED_BITS, Stream, fold
+from mage_envs.spiel.form import SpielForm
+from mage_envs.spiel.loading import load
+from mage_envs.spiel.size import SMALL, is_small
 
 ChanceOutcomes = tuple[int, ...]
 """Outcomes of the chance events of a hand, in order."""
@@ -247,6 +248,11 @@ class OpenSpiel(Game):
         )
 
     @property
+    def spiel_form(self) -> SpielForm:
+        """Return the form for OpenSpiel's searches and solvers."""
+        return _form_by_texts(self.spiel_game)
+
+    @property
     def title(self) -> str:
         return self.spiel_game if self.spec.name == OpenSpiel.spec.name else self.spec.name
 
@@ -259,3 +265,22 @@ class OpenSpiel(Game):
     def initial_states(self) -> Sequence[tuple[float, SpielState]]:
         """Return (probability, state) for every combination of chance outcomes. Raises `TooLarge`."""
         return _first_states(self.spiel_game)
+
+
+@lru_cache(maxsize=64)
+def _form_by_texts(game: str) -> SpielForm:
+    return SpielForm(game, partial(_action_by_text, game), _own_state, partial(_key_by_text, game))
+
+
+def _action_by_text(game: str, state: Any, text: str) -> int:
+    """Return the OpenSpiel action that the game's own texts name so."""
+    player, actions = state.current_player(), state.legal_actions()
+    return int(actions[positions(game).texts.unique(state, player, actions).index(text)])
+
+
+def _own_state(turn: Turn) -> str:
+    return turn.information_state
+
+
+def _key_by_text(game: str, state: Any, player: int) -> str:
+    return positions(game).texts.key(state, player)

@@ -11,11 +11,11 @@ from mage_envs.games.openspiel.connect_four import ConnectFourTexts
 from mage_envs.games.openspiel.generic_texts import CHANCE, Texts
 from mage_envs.games.openspiel.leduc import LeducTexts
 from mage_envs.games.openspiel.liars_dice import LiarsDiceTexts
-from mage_envs.games.openspiel.loading import check_legal, load, load_unchanged
 from mage_envs.games.openspiel.negotiation import NegotiationTexts
 from mage_envs.games.openspiel.one_shot import OneShotTexts
-from mage_envs.games.openspiel.size import is_small
-from mage_envs.games.openspiel.wrappers import unwrap
+from mage_envs.spiel.loading import check_legal, load, load_unchanged
+from mage_envs.spiel.size import is_small
+from mage_envs.spiel.wrappers import unwrap
 
 VOICES: Mapping[str, type[Texts]] = {
     "leduc_poker": LeducTexts,

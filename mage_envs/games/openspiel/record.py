@@ -33,14 +33,12 @@ RECORDS = (
     GameRecord(
         name="OpenSpiel",
         entry_point="mage_envs.games.openspiel.openspiel_game:OpenSpiel",
-        finder="mage_envs.games.openspiel.loading:options_of",
+        finder="mage_envs.spiel.loading:options_of",
         belongings=(
             "mage_envs/games/openspiel",
             "opponents/games/leduc.py",
             "opponents/games/liars_dice.py",
             "opponents/games/negotiation.py",
-            "opponents/search/openspiel.py",
-            "opponents/search/average_policy.py",
             "tests/games/openspiel",
         ),
     ),

@@ -14,10 +14,10 @@ import pytest
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs import IllegalAction
 from mage_envs.core import State
-from mage_envs.games.openspiel.loading import UnsuitableGame
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
-from mage_envs.games.openspiel.wrappers import unwrap
+from mage_envs.spiel.loading import UnsuitableGame
+from mage_envs.spiel.wrappers import unwrap
 from mage_envs.testing import GARBAGE, check_id, transcript
 from tests.opponents.dealing import dealt
 from tests.packages import mark_params

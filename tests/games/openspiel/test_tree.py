@@ -8,8 +8,8 @@ import pytest
 from mage_envs.core import NotEnumerable
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel, TooLarge
 from mage_envs.games.openspiel.registered import ConnectFour, LeducPoker
-from mage_envs.games.openspiel.size import count_histories, estimate_histories
 from mage_envs.opponents.exact import best_response, nash_conv, policy_value
+from mage_envs.spiel.size import count_histories, estimate_histories
 from mage_envs.tree import is_enumerable, roots_of
 
 

@@ -14,11 +14,11 @@ import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.games.openspiel.catalogue import CLASSES, NAME_ONLY, UNSUITABLE, WORDED, catalogue
-from mage_envs.games.openspiel.loading import UnsuitableGame, load
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.games.openspiel.position import positions
 from mage_envs.games.openspiel.worded import game_wordings
-from mage_envs.games.openspiel.wrappers import EXAMPLES
+from mage_envs.spiel.loading import UnsuitableGame, load
+from mage_envs.spiel.wrappers import EXAMPLES
 
 FILES = ("efg_game", "nfg_game")
 """Games that a file defines."""

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mage_envs.games.openspiel.loading import load
+from mage_envs.spiel.loading import load
 
 SMALL = 1_000_000
 """Maximum number of histories of a small game, which can be solved and enumerated."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.games.openspiel.wrappers import EXAMPLES, REFUSED
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.imports import check_path
+from mage_envs.spiel.wrappers import EXAMPLES, REFUSED
 
 MOST_LEGAL = 2000
 """Maximum number of legal actions at one decision, because prompts list them as text."""

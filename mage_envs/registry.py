@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import pettingzoo
@@ -15,7 +15,7 @@ from mage_envs.loading.arguments import nearest_name
 from mage_envs.loading.extras import describe_missing
 from mage_envs.loading.imports import load_entry
 from mage_envs.loading.plugins import find_entry_points, warn_of
-from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
+from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward, success_reward
 
 GROUP = "mage_envs.games"
 """Entry-point group in which other packages announce games: name = game name, value = `module:Class`."""
@@ -197,6 +197,22 @@ def settings_of(name: str, spec: GameSpec | None = None) -> GameSettings:
         return settings
     loaded: GameSettings = load_entry(settings)
     return loaded
+
+
+def headline(game: Game) -> Literal["returns", "success"]:
+    """Return the headline measure of a game.
+
+    It is success if the task is to win or to solve something. It is the game's own unit if the size of the return
+    counts, as in a general-sum game, or if the game is not registered.
+    """
+    name = game.spec.name
+    if name not in list_games():
+        return "returns"
+    wins = game.spec.players == 1 or settings_of(name, game.spec).rewards.get("task") in (
+        outcome_reward,
+        success_reward,
+    )
+    return "success" if wins else "returns"
 
 
 def load_plugins() -> None:

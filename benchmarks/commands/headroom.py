@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.benchmarks.evaluation.tables.summary_table import number
 from mage_envs.benchmarks.exact import headroom_table, transfer_table
 from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
@@ -29,7 +28,7 @@ from mage_envs.opponents.exact.beliefs import STATES
 from mage_envs.opponents.exact.headroom import is_solvable
 from mage_envs.opponents.exact.single_hands import SAMPLES
 from mage_envs.progress import ProgressLine
-from mage_envs.registry import settings_of
+from mage_envs.registry import headline, settings_of
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",

@@ -17,7 +17,7 @@ from mage_envs.benchmarks.evaluation.scoring.paired import (
     adjust_jointly,
     rank_intervals,
 )
-from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
+from mage_envs.benchmarks.evaluation.scoring.scores import cluster_of, label, per_hand
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, format_delimited, select_episodes
@@ -26,6 +26,7 @@ from mage_envs.benchmarks.records.identity import differences
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game
+from mage_envs.registry import headline
 from mage_envs.text.visible import one_line
 from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 

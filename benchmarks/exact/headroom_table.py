@@ -10,7 +10,7 @@ from typing import Any
 from mage_envs.benchmarks.evaluation.run.agents import Agent
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate, progress_of
-from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, headline
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
@@ -25,7 +25,7 @@ from mage_envs.opponents.exact.headroom import CREDITS, is_solvable
 from mage_envs.opponents.exact.single_hands import SAMPLES, Bounds
 from mage_envs.opponents.exact.tree import is_exact
 from mage_envs.opponents.splits import list_splits
-from mage_envs.registry import explain_unavailable, list_games, load_game, make_game, settings_of
+from mage_envs.registry import explain_unavailable, headline, list_games, load_game, make_game, settings_of
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 

@@ -16,7 +16,7 @@ from mage_envs.benchmarks.report.blocks import Blocks, pack
 from mage_envs.benchmarks.report.bubbles import measure_choices
 from mage_envs.benchmarks.report.charts import interval
 from mage_envs.benchmarks.report.runs import ReportedRun
-from mage_envs.benchmarks.report.trained import TrainedRun, sentence, success_chart
+from mage_envs.benchmarks.report.trained import TrainedRun, sentence, training_chart
 from mage_envs.files.atomic import write_atomically
 from mage_envs.loading.extras import requires
 from mage_envs.text.visible import visible
@@ -161,7 +161,7 @@ def templates() -> Environment:
         "differences": sections.differences,
         "measure_choices": measure_choices,
         "setting_figures": sections.setting_figures,
-        "success_chart": success_chart,
+        "training_chart": training_chart,
         "swings": sections.swings,
         "training_table": _training_table,
     }

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mage_envs.benchmarks.canonical import digest_of
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
-from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
+from mage_envs.benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, label, per_hand
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
@@ -28,6 +28,7 @@ from mage_envs.benchmarks.scale.decisions import Decision, decisions_of
 from mage_envs.core import Game
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.opponents.exact import Objective
+from mage_envs.registry import headline
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
 from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory

@@ -13,7 +13,7 @@ from mage_envs.benchmarks.evaluation.scoring.scores import label, per_hand
 from mage_envs.benchmarks.report.charts import Chart, Series
 from mage_envs.benchmarks.report.transcripts import outcomes, pack_transcript
 from mage_envs.text.parser import NO_TEXT
-from mage_envs.wrappers.rollout.training_log import TRANSCRIPTS, metric_rows, transcripts
+from mage_envs.wrappers.rollout.training_log import TRANSCRIPTS, measure_of_rows, metric_rows, transcripts
 from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
 
 PARTS = 10
@@ -106,11 +106,12 @@ def sentence(runs: Sequence[TrainedRun]) -> str:
     return f"{trainings} of {rollouts:,} rollouts kept {count:,} transcripts."
 
 
-def success_chart(run: TrainedRun) -> Chart | None:
-    """Return success by episode over the rollouts of a training, or None if it was not logged."""
+def training_chart(run: TrainedRun) -> Chart | None:
+    """Return the headline measure by episode over the rollouts of a training, or None if it was not logged."""
+    measure = measure_of_rows(run.rollouts)
     parts = _parts(len(run.rollouts))
     series: list[Series] = []
-    while any((key := f"success/episode_{len(series) + 1}") in rollout for rollout in run.rollouts):
+    while any((key := f"{measure}/episode_{len(series) + 1}") in rollout for rollout in run.rollouts):
         points = []
         for start, end in parts:
             values = [row[key] for row in run.rollouts[start:end] if key in row]
@@ -118,7 +119,7 @@ def success_chart(run: TrainedRun) -> Chart | None:
                 points.append(estimate(values, range(len(values))))
         series.append(Series(f"episode {len(series) + 1}", len(series), points))
     names = [str(end) if end - start == 1 else f"{start + 1}-{end}" for start, end in parts]
-    return Chart(f"Success of {run.name}", series, axis="rollouts", names=names) if series else None
+    return Chart(f"{measure.capitalize()} of {run.name}", series, axis="rollouts", names=names) if series else None
 
 
 def _parts(rollouts: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from mage_envs.benchmarks.scale.judged_play import scale_of_setting, scale_run
 from mage_envs.benchmarks.scale.scale import Scale, ScaleScore
 from mage_envs.benchmarks.scale.scale_text import scale_sentence
 from mage_envs.core import Task
-from mage_envs.trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
+from mage_envs.trainer.runs.panel_evaluation import LINES, SCORE, PanelPlayed, Scored
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 
@@ -47,7 +47,8 @@ class PanelEvaluation(PanelPlayed):
 
         The metrics are `score`, `level` if decisions can be judged and nothing failed, and `success/episode_k`,
         `value/episode_k`, `ceiling/episode_k` and `pass_at_k`, with k from 1. Those of a single opponent have its name
-        behind a further slash. The sentence on the level is above the table.
+        behind a further slash. Where decisions can be judged, the exact lines are `no_memory/episode_k`,
+        `best_learner/episode_k` and `knows_opponent/episode_k`. The sentence on the level is above the table.
         """
         name = f"after update {step}"
         summary = summary_of(name, self._setting, trajectories)
@@ -56,6 +57,9 @@ class PanelEvaluation(PanelPlayed):
             sentence = f"{scale_sentence(name, level, None, None)}.\n"
             if level.is_complete:
                 metrics["level"] = level.mean
+        if self._scale is not None:
+            for line, values in zip(LINES, self._scale.lines().values(), strict=True):
+                metrics |= {f"{line}/episode_{k}": value for k, value in enumerate(values, start=1)}
         for row, name in [(summary.overall, ""), *((row, f"/{row.opponent}") for row in summary.rows)]:
             metrics |= {f"{key}{name}": value for key, value in _row(row, summary).items()}
         return Scored(metrics, sentence + summary_table.table(summary))

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
@@ -25,6 +24,7 @@ from mage_envs.core import NotEnumerable
 from mage_envs.opponents import UnknownOpponent
 from mage_envs.opponents.exact import NotExact, headroom
 from mage_envs.opponents.exact.learner_hands import TooManyStates
+from mage_envs.registry import headline
 from mage_envs.tree import is_enumerable
 
 CONTROL_ROWS = {"none": "without its memory", "other": "with another's memory"}

@@ -24,13 +24,12 @@ from mage_envs.benchmarks.demo.run import go_on, prepare
 from mage_envs.benchmarks.evaluation.run.agents import SavedModelAgent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.estimates import estimate
-from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.benchmarks.evaluation.suites.panels import panel, weights_of
 from mage_envs.benchmarks.exact.regret import regret
 from mage_envs.files.atomic import write_atomically
 from mage_envs.opponents.exact import headroom
 from mage_envs.progress import ProgressLine
-from mage_envs.registry import make_game, settings_of
+from mage_envs.registry import headline, make_game, settings_of
 from mage_envs.trainer.config.presets import WORDS
 
 if TYPE_CHECKING:

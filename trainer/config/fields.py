@@ -163,6 +163,12 @@ class EvaluationFields:
         None, "Panel of mage list panels that is played during training (default: None, no evaluation)."
     )
     eval_every: int = option(10, "Rollouts between two evaluations of the panel (default: 10, 0 disables them).", ge=0)
+    eval_memory_every: int = option(
+        5,
+        "Evaluations between two whose tasks are also played without memory, which shows how much of the gain over the "
+        "episodes is memory (default: 5, 0 disables it).",
+        ge=0,
+    )
     eval_temperature: float | None = option(
         None,
         "Sampling temperature of evaluations (default: None, which is 0.7 if protocol is paper, else temperature).",

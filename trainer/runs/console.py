@@ -9,6 +9,7 @@ from typing import TextIO
 
 from mage_envs.progress import ProgressLine
 from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.runs.panel_evaluation import LINES
 
 Metrics = Mapping[str, float]
 
@@ -24,11 +25,17 @@ class Console:
     """
 
     def __init__(
-        self, stream: TextIO, rollouts: int | None, updates: int, verbose: bool = False, redrawn: bool = True
+        self,
+        stream: TextIO,
+        rollouts: int | None,
+        updates: int,
+        verbose: bool = False,
+        redrawn: bool = True,
+        measure: str = "success",
     ) -> None:
         self._line = ProgressLine(stream, redrawn)
         self._rollouts, self._updates = rollouts, updates
-        self._verbose = verbose
+        self._verbose, self._measure = verbose, measure
         self._began: tuple[float, float] | None = None
         """Time in seconds, and share of the run done, when the first rollout of this process began."""
 
@@ -58,7 +65,8 @@ class Console:
             step: Optimiser steps of the run so far.
             metrics: Metrics of the rollout, and the means over its updates.
         """
-        self.write(rollout_line(rollout, self._rollouts, metrics, self._remaining_seconds(rollout + 1, step)))
+        remaining_seconds = self._remaining_seconds(rollout + 1, step)
+        self.write(rollout_line(rollout, self._rollouts, metrics, remaining_seconds, self._measure))
         if self._verbose:
             for line in details(metrics):
                 self.write(f"    {line}")
@@ -80,8 +88,8 @@ class Console:
         return (time.monotonic() - self._began[0]) / (share - self._began[1]) * max(1 - share, 0.0)
 
 
-def console_of(config: RunSettings) -> Console | None:
-    """Return the console on stderr, or None if `logging_strategy="no"`."""
+def console_of(config: RunSettings, measure: str = "success") -> Console | None:
+    """Return the console on stderr, or None if `logging_strategy="no"`. `measure`: as in `rollout_line`."""
     if config.logging_strategy == "no":
         return None
     return Console(
@@ -90,10 +98,13 @@ def console_of(config: RunSettings) -> Console | None:
         updates=config.max_steps,
         verbose=config.verbose,
         redrawn=not config.disable_tqdm,
+        measure=measure,
     )
 
 
-def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, remaining_seconds: float | None) -> str:
+def rollout_line(
+    rollout: int, rollouts: int | None, metrics: Metrics, remaining_seconds: float | None, measure: str = "success"
+) -> str:
     """Format the main metrics of a rollout in about a hundred characters.
 
     Args:
@@ -101,16 +112,17 @@ def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, remaining
         rollouts: Rollouts of the run; None if unknown.
         metrics: Metrics of the rollout. A metric that is absent is omitted.
         remaining_seconds: Remaining seconds of the run; None if unknown.
+        measure: Headline measure of the game, `value` per hand or `success`, whose means by episode are shown.
 
     Returns:
         The line, without a line break.
     """
     number = f"{rollout + 1}/{rollouts}" if rollouts else f"{rollout + 1}"
-    success = " ".join(_share_text(value) for value in _episodes(metrics, "success"))
+    by_episode = episodes_text(metrics, measure)
     parts = [
         f"rollout {number}",
         f"reward {metrics['reward']:.2f}" if "reward" in metrics else "no reward",
-        f"success {success}" if success else "",
+        f"{measure} {by_episode}" if by_episode else "",
         f"KL {metrics['kl']:.3f}" if "kl" in metrics else "",
         f"clip {_share_text(metrics['clip_ratio/any'])}" if "clip_ratio/any" in metrics else "",
         f"invalid {_share_text(metrics.get('invalid', 0.0) + metrics.get('length', 0.0))}",
@@ -121,12 +133,30 @@ def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, remaining
     return "  ".join(part for part in parts if part)
 
 
+def evaluation_lines(metrics: Metrics, measure: str) -> list[str]:
+    """Return the lines of an evaluation: the measure by episode, beside the exact lines, and what memory gains.
+
+    Args:
+        metrics: Metrics of the evaluation.
+        measure: Headline measure of the game, `value` per hand or `success`.
+    """
+    lines = [f"{measure} by episode {episodes_text(metrics, measure)}"]
+    for name in LINES:
+        # The exact lines are values per hand.
+        if measure == "value" and (text := episodes_text(metrics, name)):
+            lines[0] += f"; {name.replace('_', ' ')} {text}"
+    if "gain/own_memory" in metrics:
+        gain, rest = metrics["gain/own_memory"], metrics["gain/no_memory"]
+        lines.append(f"of the gain {gain:+.3f} from the first to the last episode, {gain - rest:+.3f} is memory")
+    return lines
+
+
 def details(metrics: Metrics) -> list[str]:
     """Return further lines: success and value of each opponent by episode, failed replies, the update, time."""
     names = sorted({key.split("/", 2)[2] for key in metrics if key.startswith("success/episode_1/")})
     lines = [
-        f"{name}: success {' '.join(map(_share_text, _episodes(metrics, 'success', name)))}  "
-        f"value {' '.join(f'{value:+.3f}' for value in _episodes(metrics, 'value', name))}"
+        f"{name}: success {' '.join(map(_share_text, episode_values(metrics, 'success', name)))}  "
+        f"value {' '.join(f'{value:+.3f}' for value in episode_values(metrics, 'value', name))}"
         for name in names
     ]
     shares = ("invalid", "length", "overflow", "completions/truncated", "environment_share")
@@ -144,7 +174,12 @@ def details(metrics: Metrics) -> list[str]:
     return [line for line in lines if line]
 
 
-def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
+def episodes_text(metrics: Metrics, measure: str) -> str:
+    """Return the values of a measure by episode: `.30 .35 .44`."""
+    return " ".join(_share_text(value) for value in episode_values(metrics, measure))
+
+
+def episode_values(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
     """Return the values of a measure by episode, over all opponents or for one."""
     values: list[float] = []
     while (key := f"{measure}/episode_{len(values) + 1}{f'/{name}' if name else ''}") in metrics:
@@ -154,7 +189,8 @@ def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]
 
 def _share_text(value: float) -> str:
     """Format a number with two digits, without the leading zero of a share."""
-    return f"{value:.2f}".replace("0.", ".", 1) if 0 <= value < 1 else f"{value:.2f}"
+    text = f"{value:.2f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def format_duration(seconds: float) -> str:

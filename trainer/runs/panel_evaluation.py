@@ -19,6 +19,10 @@ SCORE = "score"
 """The metric that compares evaluations: the last episode's headline measure over all opponents."""
 
 
+LINES = ("no_memory", "best_learner", "knows_opponent")
+"""Names of the exact lines in the metrics of an evaluation, in the order of `Scale.lines`."""
+
+
 class Scored(NamedTuple):
     """Result of an evaluation."""
 

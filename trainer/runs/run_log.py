@@ -8,7 +8,7 @@ from typing import Any
 
 from mage_envs.trainer.runs.console import Console
 from mage_envs.wrappers.rollout.resumable_jsonl import ResumableJsonl
-from mage_envs.wrappers.rollout.training_log import METRICS, TRANSCRIPTS, means
+from mage_envs.wrappers.rollout.training_log import MEASURE, METRICS, TRANSCRIPTS, means
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 from mage_envs.wrappers.rollout.trajectory_json import Line, plain, trajectory_to_json
 
@@ -26,11 +26,13 @@ class RunLog:
     A rollout's metrics are written after its last update, so that a resumed run has each once.
     """
 
-    def __init__(self, folder: str | Path, console: Console | None = None, transcripts: int = 2) -> None:
+    def __init__(
+        self, folder: str | Path, console: Console | None = None, transcripts: int = 2, measure: str = "success"
+    ) -> None:
         self._metrics = ResumableJsonl(Path(folder) / METRICS)
         self._transcripts = ResumableJsonl(Path(folder) / TRANSCRIPTS)
         self._console = console
-        self._kept = transcripts
+        self._kept, self.measure = transcripts, measure
         self._rollout: dict[str, Any] = {}
         self._updates: list[dict[str, Any]] = []
 
@@ -65,7 +67,7 @@ class RunLog:
             trajectories: Meta-episodes that are trained on.
             advantages: One advantage per step of each trajectory.
         """
-        self._rollout = {**metrics, "kind": "rollout", "step": step, "rollout": rollout}
+        self._rollout = {**metrics, "kind": "rollout", "step": step, "rollout": rollout, MEASURE: self.measure}
         indices = _spread(len(trajectories), self._kept)
         self._transcripts.append(
             {"step": step, "rollout": rollout, **transcript(trajectories[i], advantages[i])} for i in indices
@@ -97,7 +99,7 @@ class RunLog:
             rollout: Rollouts so far.
             step: Optimiser steps so far.
         """
-        self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, **metrics}])
+        self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, MEASURE: self.measure, **metrics}])
         if self._console is not None:
             self._console.write(line)
 

@@ -7,14 +7,16 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 from mage_envs.loading.imports import OPTION, user_modules
 from mage_envs.trainer.backends.play_settings import PlaySettings
+from mage_envs.trainer.runs.console import episode_values
+from mage_envs.trainer.runs.panel_evaluation import LINES
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.wrappers.rollout.training_log import METRICS, TRANSCRIPTS, means, metric_rows
+from mage_envs.wrappers.rollout.training_log import MEASURES, METRICS, TRANSCRIPTS, means, measure_of_rows, metric_rows
 
 FIGURE = "training.png"
 _SHARE = 5
@@ -76,9 +78,9 @@ def _numbers(metrics: Mapping[str, float], measure: str, name: str, episodes: in
 
 
 def figure(folder: str | Path) -> Path | None:
-    """Draw success by episode over the rollouts, and the score of the evaluations; return the file.
+    """Draw the game's headline measure by episode over the rollouts and over the evaluations; return the file.
 
-    Returns None without matplotlib or rollouts.
+    The exact lines of the last episode are drawn where the panel has them. Returns None without matplotlib or rollouts.
     """
     rows, evaluations = metric_rows(folder, "rollout"), metric_rows(folder, "eval")
     if not rows:
@@ -88,19 +90,24 @@ def figure(folder: str | Path) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
+    measure = measure_of_rows(rows)
     canvas = Figure(figsize=(9.0 if evaluations else 5.0, 3.4), layout="constrained")
     axes = canvas.subplots(1, 2 if evaluations else 1, squeeze=False)[0]
-    episode = 1
-    while any((key := f"success/episode_{episode}") in row for row in rows):
-        points = [(row["rollout"] + 1, row[key]) for row in rows if key in row]
-        axes[0].plot(*zip(*points, strict=True), label=f"episode {episode}", linewidth=1.2)
-        episode += 1
-    axes[0].set(xlabel="rollout", ylabel="success in training", ylim=(-0.03, 1.03))
-    axes[0].legend(fontsize=8, frameon=False)
+    _draw_episodes(axes[0], [(row["rollout"] + 1, row) for row in rows], measure)
+    axes[0].set(xlabel="rollout", ylabel=f"{MEASURES[measure]} in training")
     if evaluations:
-        axes[1].plot([row["rollout"] for row in evaluations], [row["score"] for row in evaluations], marker="o")
-        axes[1].set(xlabel="rollout", ylabel="score of the evaluations")
+        points = [(row["rollout"], row) for row in evaluations]
+        _draw_episodes(axes[1], points, measure, marker="o")
+        axes[1].set(xlabel="rollout", ylabel=f"{MEASURES[measure]} in evaluations")
+        # The exact lines are values per hand.
+        for number, name in enumerate(LINES if measure == "value" else ()):
+            if values := episode_values(evaluations[-1], name):
+                style = {"color": "#808080", "linestyle": ("-", "--", ":")[number], "linewidth": 1.0}
+                axes[1].axhline(values[-1], label=f"{name.replace('_', ' ')}, last episode", **style)
     for axis in axes:
+        if measure == "success":
+            axis.set_ylim(-0.03, 1.03)
+        axis.legend(fontsize=8, frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e4e4e4")
     # Drawn in memory first, so that the file is complete or missing.
@@ -109,6 +116,15 @@ def figure(folder: str | Path) -> Path | None:
     path = Path(folder) / FIGURE
     write_atomically(path, buffer.getvalue())
     return path
+
+
+def _draw_episodes(axis: Any, rows: Sequence[tuple[float, Mapping[str, Any]]], measure: str, marker: str = "") -> None:
+    """Draw one curve for each episode."""
+    episode = 1
+    while any((key := f"{measure}/episode_{episode}") in row for _, row in rows):
+        points = [(rollout, row[key]) for rollout, row in rows if key in row]
+        axis.plot(*zip(*points, strict=True), label=f"episode {episode}", linewidth=1.2, marker=marker)
+        episode += 1
 
 
 def commands(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from mage_envs.trainer.backends.vllm_server import StreamingServerGenerator
 from mage_envs.trainer.backends.vllm_stream import StreamingVLLMGenerator
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.method.metrics import rollout_metrics
+from mage_envs.trainer.runs.console import evaluation_lines
 from mage_envs.trainer.runs.panel_evaluation import SCORE, PanelPlayed, Scored
 from mage_envs.trainer.runs.preemption import Preemption
 from mage_envs.trainer.runs.run_log import RunLog
+from mage_envs.trainer.runs.summary import figure
 from mage_envs.trainer.trl import trl_compat
 from mage_envs.trainer.trl.backend_registry import AnyGenerator
 from mage_envs.trainer.trl.callbacks import RolloutProgress
@@ -111,6 +113,8 @@ class Evaluator:
         if self._panel is None:
             return
         scored = self._panel.scored(self._once(), self._trainer.state.global_step)
+        if (parts := self._memory_parts()) is not None:
+            scored = scored._replace(metrics={**scored.metrics, **parts})
         metrics.update({f"eval_{name}": value for name, value in scored.metrics.items()})
         if self._trainer.accelerator.is_main_process:
             self._log(scored)
@@ -134,6 +138,25 @@ class Evaluator:
             trainer.control.should_training_stop = True
         return False
 
+    def _memory_parts(self) -> dict[str, float] | None:
+        """Play the tasks without memory if it is their turn, and return the gain over the episodes with and without.
+
+        The measure is the game's headline, its mean over the meta-episodes that ended in both.
+        """
+        args = self._trainer.args
+        number = self._progress.rollouts // max(args.eval_every, 1)
+        if not args.eval_memory_every or number % args.eval_memory_every:
+            return None
+        specs = [RolloutSpec(task, group=index) for index, task in enumerate(self._tasks)]
+        without = {t.group: t for t in self._player.play_without_memory(specs) if t.failure is None}
+        pairs = [(t, without[t.group]) for t in self._once() if t.failure is None and t.group in without]
+        # After early stop, meta-episodes have different lengths.
+        pairs = [pair for pair in pairs if all(len(t.episodes) == t.num_episodes > 1 for t in pair)]
+        if not pairs:
+            return None
+        gains = [sum(gain_of(t, self._run_log.measure) for t in side) / len(pairs) for side in zip(*pairs, strict=True)]
+        return {"gain/own_memory": gains[0], "gain/no_memory": gains[1]}
+
     def _once(self) -> list[Trajectory]:
         """Return the meta-episodes in the order of the tasks, each task once."""
         # Ranks repeat some tasks to fill the last batch.
@@ -147,8 +170,20 @@ class Evaluator:
         if state.best_metric is not None and score <= state.best_metric:
             best = f"best {state.best_metric:.3f} after update {state.best_global_step}"
         line = f"evaluation after update {state.global_step}: score {score:.3f} ({best}), {len(self.played)} played"
+        line += "".join(f"\n    {text}" for text in evaluation_lines(scored.metrics, self._run_log.measure))
         values: dict[str, Any] = {**scored.metrics, "table": scored.table}
         self._run_log.on_evaluation(self._progress.rollouts, state.global_step, values, line)
+        # A full disk or a file that is open elsewhere must not end a run.
+        with suppress(OSError):
+            figure(str(self._trainer.args.output_dir))
+
+
+def gain_of(trajectory: Trajectory, measure: str) -> float:
+    """Return the last episode less the first in a measure, `value` per hand or `success`."""
+    first_episode, last_episode = trajectory.episodes[0], trajectory.episodes[-1]
+    if measure == "success":
+        return float(last_episode.success) - float(first_episode.success)
+    return last_episode.value / last_episode.hands - first_episode.value / first_episode.hands
 
 
 def evaluation_sampling(play_settings: PlaySettings | None, config: RunSettings) -> tuple[float, float, int]:

@@ -52,7 +52,9 @@ from mage_envs.trainer.trl.setup import (
     critic_of,
     env_maker,
     find_contradiction,
+    make_control_envs,
     make_population,
+    measure_of,
     panel_evaluation,
     play_settings,
 )
@@ -128,6 +130,7 @@ class MAGETrainer(TrainerHooks):
         if panel is not None:
             make_eval_env = partial(gym.make, panel.env_id, disable_env_checker=True, **panel.options)
             eval_envs = RolloutEnvs(make_eval_env, args.env_workers, args.env_memory_gb)
+            control_envs = make_control_envs(panel, args)
         super().__init__(
             model,
             trl_compat.no_reward,
@@ -145,8 +148,9 @@ class MAGETrainer(TrainerHooks):
         fit_prompt_limit(self)
         self.preemption = Preemption()
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
-        console = console_of(args) if self.accelerator.is_main_process else None
-        self.run_log = RunLog(args.output_dir, console, args.log_transcripts)
+        measure = measure_of(envs.in_process[0])
+        console = console_of(args, measure) if self.accelerator.is_main_process else None
+        self.run_log = RunLog(args.output_dir, console, args.log_transcripts, measure)
         self.progress = RolloutProgress()
         self._exchange_callbacks(evaluates=panel is not None)
         if self.play is not None:
@@ -162,6 +166,7 @@ class MAGETrainer(TrainerHooks):
             generator=self._make_backend(generator),
             envs=envs,
             eval_envs=envs if panel is None else eval_envs,
+            control_envs=None if panel is None else control_envs,
             env_id=self.play.env_id if self.play else "",
             # A function, because `on_rollout_end` may replace the population.
             weights=lambda: None if self.population is None else self.population.weights(),

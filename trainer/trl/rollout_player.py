@@ -105,6 +105,7 @@ class RolloutPlayer:
     Args:
         trainer: The trainer, for its model, settings, accelerator and step count.
         eval_envs: Environments of the evaluation panel; `envs` if the run has no panel.
+        control_envs: The same without memory; None if evaluations are not played without it.
         env_id: Id of the training environment; empty if `gym.make` did not make it.
         weights: Returns the current weights of the opponents; None if there are none.
         credit: Settings of returns and advantages, which decide if a return is finite.
@@ -118,6 +119,7 @@ class RolloutPlayer:
         generator: AnyGenerator,
         envs: RolloutEnvs,
         eval_envs: RolloutEnvs,
+        control_envs: RolloutEnvs | None,
         env_id: str,
         weights: Callable[[], Mapping[str, float] | None],
         credit: CreditConfig,
@@ -130,7 +132,7 @@ class RolloutPlayer:
         self.training = False
         """True while `train` runs."""
         self._trainer, self._accelerator = trainer, trainer.accelerator
-        self._envs, self._eval_envs = envs, eval_envs
+        self._envs, self._eval_envs, self._control_envs = envs, eval_envs, control_envs
         self._env_id, self._weights, self._credit = env_id, weights, credit
         self._log, self._run_log, self._progress, self._preemption = log, run_log, progress, preemption
         self._begun = False
@@ -142,6 +144,8 @@ class RolloutPlayer:
         self.cancel_ahead()
         self._envs.close()
         self._eval_envs.close()
+        if self._control_envs is not None:
+            self._control_envs.close()
 
     def exploitability(self, index: int) -> dict[str, float]:
         """Return the NashConv of the current model in its training game."""
@@ -258,8 +262,21 @@ class RolloutPlayer:
             args.grouping == "stationary",
         )
 
-    def play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
+    def play_without_memory(self, specs: Sequence[RolloutSpec]) -> list[Trajectory]:
+        """Play specs of an evaluation, of all ranks, without memory. Return an empty list if the run has no control."""
+        if self._control_envs is None:
+            return []
+        share = specs[self._accelerator.process_index :: self._accelerator.num_processes]
+        return self.play(share, "eval", self._control_envs)[0]
+
+    def play(
+        self, specs: Sequence[RolloutSpec], phase: str = "train", envs: RolloutEnvs | None = None
+    ) -> tuple[list[Trajectory], RolloutClock]:
         """Play this rank's specs; return the trajectories of all ranks. Failures are recorded in the log.
+
+        Args:
+            phase: `train` or `eval`.
+            envs: Environments to play in (default: those of the phase).
 
         Raises Preempted on all ranks if some rank received a signal and a resumed run can play the specs again.
         """
@@ -267,7 +284,7 @@ class RolloutPlayer:
             # A session gives the sampler other weights, which a rollout under way must not see.
             self._ahead.wait()
         clock, stops = RolloutClock(), self.interruptible(phase)
-        envs = self._envs if phase == "train" else self._eval_envs
+        envs = envs or (self._envs if phase == "train" else self._eval_envs)
         together = self._generates_together()
         # A signal may interrupt this rank at any point only if no other rank waits for it in a collective. Otherwise
         # `_any_rank_live` stops all ranks between two calls.

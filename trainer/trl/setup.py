@@ -10,10 +10,10 @@ from typing import Any, cast
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.core import NotEnumerable
+from mage_envs.core import Game, NotEnumerable
 from mage_envs.loading.imports import load_modules
 from mage_envs.opponents import FixedPool, League, Population, PrioritisedPool, as_pool
-from mage_envs.registry import ENV, META_ENV
+from mage_envs.registry import ENV, META_ENV, headline
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.method.advantages import CreditConfig
@@ -21,6 +21,7 @@ from mage_envs.trainer.method.critic import ExactCritic
 from mage_envs.trainer.runs.panel_evaluation import PanelPlayed, panel_played
 from mage_envs.tree import positions, roots_of
 from mage_envs.wrappers.protocol import ADAPTIVE
+from mage_envs.wrappers.rollout.env_pool import RolloutEnvs
 
 ENVIRONMENT: Mapping[str, str] = {
     "num_episodes": "num_episodes",
@@ -193,6 +194,22 @@ def panel_evaluation(env: gym.Env[Any, Any], config: RunSettings) -> PanelPlayed
     if settings is None:
         raise ValueError("eval_panel requires an environment with an id; make_env must use gym.make.")
     return panel_played(config.eval_panel, settings.env_id, settings.env_kwargs)
+
+
+def make_control_envs(panel: PanelPlayed, config: RunSettings) -> RolloutEnvs | None:
+    """Return the environments of a panel without memory, or None if evaluations are not played without it."""
+    if not config.eval_memory_every or panel.options.get("memory") == "none":
+        return None
+    make_env = partial(gym.make, panel.env_id, disable_env_checker=True, **{**panel.options, "memory": "none"})
+    if make_env().get_wrapper_attr("num_episodes") < 2:
+        return None
+    return RolloutEnvs(make_env, config.env_workers, config.env_memory_gb)
+
+
+def measure_of(env: gym.Env[Any, Any]) -> str:
+    """Return the headline measure of an environment's game: `success`, or `value` per hand."""
+    game = env.get_wrapper_attr("game") if env.has_wrapper_attr("game") else None
+    return "value" if isinstance(game, Game) and headline(game) == "returns" else "success"
 
 
 def prompt_settings(config: RunSettings) -> dict[str, Any]:

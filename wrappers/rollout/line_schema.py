@@ -163,6 +163,8 @@ class MetricRecord(BaseModel):
     kind: Literal["rollout", "update", "eval"]
     step: Count
     rollout: Count
+    measure: Literal["success", "value"] = "success"
+    """Headline measure of the game."""
     table: str = ""
     """Table of an evaluation, as text; empty in other lines."""
 

@@ -17,13 +17,23 @@ METRICS, TRANSCRIPTS = "metrics.jsonl", "transcripts.jsonl"
 SETTINGS = "mage.json"
 """File beside the weights of a saved model: how it is asked."""
 
+MEASURE = "measure"
+"""Key of the game's headline measure in the rows of rollouts and evaluations, one of `MEASURES`."""
+MEASURES = {"success": "success", "value": "value per hand"}
+"""Measures by episode, with their labels."""
+
+
+def measure_of_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the headline measure of a run's rows; `success` if they name none."""
+    return str(rows[-1].get(MEASURE, "success")) if rows else "success"
+
 
 def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return each metric's mean over the rows that contain it."""
     values_by_name: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, value in row.items():
-            if name not in ("kind", "step", "rollout"):
+            if name not in ("kind", "step", "rollout", "table", MEASURE):
                 values_by_name[name].append(value)
     return {name: sum(values) / len(values) for name, values in values_by_name.items()}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mage_envs.benchmarks.evaluation.scoring.exact_values import optimal_learner
-from mage_envs.benchmarks.evaluation.scoring.scores import Summary, headline, summarise
+from mage_envs.benchmarks.evaluation.scoring.scores import Summary, summarise
 from mage_envs.benchmarks.evaluation.suites.environments import game_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.registry import headline
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
 

@@ -34,8 +34,7 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from mage_envs.benchmarks.evaluation.scoring.exact_values import ExactValues
 from mage_envs.core import Game
 from mage_envs.opponents.exact import Objective
-from mage_envs.registry import list_games, settings_of
-from mage_envs.settings import outcome_reward, success_reward
+from mage_envs.registry import headline
 from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
 
 if TYPE_CHECKING:
@@ -176,22 +175,6 @@ def _reader(kind: type[Any]) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-def headline(game: Game) -> Objective:
-    """Return the headline measure of a game.
-
-    It is success if the task is to win or to solve something. It is the game's own unit if the size of the return
-    counts, as in a general-sum game, or if the game is not registered.
-    """
-    name = game.spec.name
-    if name not in list_games():
-        return "returns"
-    wins = game.spec.players == 1 or settings_of(name, game.spec).rewards.get("task") in (
-        outcome_reward,
-        success_reward,
-    )
-    return "success" if wins else "returns"
 
 
 def summarise(

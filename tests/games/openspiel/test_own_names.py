@@ -7,9 +7,8 @@ import json
 import gymnasium as gym
 import pytest
 
-from mage_envs.benchmarks.evaluation.scoring.scores import headline
 from mage_envs.cli.program import main
-from mage_envs.registry import DEFAULTS, UnknownGame, find_env, find_game, list_games, make_game, settings_of
+from mage_envs.registry import DEFAULTS, UnknownGame, find_env, find_game, headline, list_games, make_game, settings_of
 from mage_envs.settings import mean_reward
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.tree import is_enumerable, roots_of

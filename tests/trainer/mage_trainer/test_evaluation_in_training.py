@@ -13,17 +13,24 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.suites import panels
 from mage_envs.benchmarks.evaluation.suites.panels import Panel
 from mage_envs.benchmarks.scale.in_training import PanelEvaluation
+from mage_envs.benchmarks.scale.scale import Scale
 from mage_envs.opponents import as_pool
+from mage_envs.opponents.exact import headroom
+from mage_envs.registry import make_game
 from mage_envs.text.generation import Prompt
 from mage_envs.trainer.backends.cached import CachedGenerator
 from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.config.run_settings import RunSettings
+from mage_envs.trainer.runs.console import evaluation_lines
+from mage_envs.trainer.runs.panel_evaluation import LINES
 from mage_envs.trainer.runs.run_folder import checkpoints
-from mage_envs.trainer.trl.evaluation import evaluation_sampling, override_sampling
+from mage_envs.trainer.runs.summary import FIGURE
+from mage_envs.trainer.trl.evaluation import evaluation_sampling, gain_of, override_sampling
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from mage_envs.wrappers.rollout.training_log import metric_rows
-from tests.trainer.tiny_runs import make_trainer, save_model
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult
+from tests.trainer.tiny_runs import make_trainer, save_model, trajectory
 
 NAME = "kuhn-mini"
 OPPONENTS = {"kuhn/rock": 1.0, "kuhn/maniac": 1.0}
@@ -104,3 +111,53 @@ def test_an_evaluation_states_the_level_of_mage_eval(monkeypatch: pytest.MonkeyP
     assert scored.table.startswith("after update 3: level 1.00 ± ")
     worse = evaluation.scored(evaluate(make_agent("policy:kuhn/rock"), evaluation.tasks, evaluation.options), step=4)
     assert worse.metrics["level"] < 0
+
+
+def test_an_evaluation_shows_the_value_with_the_exact_lines_and_the_part_of_memory(
+    model: str, tmp_path: Path, capsys: Any
+) -> None:
+    changes: dict[str, Any] = {**OPTIONS, "max_rollouts": 2, "eval_memory_every": 2, "disable_tqdm": True}
+    drawn: list[bool] = []
+    trainer = make_trainer(model, tmp_path / "run", generator=make_scripted_generator, **changes)
+    log = trainer.run_log.on_evaluation
+
+    def watch(*args: Any) -> None:
+        drawn.append((tmp_path / "run" / FIGURE).exists())
+        log(*args)
+
+    trainer.run_log.on_evaluation = watch
+    trainer.train()
+    first_row, second_row = metric_rows(tmp_path / "run", "eval")
+    assert first_row["measure"] == second_row["measure"] == "value"
+    # The lines are those of `mage headroom` for both opponents and two episodes.
+    values = headroom(make_game("KuhnPoker"), OPPONENTS, episodes=2, hands=2, seat="alternate")
+    scale = Scale.of(values, 2, -2.0, 2.0)
+    for name, line in zip(LINES, scale.lines().values(), strict=True):
+        assert [first_row[f"{name}/episode_{k}"] for k in (1, 2)] == pytest.approx(line, abs=1e-12)
+    # Replies of this generator do not depend on memory, so both gains are equal.
+    assert "gain/own_memory" not in first_row
+    assert second_row["gain/own_memory"] == pytest.approx(second_row["gain/no_memory"], abs=1e-12)
+    lines = capsys.readouterr().err
+    assert "    value by episode " in lines
+    assert "; no memory " in lines
+    assert lines.count("from the first to the last episode, +0.000 is memory") == 1
+    assert drawn == [False, True], "the figure is drawn at each evaluation"
+
+
+def test_gains_are_per_hand_or_of_success() -> None:
+    results = [
+        EpisodeResult(reward=0.0, value=v, hands=2, success=v > 0, timeout=False, seats=(0,)) for v in (-2.0, 4.0)
+    ]
+    played = replace(trajectory([]), episodes=tuple(results), num_episodes=2)
+    assert gain_of(played, "value") == 3.0
+    assert gain_of(played, "success") == 1.0
+
+
+def test_rows_of_an_evaluation_without_exact_lines() -> None:
+    metrics = {"success/episode_1": 0.25, "success/episode_2": 0.75, "gain/own_memory": 0.5, "gain/no_memory": 0.125}
+    assert evaluation_lines(metrics, "success") == [
+        "success by episode .25 .75",
+        "of the gain +0.500 from the first to the last episode, +0.375 is memory",
+    ]
+    metrics = {"value/episode_1": -0.25, "no_memory/episode_1": 0.125, "best_learner/episode_1": 0.5}
+    assert evaluation_lines(metrics, "value") == ["value by episode -.25; no memory .12; best learner .50"]

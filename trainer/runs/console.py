@@ -145,9 +145,13 @@ def evaluation_lines(metrics: Metrics, measure: str) -> list[str]:
         # The exact lines are values per hand.
         if measure == "value" and (text := episodes_text(metrics, name)):
             lines[0] += f"; {name.replace('_', ' ')} {text}"
-    if "gain/own_memory" in metrics:
-        gain, rest = metrics["gain/own_memory"], metrics["gain/no_memory"]
-        lines.append(f"of the gain {gain:+.3f} from the first to the last episode, {gain - rest:+.3f} is memory")
+    if "gain/part_of_memory" in metrics:
+        own, rest = metrics["gain/own_memory"], metrics["gain/no_memory"]
+        part, half = metrics["gain/part_of_memory"], metrics["gain/half"]
+        lines.append(
+            f"gain {own:+.3f} from the first to the last episode, {rest:+.3f} without memory: memory is worth "
+            f"{part:+.3f} ± {half:.3f}"
+        )
     return lines
 
 

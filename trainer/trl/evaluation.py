@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.core import Task
@@ -31,6 +32,8 @@ from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
 from mage_envs.wrappers.rollout.loop import RolloutSpec
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
+Z95 = 1.96
+"""Quantile of a 95% interval of the normal distribution."""
 PAPER = (0.7, 0.8, 20)
 """Temperature, top-p and top-k of the paper's evaluations."""
 
@@ -141,7 +144,8 @@ class Evaluator:
     def _memory_parts(self) -> dict[str, float] | None:
         """Play the tasks without memory if it is their turn, and return the gain over the episodes with and without.
 
-        The measure is the game's headline, its mean over the meta-episodes that ended in both.
+        The measure is the game's headline, its mean over the meta-episodes that ended in both. The part of memory is
+        their difference, with half its 95% interval over meta-episodes.
         """
         args = self._trainer.args
         number = self._progress.rollouts // max(args.eval_every, 1)
@@ -154,8 +158,12 @@ class Evaluator:
         pairs = [pair for pair in pairs if all(len(t.episodes) == t.num_episodes > 1 for t in pair)]
         if not pairs:
             return None
-        gains = [sum(gain_of(t, self._run_log.measure) for t in side) / len(pairs) for side in zip(*pairs, strict=True)]
-        return {"gain/own_memory": gains[0], "gain/no_memory": gains[1]}
+        gains = np.array([[gain_of(t, self._run_log.measure) for t in pair] for pair in pairs])
+        parts = gains[:, 0] - gains[:, 1]
+        own_gain, gain_without = gains.mean(axis=0)
+        half = Z95 * parts.std(ddof=1) / np.sqrt(len(parts)) if len(parts) > 1 else np.inf
+        names = ("gain/own_memory", "gain/no_memory", "gain/part_of_memory", "gain/half")
+        return dict(zip(names, map(float, (own_gain, gain_without, parts.mean(), half)), strict=True))
 
     def _once(self) -> list[Trajectory]:
         """Return the meta-episodes in the order of the tasks, each task once."""

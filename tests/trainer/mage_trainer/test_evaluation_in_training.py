@@ -140,7 +140,7 @@ def test_an_evaluation_shows_the_value_with_the_exact_lines_and_the_part_of_memo
     lines = capsys.readouterr().err
     assert "    value by episode " in lines
     assert "; no memory " in lines
-    assert lines.count("from the first to the last episode, +0.000 is memory") == 1
+    assert lines.count(" without memory: memory is worth +0.000 ± 0.000") == 1
     assert drawn == [False, True], "the figure is drawn at each evaluation"
 
 
@@ -155,9 +155,10 @@ def test_gains_are_per_hand_or_of_success() -> None:
 
 def test_rows_of_an_evaluation_without_exact_lines() -> None:
     metrics = {"success/episode_1": 0.25, "success/episode_2": 0.75, "gain/own_memory": 0.5, "gain/no_memory": 0.125}
+    metrics |= {"gain/part_of_memory": 0.375, "gain/half": 0.25}
     assert evaluation_lines(metrics, "success") == [
         "success by episode .25 .75",
-        "of the gain +0.500 from the first to the last episode, +0.375 is memory",
+        "gain +0.500 from the first to the last episode, +0.125 without memory: memory is worth +0.375 ± 0.250",
     ]
     metrics = {"value/episode_1": -0.25, "no_memory/episode_1": 0.125, "best_learner/episode_1": 0.5}
     assert evaluation_lines(metrics, "value") == ["value by episode -.25; no memory .12; best learner .50"]

@@ -41,7 +41,7 @@ def level_moments(cell: AdaptCell, scale: Scale, player: str) -> tuple[float, fl
     for meeting in meetings(game, pool, episodes=EPISODES, hands=cell.hands, seat=seat):
         choices = blind_choices(meeting) if player == "blind" else BayesSolution(meeting, "myopic").choices
         # In a series of tasks, each opponent has several entries: one for each order of the tasks.
-        orders = meeting.stages[0].beliefs.reshape(len(pool), -1)
+        orders = meeting.stages[0].belief(0).reshape(len(pool), -1)
         parts = regret_moments(meeting, BayesSolution(meeting, "sum"), choices).reshape(2, *orders.shape)
         means, squares = (parts * orders).sum(axis=2) / orders.sum(axis=1)
         for name, weight, mean, square in zip(pool.entries, pool.weights, means, squares, strict=True):
@@ -56,14 +56,14 @@ def blind_choices(meeting: Meeting) -> Choices:
     """Return the choices of the best play of each hand under the prior."""
 
     def choices(hand: int, states: slice) -> list[Places]:
-        tree, actions = meeting.plans[hand].tree, list[Places]()
+        tree, actions = meeting.stages[hand].group_of(states.start).plan.tree, list[Places]()
 
         def best(values: Floats) -> Places:
             # The first of equally good actions, as in `BlindPolicy`.
             actions.append((values[0] >= values[0].max(axis=1, keepdims=True) - _TIE).argmax(axis=1))
             return actions[-1]
 
-        tree.decide((tree.payoff @ meeting.stages[0].beliefs)[None], best)
+        tree.decide((tree.payoff @ meeting.stages[0].groups[0].beliefs)[None], best)
         return actions
 
     return choices
@@ -77,20 +77,26 @@ def regret_moments(meeting: Meeting, optimum: BayesSolution, choices: Choices) -
         optimum: Solution of the credit `sum`, by which decisions are judged.
         choices: Choices of the player.
     """
-    moments = np.zeros((2, len(meeting.stages[0].beliefs), 1))
-    for hand in reversed(range(len(meeting.hands))):
-        plan, stage = meeting.plans[hand], meeting.stages[hand]
-        hand_moments = np.zeros((2, *stage.beliefs.shape))
+    count = len(meeting.stages[0].belief(0))
+    moments: Floats = np.zeros((2, count, 1))
+    for hand in reversed(range(len(meeting.stages))):
+        stage = meeting.stages[hand]
+        episode, *later_episodes = meeting.episode_of[hand:]
+        if meeting.modes.switches is not None and later_episodes and later_episodes[0] != episode:
+            moments = meeting.modes.switches @ moments
+        hand_moments: Floats = np.zeros((2, count, stage.size))
         for states in meeting.parts(hand):
-            worth, beliefs = optimum.follow(hand, states).sum(axis=0), stage.beliefs[:, states]
-            lost, reach = _walk(plan, worth, beliefs, choices(hand, states))
+            group = stage.group_of(states.start)
+            own_states = slice(states.start - group.start, states.stop - group.start)
+            plan, beliefs = group.plan, group.beliefs[:, own_states]
+            lost, reach = _walk(plan, optimum.follow(hand, states).sum(axis=0), beliefs, choices(hand, states))
             # Most endings are off the player's way.
             on = reach[plan.ends].any(axis=1)
             ends, tells = plan.ends[on], plan.tells[on]
             weight, regret = plan.weight[on, None] * reach[ends], lost[ends]
             # After the last hand there is one state, in which nothing is lost.
             next_states = (
-                stage.successors[tells][:, states] if len(stage.successors) else np.zeros(regret.shape, np.intp)
+                group.successors[tells][:, own_states] if len(group.successors) else np.zeros(regret.shape, np.intp)
             )
             for i, (mean, square) in enumerate(zip(*moments, strict=True)):
                 chance, later_mean = weight * plan.evidence[tells, i, None], mean[next_states]

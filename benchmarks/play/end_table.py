@@ -22,7 +22,8 @@ from mage_envs.core import Game, NotEnumerable
 from mage_envs.opponents import OpponentPool, as_pool
 from mage_envs.opponents.exact import BayesSolution, Meeting, NotExact, TooManyStates
 from mage_envs.opponents.exact.learner_hands import Floats
-from mage_envs.opponents.exact.regret import DecisionValues, Rest
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.exact.rest import Rest
 from mage_envs.opponents.exact.single_hands import SingleHands
 
 Seats = tuple[tuple[int, ...], ...]

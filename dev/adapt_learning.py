@@ -2,6 +2,7 @@
 
     python -m dev.adapt_learning                # benchmarks/results/adapt_learning_cells.txt
     python -m dev.adapt_learning --references   # benchmarks/results/adapt_learning.txt
+    python -m dev.adapt_learning --figure       # docs/images/answering_back.png
 
 A cell qualifies if what a learner can gain by memory, and what the learner `stationary` loses, are at least `RATIO`
 standard errors of the luck-adjusted level on a panel of the suite's size, or if that level has no luck left.
@@ -26,6 +27,7 @@ from mage_envs.benchmarks.evaluation.suites.adapt import (
     AdaptCell,
 )
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, share
+from mage_envs.benchmarks.figures import blank, save
 from mage_envs.benchmarks.scale.adaptation import exact_values, scale_of_cell
 from mage_envs.benchmarks.scale.scale_text import LEGEND
 from mage_envs.cli.program import main as mage
@@ -33,6 +35,7 @@ from mage_envs.cli.tables import Block, TextTable, as_text
 from mage_envs.files.atomic import write_atomically
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+IMAGE = Path(__file__).parents[1] / "docs" / "images" / "answering_back.png"
 RATIO = 4
 """Least headroom of a cell, in standard errors."""
 ROUNDING = 1e-6
@@ -127,10 +130,40 @@ def _level_text(level: Mapping[str, Any] | None) -> str:
     return share(level["mean"]) if half is None else f"{share(level['mean'])} ± {share(half)}"
 
 
+def figure() -> None:
+    """Draw where the learner `stationary` is on the scale of each cell."""
+    image = blank(6.4, 3.2, subject="The figure of opponents that answer back")
+    axis = image.add_subplot()
+    names = list(LEARNING_CELLS)
+    levels = []
+    for name in names:
+        values, scale = exact_values(LEARNING_CELLS[name]), scale_of_cell(LEARNING_CELLS[name])
+        if scale is None:
+            raise ValueError(f"The cell {name} has no scale.")
+        levels.append(scale.level(sum(values.stationary_per_episode)))
+    for position, level in enumerate(levels):
+        axis.plot([1, level], [position, position], color="#cccccc", linewidth=1.3, zorder=0)
+        axis.annotate(share(level), (level, position), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    axis.plot(levels, range(len(names)), "o", color="#aa3377", label="believes that nobody learns or changes")
+    axis.axvline(0, color="#222222", linestyle=":", linewidth=1.3, label="no memory: level 0")
+    axis.axvline(1, color="#4477aa", linewidth=1.3, label="best learner: level 1")
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.4, -0.8)
+    axis.set_xlabel("level")
+    axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=3, frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)
+    save(image, IMAGE)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--references", action="store_true", help="play the references instead")
-    played = parser.parse_args().references
+    parser.add_argument("--figure", action="store_true", help="draw the figure of docs/answering-back.md instead")
+    arguments = parser.parse_args()
+    if arguments.figure:
+        figure()
+        sys.exit()
+    played = arguments.references
     text = as_text(reference_blocks() if played else candidate_blocks())
     write_atomically(RESULTS / ("adapt_learning.txt" if played else "adapt_learning_cells.txt"), text)
     sys.stdout.write(text)

@@ -42,8 +42,8 @@ class Hazard(Policy):
         for part in self.parts:
             if not has_distribution(part) or (has_memory(part) and not isinstance(part, LearningPolicy)):
                 raise ValueError(
-                    f"Opponent 'hazard': the probabilities of {type(part).__name__} are not known. Name opponents with a "
-                    "distribution, without a memory or with a public one."
+                    f"Opponent 'hazard': the probabilities of {type(part).__name__} are not known. Name opponents with "
+                    "a distribution, without a memory or with a public one."
                 )
         self.hazard = hazard
         self._rng: np.random.Generator

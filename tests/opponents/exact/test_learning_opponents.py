@@ -183,7 +183,7 @@ def test_too_many_plans_leave_the_other_values() -> None:
     values = headroom(PrisonersDilemma(rounds=5), "pool:pd/forgiving", seat="first")
     assert (values.blind, values.no_memory, values.adaptation) == (None, None, None)
     assert "plans" in values.unsolved
-    # It betrays in the last round of the first episode: four times 3 and 5, and then a grudge meets it in half of the cases.
+    # It betrays in the last round of the first episode, which half of the pool never forgives.
     assert values.stationary_per_episode == pytest.approx([3.4, 1.8, 1.8])
     assert values.second_order == pytest.approx(0.8)
 

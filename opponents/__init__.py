@@ -26,11 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 # Imported because that registers their opponents.
 from mage_envs.opponents import builtin  # noqa: F401
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
 from mage_envs.opponents.registry import (
     OpponentInfo,
     UnknownOpponent,
     list_forms,
+    list_kinds,
     list_opponents,
     make_opponent,
     opponent_info,
@@ -51,6 +53,7 @@ __all__ = [
     "FixedPool",
     "LanguageModelPolicy",
     "League",
+    "LearningPolicy",
     "OpponentInfo",
     "OpponentPool",
     "PoolSpec",
@@ -62,6 +65,7 @@ __all__ = [
     "UnknownOpponent",
     "as_pool",
     "list_forms",
+    "list_kinds",
     "list_opponents",
     "list_pools",
     "make_opponent",

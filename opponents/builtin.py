@@ -74,50 +74,145 @@ register_opponent("last", games=_POSITIONAL)(last_action)
 _SEARCHED = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 _HIDDEN = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
 _SOLVED = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
-register_opponent("mcts", entry_point="mage_envs.opponents.search.mcts:MCTS", games=_SEARCHED, needs_game=True)
-register_opponent("ismcts", entry_point="mage_envs.opponents.search.ismcts:ISMCTS", games=_HIDDEN, needs_game=True)
 register_opponent(
-    "minimax", entry_point="mage_envs.opponents.search.minimax:minimax", games=("TicTacToe",), needs_game=True
-)
-register_opponent("cfr", entry_point="mage_envs.opponents.search.cfr:cfr", games=_SOLVED, needs_game=True)
-register_opponent("cfr-argmax", entry_point="mage_envs.opponents.search.cfr:cfr_argmax", games=_SOLVED, needs_game=True)
-register_opponent(
-    "counting", entry_point="mage_envs.opponents.adaptive.counting:counting", needs_game=True, form="counting:prior"
+    "mcts", entry_point="mage_envs.opponents.search.mcts:MCTS", games=_SEARCHED, needs_game=True, kind="searching"
 )
 register_opponent(
-    "bayes", entry_point="mage_envs.opponents.adaptive.bayes:bayes", needs_game=True, form="bayes:pool,episodes,hands"
+    "ismcts", entry_point="mage_envs.opponents.search.ismcts:ISMCTS", games=_HIDDEN, needs_game=True, kind="searching"
+)
+register_opponent(
+    "minimax",
+    entry_point="mage_envs.opponents.search.minimax:minimax",
+    games=("TicTacToe",),
+    needs_game=True,
+    kind="searching",
+)
+register_opponent(
+    "cfr", entry_point="mage_envs.opponents.search.cfr:cfr", games=_SOLVED, needs_game=True, kind="searching"
+)
+register_opponent(
+    "cfr-argmax",
+    entry_point="mage_envs.opponents.search.cfr:cfr_argmax",
+    games=_SOLVED,
+    needs_game=True,
+    kind="searching",
+)
+register_opponent(
+    "counting",
+    entry_point="mage_envs.opponents.adaptive.counting:counting",
+    needs_game=True,
+    form="counting:prior",
+    kind="learning",
+)
+register_opponent(
+    "bayes",
+    entry_point="mage_envs.opponents.adaptive.bayes:bayes",
+    needs_game=True,
+    form="bayes:pool,episodes,hands",
+    kind="learning",
 )
 register_opponent(
     "myopic",
     entry_point="mage_envs.opponents.adaptive.bayes:myopic",
     needs_game=True,
     form="myopic:pool,episodes,hands",
-)
-register_opponent("blind", entry_point="mage_envs.opponents.adaptive.bayes:blind", needs_game=True, form="blind:pool")
-register_opponent(
-    "known", entry_point="mage_envs.opponents.adaptive.informed:build_known", needs_game=True, form="known:pool"
+    kind="learning",
 )
 register_opponent(
-    "wrong", entry_point="mage_envs.opponents.adaptive.informed:build_wrong", needs_game=True, form="wrong:pool"
+    "stationary",
+    entry_point="mage_envs.opponents.adaptive.bayes:build_stationary",
+    needs_game=True,
+    form="stationary:pool,episodes,hands",
+    kind="learning",
+)
+register_opponent(
+    "blind",
+    entry_point="mage_envs.opponents.adaptive.bayes:blind",
+    needs_game=True,
+    form="blind:pool",
+    kind="searching",
+)
+register_opponent(
+    "known",
+    entry_point="mage_envs.opponents.adaptive.informed:build_known",
+    needs_game=True,
+    form="known:pool",
+    kind="searching",
+)
+register_opponent(
+    "wrong",
+    entry_point="mage_envs.opponents.adaptive.informed:build_wrong",
+    needs_game=True,
+    form="wrong:pool",
+    kind="searching",
 )
 register_opponent(
     "best-response-to",
     entry_point="mage_envs.opponents.adaptive.best_response:best_response_to",
     needs_game=True,
     form="best-response-to:name",
+    kind="searching",
 )
 register_opponent(
     "switch",
     entry_point="mage_envs.opponents.switching:switch",
     needs_game=True,
     form="switch:first,then,episode",
+    kind="learning",
+)
+# Opponents that learn or change between episodes.
+_MATRICES = ("MatchingPennies", "RockPaperScissors", "PrisonersDilemma")
+_LEARNERS, _DILEMMA = "mage_envs.opponents.learning.matrix_games", "mage_envs.opponents.learning.dilemma"
+register_opponent(
+    "fictitious", entry_point=f"{_LEARNERS}:fictitious", games=_MATRICES, needs_game=True, kind="learning"
+)
+register_opponent("qlearner", entry_point=f"{_LEARNERS}:QLearner", games=_MATRICES, needs_game=True, kind="learning")
+register_opponent(
+    "winstay", entry_point=f"{_LEARNERS}:WinStayPolicy", games=_MATRICES, needs_game=True, kind="learning"
 )
 register_opponent(
-    "llm", entry_point="mage_envs.opponents.llm.endpoint_spec:language_model", needs_game=True, form="llm:model@url"
+    "level", entry_point=f"{_LEARNERS}:level", games=_MATRICES, needs_game=True, form="level:k", kind="learning"
+)
+register_opponent(
+    "frequencies", entry_point=f"{_LEARNERS}:FrequencyResponder", games=_MATRICES, needs_game=True, kind="learning"
+)
+register_opponent(
+    "smooth",
+    entry_point=f"{_LEARNERS}:SmoothLearner",
+    games=_MATRICES,
+    needs_game=True,
+    form="smooth:temperature",
+    kind="learning",
+)
+register_opponent("grudge", entry_point=f"{_DILEMMA}:Grudge", games=("PrisonersDilemma",), kind="learning")
+register_opponent("mirror", entry_point=f"{_DILEMMA}:Mirror", games=("PrisonersDilemma",), kind="learning")
+register_opponent("deceiver", entry_point=f"{_DILEMMA}:Deceiver", games=("PrisonersDilemma",), kind="learning")
+register_opponent(
+    "trapper",
+    entry_point="mage_envs.opponents.learning.kuhn:build_trapper",
+    games=("KuhnPoker",),
+    needs_game=True,
+    form="trapper:k",
+    kind="learning",
+)
+register_opponent(
+    "hazard",
+    entry_point="mage_envs.opponents.learning.hazard:build_hazard",
+    needs_game=True,
+    form="hazard:first,...,probability",
+    kind="learning",
+)
+register_opponent(
+    "llm",
+    entry_point="mage_envs.opponents.llm.endpoint_spec:language_model",
+    needs_game=True,
+    form="llm:model@url",
+    kind="model",
 )
 register_opponent(
     "checkpoint",
     entry_point="mage_envs.trainer.backends.checkpoint_opponent:checkpoint",
     needs_game=True,
     form="checkpoint:folder",
+    kind="model",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from mage_envs.core import Game, Policy
 from mage_envs.loading.arguments import call, lacks_arguments, nearest_name, parse
@@ -43,6 +43,10 @@ class UnknownServer(UnknownOpponent, ValueError):
     """A model without an address, which can only be played again from records."""
 
 
+OpponentKind = Literal["fixed", "searching", "learning", "model"]
+"""Kind of an opponent: it plays every episode alike, computes its moves, learns or changes, or is a language model."""
+
+
 @dataclass(frozen=True)
 class OpponentInfo:
     """Registration of one opponent name."""
@@ -58,6 +62,7 @@ class OpponentInfo:
     """Name of the opponent that this is an alias of."""
     form: str | None = None
     """Pattern of the specification, such as `switch:first,then,episode`, if the name requires arguments."""
+    kind: OpponentKind = "fixed"
 
     def plays(self, game_name: str) -> bool:
         return self.games is None or game_name in self.games
@@ -68,7 +73,12 @@ _REGISTRY: dict[str, OpponentInfo] = {}
 
 @overload
 def register_opponent(
-    name: str, *, games: Collection[str] | None = None, needs_game: bool = False, form: str | None = None
+    name: str,
+    *,
+    games: Collection[str] | None = None,
+    needs_game: bool = False,
+    form: str | None = None,
+    kind: OpponentKind = "fixed",
 ) -> Callable[[B], B]: ...
 @overload
 def register_opponent(
@@ -78,6 +88,7 @@ def register_opponent(
     games: Collection[str] | None = None,
     needs_game: bool = False,
     form: str | None = None,
+    kind: OpponentKind = "fixed",
 ) -> None: ...
 @overload
 def register_opponent(name: str, *, alias_of: str, games: Collection[str] | None = None) -> None: ...
@@ -89,6 +100,7 @@ def register_opponent(
     entry_point: str | None = None,
     alias_of: str | None = None,
     form: str | None = None,
+    kind: OpponentKind = "fixed",
 ) -> Callable[[B], B] | None:
     """Register an opponent, as a decorator of a class or function, or with `entry_point` or `alias_of`.
 
@@ -102,6 +114,7 @@ def register_opponent(
         entry_point: Builder as `"module:Class"`, imported on first use.
         alias_of: Registered name that `name` is an alias of.
         form: Pattern of the specification, if the opponent requires arguments.
+        kind: Group of the opponent in `mage list opponents`.
 
     Raises:
         ValueError: If the name is invalid or registered for another builder.
@@ -114,13 +127,13 @@ def register_opponent(
         _add(replace(original, name=name, alias_of=alias_of, games=original.games if games is None else games))
         return None
     if entry_point is not None:
-        _add(OpponentInfo(name, entry_point, games, needs_game, form=form))
+        _add(OpponentInfo(name, entry_point, games, needs_game, form=form, kind=kind))
         return None
 
     def register(builder: B) -> B:
         if not callable(builder):
             raise TypeError(f"Opponent {name!r} must be a class or a function, got {type(builder).__name__}.")
-        _add(OpponentInfo(name, builder, games, needs_game, form=form))
+        _add(OpponentInfo(name, builder, games, needs_game, form=form, kind=kind))
         return builder
 
     return register
@@ -137,6 +150,14 @@ def list_opponents(game_name: str | None = None) -> tuple[str, ...]:
 def list_forms(game_name: str | None = None) -> tuple[str, ...]:
     """Return the sorted forms of the opponents that require arguments, such as `switch:first,then,episode`."""
     return tuple(sorted(info.form for info in _fitting(game_name) if info.form is not None))
+
+
+def list_kinds(game_name: str | None = None) -> dict[OpponentKind, tuple[str, ...]]:
+    """Return the sorted names and forms of all opponents, or of those that play `game_name`, by their kind."""
+    kinds: dict[OpponentKind, list[str]] = {kind: [] for kind in get_args(OpponentKind)}
+    for info in _fitting(game_name):
+        kinds[info.kind].append(info.form or info.name)
+    return {kind: tuple(sorted(names)) for kind, names in kinds.items()}
 
 
 def load_opponents(name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mage_envs.benchmarks.evaluation.tables.summary_table import number
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.benchmarks.exact import headroom_table, transfer_table
 from mage_envs.benchmarks.exact.ceilings import ceilings as exact_ceilings
 from mage_envs.benchmarks.exact.headroom_figure import draw, draw_table
@@ -33,6 +33,7 @@ from mage_envs.registry import headline, settings_of
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",
     "no memory": "forgets between episodes",
+    "stationary": "best if no opponent learns or changes",
     "known": "knows the opponent's name",
     "myopic": "best for each episode by itself, given all that was seen",
     "sum": "best for all episodes together",
@@ -171,7 +172,7 @@ def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool)
 def blocks(computed: Headroom, title: str) -> list[Block]:
     """Return the values as a table with a title and notes."""
     cells = row_cells(computed)
-    columns = ["", *(f"episode {k}" for k in range(1, len(cells["blind"]) + 1)), ""]
+    columns = ["", *(f"episode {k}" for k in range(1, len(cells["known"]) + 1)), ""]
     rows = [[name, *values, LEARNERS[name].format(gt=computed.gt)] for name, values in cells.items()]
     table = TextTable(columns, rows, text=(0, len(columns) - 1))
     if computed.bounds:
@@ -183,6 +184,8 @@ def blocks(computed: Headroom, title: str) -> list[Block]:
         if computed.per_episode:
             notes += ["the rows from myopic on are best against the sampled moves themselves, which flatters them"]
         return [title, table, *notes]
+    if computed.second_order is not None:
+        return [title, table, *_learning_notes(computed)]
     notes = [f"adaptation headroom {number(computed.adaptation)} (known - blind)"]
     if computed.reachable is None or computed.exploration is None:
         notes += [f"reachable and exploration headroom at most that much: {computed.unsolved}"]
@@ -193,6 +196,29 @@ def blocks(computed: Headroom, title: str) -> list[Block]:
             f"{computed.states:,} states of belief, {computed.seconds:.1f} CPU s",
         ]
     return [title, table, *notes, *([computed.note] if computed.note else [])]
+
+
+def _learning_notes(computed: Headroom) -> list[str]:
+    """Return the notes below the values against opponents that learn or change. They are means of all episodes."""
+
+    def mean(values: Sequence[float]) -> float:
+        return sum(values) / len(values)
+
+    best, known = mean(computed.per_episode["sum"]), mean(computed.known_per_episode)
+    notes = [
+        f"second-order headroom {number(computed.second_order)} (sum - stationary, mean of all episodes)",
+        f"adaptation headroom {NOT_KNOWN}: {computed.unsolved}",
+    ]
+    if computed.no_memory_per_episode:
+        blind = mean(computed.no_memory_per_episode)
+        notes[1] = f"adaptation headroom {number(known - blind)} (known - no memory), of which {number(best - blind)} "
+        notes[1] += "can be reached (sum)"
+    return [
+        *notes,
+        "no memory: the best plan of an episode, the same in every one; opponents do remember",
+        "stationary: a belief that is refuted falls back to the prior",
+        f"{computed.states:,} states of belief and memory, {computed.seconds:.1f} CPU s",
+    ]
 
 
 def _format_count(count: int, noun: str) -> str:

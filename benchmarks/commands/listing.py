@@ -36,9 +36,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="GAME|PART",
-            help="Name of a game, as in KuhnPoker or OpenSpiel's kuhn_poker, or one of games, openspiel, pools, "
-            "memories, panels, suites and "
-            "agents (default: games, openspiel, pools and memories)",
+            help="Name of a game, as in KuhnPoker or OpenSpiel's kuhn_poker, or one of games, openspiel, opponents, "
+            "pools, memories, panels, suites and agents (default: games, openspiel, pools and memories)",
         ),
     ] = None,
     settings: Annotated[
@@ -81,6 +80,7 @@ def _parts(settings: bool) -> Mapping[str, Part]:
     return {
         "games": Part(lambda: [_game(name) for name in mage_envs.list_games()], _show_games),
         "openspiel": Part(_openspiel, _show_openspiel),
+        "opponents": Part(_opponents, _show_opponents),
         "pools": Part(
             lambda: [f"pool:{name}" for name in mage_envs.list_pools()], lambda names: _show_wrapped("pools", names)
         ),
@@ -122,6 +122,24 @@ def _show_games(games: Sequence[Mapping[str, Any]]) -> None:
             _print_filled(f"n/a: {game['missing']}", indent=2)
         if game["opponents"]:
             _show_wrapped("opponents", game["opponents"])
+
+
+def _opponents() -> list[dict[str, Any]]:
+    from mage_envs.opponents import list_kinds
+
+    return [{"kind": kind, "opponents": list(names)} for kind, names in list_kinds().items()]
+
+
+def _show_opponents(kinds: Sequence[Mapping[str, Any]]) -> None:
+    abouts = {
+        "fixed": "play every episode alike",
+        "searching": "compute their moves from the rules",
+        "learning": "use earlier episodes, or change between them",
+        "model": "language models",
+    }
+    for row in kinds:
+        print(f"{row['kind']}: {abouts[row['kind']]}")
+        _print_filled("  ".join(row["opponents"]), indent=2)
 
 
 def _openspiel() -> list[dict[str, str]]:

@@ -39,7 +39,12 @@ def draw(path: Path, headroom: Headroom, title: str, unit: str) -> None:
         if headroom.no_memory_per_episode
         else ("blind", headroom.blind_per_episode)
     )
-    for (name, values), line in ((("knows the opponent", headroom.known_per_episode), "--"), (floor, ":")):
+    lines = [(("knows the opponent", headroom.known_per_episode), "--"), (floor, ":")]
+    if headroom.stationary_per_episode:
+        lines.append((("stationary", headroom.stationary_per_episode), "-."))
+    for (name, values), line in lines:
+        if not values:
+            continue
         # The value is the same in every episode unless an opponent changes between episodes.
         if len(set(values)) == 1:
             axis.axhline(values[-1], color="#222222", linestyle=line, linewidth=1.3, label=name)

@@ -18,6 +18,7 @@ from mage_envs.benchmarks.executors.jobs import Executor, run_in_order
 from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.cli.commands import describe_error
 from mage_envs.cli.tables import Block, TextTable
+from mage_envs.game_record import RECORDS
 from mage_envs.opponents import as_pool, list_pools, make_opponent, opponent_info
 from mage_envs.opponents.exact import Headroom, NotExact, Objective, headroom
 from mage_envs.opponents.exact.beliefs import TellsStates
@@ -139,8 +140,11 @@ def setups() -> Iterator[Setup]:
 def plays(pool: str, name: str) -> bool:
     """Return True if every opponent of the pool plays the game and at least one is specific to some game.
 
-    The registered metadata decides; no opponent is constructed.
+    The registered metadata decides; no opponent is constructed. A pool with the prefix of a game plays that one only.
     """
+    owners = [record.name for record in RECORDS.values() if pool.partition("/")[0] in record.opponents]
+    if owners and name not in owners:
+        return False
     infos = [opponent_info(str(entry).partition(":")[0]) for entry in as_pool(f"pool:{pool}").entries]
     return all(info.plays(name) for info in infos) and any(info.games is not None for info in infos)
 
@@ -290,7 +294,11 @@ def _values(values: Headroom) -> list[str]:
     credits = [" ".join(map(number, values.per_episode[name])) for name in CREDITS[:-1]] if values.per_episode else []
     last_value = number(values.per_episode["last"][-1]) if values.per_episode else NOT_KNOWN
     cells = row_cells(values)
-    ends = [cells["blind"][-1], cells["known"][-1]]
+    ends = (
+        [number(values.blind), cells["known"][-1]]
+        if values.stationary_per_episode
+        else [cells["blind"][-1], cells["known"][-1]]
+    )
     return [*ends, *(credits or [NOT_KNOWN] * 3), last_value, *_headrooms(values), f"{values.seconds:.1f}"]
 
 
@@ -313,7 +321,11 @@ def interval_text(bounds: Bounds) -> str:
 def row_cells(values: Headroom) -> dict[str, list[str]]:
     """Return the values of each learner by episode, with intervals if moves were sampled."""
     single = {"blind": values.blind_per_episode, "known": values.known_per_episode}
-    if values.no_memory_per_episode not in ((), values.blind_per_episode):
+    if values.stationary_per_episode:
+        # Play that forgets the hands of its episode is not computed against opponents that learn.
+        floor = {"no memory": values.no_memory_per_episode} if values.no_memory_per_episode else {}
+        single = {**floor, "stationary": values.stationary_per_episode, "known": values.known_per_episode}
+    elif values.no_memory_per_episode not in ((), values.blind_per_episode):
         # With several hands per episode, memory within the episode is worth something by itself.
         single = {"blind": values.blind_per_episode, "no memory": values.no_memory_per_episode, **single}
     cells = {

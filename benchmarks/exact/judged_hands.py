@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from mage_envs.benchmarks.exact.recorded_generator import SeenPrompt
 from mage_envs.core import BY_THE_RULES
-from mage_envs.opponents.exact.regret import HandRegret, OwnChoice, PlayedHand
+from mage_envs.opponents.exact.regret import HandRegret
+from mage_envs.opponents.exact.rest import OwnChoice, PlayedHand
 from mage_envs.wrappers.rollout.trajectory import Step, Trajectory
 
 

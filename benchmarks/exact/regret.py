@@ -21,7 +21,8 @@ from mage_envs.benchmarks.records.replay import execute
 from mage_envs.core import Game, Task
 from mage_envs.opponents.exact import GT
 from mage_envs.opponents.exact.bayes import CreditName
-from mage_envs.opponents.exact.regret import DecisionValues, HandRegret, Rest
+from mage_envs.opponents.exact.regret import DecisionValues, HandRegret
+from mage_envs.opponents.exact.rest import Rest
 from mage_envs.text.generation import Generator
 from mage_envs.tree import roots_of
 from mage_envs.wrappers.rollout.trajectory import Trajectory

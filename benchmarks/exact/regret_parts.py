@@ -10,7 +10,8 @@ from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.opponents.exact.decomposition import DecisionParts, HandParts, OwnBelief, decompose
-from mage_envs.opponents.exact.regret import DecisionValues, PlayedHand
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.exact.rest import PlayedHand
 from mage_envs.wrappers.memory import BELIEF, GUESS
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 

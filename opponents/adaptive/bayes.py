@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 
-from mage_envs.core import Game, Policy, State, Turn, is_state_policy
+from mage_envs.core import Game, Policy, Turn, is_state_policy
 from mage_envs.env import SEATINGS
+from mage_envs.opponents.adaptive.plan import PlanPolicy
 from mage_envs.opponents.exact.bayes import BayesSolution, Credit, Meeting, check_lengths, credit_weights
 from mage_envs.opponents.exact.best_response import best_nonadaptive
 from mage_envs.opponents.exact.learner_hands import Branch
-from mage_envs.opponents.exact.tree import exact_policy
+from mage_envs.opponents.exact.modes import Modes
+from mage_envs.opponents.exact.stationary import StationaryPolicy
+from mage_envs.opponents.exact.tree import RemembersHands, Rules, exact_policy
 from mage_envs.opponents.pools import OpponentPool, PoolSpec, as_pool
 from mage_envs.registry import list_games, settings_of
 
@@ -24,7 +27,7 @@ class BayesPolicy(Policy):
 
     It counts the hands of the meta-episode by calls of `on_hand_end`. It starts again from the first hand in three
     cases: after the planned number of hands, after evidence that no opponent of the pool can produce, and in a seat
-    that it did not expect.
+    that it did not expect. At a decision to which no opponent of the pool leads, it plays the first action.
     """
 
     def __init__(
@@ -62,8 +65,7 @@ class BayesPolicy(Policy):
         )
         # These two raise now what solving would raise at the first turn.
         game.initial_states()
-        for entry in self._problem.pool.entries:
-            exact_policy(entry, game)
+        Modes(game, self._problem.pool)
         self.on_meta_episode_start()
 
     def on_meta_episode_start(self) -> None:
@@ -80,18 +82,23 @@ class BayesPolicy(Policy):
 
     def act(self, turn: Turn) -> str:
         solution = self._ensure_solution(turn)
-        action = solution.choose(self._hand, self._state, self._branch(solution), turn.information_state)
+        branch = self._branch(solution)
+        if branch is None or turn.information_state not in branch.decisions:
+            action = turn.legal_actions[0]
+        else:
+            action = solution.choose(self._hand, self._state, branch, turn.information_state)
         self._own_choices.append((turn.information_state, action))
         return action
 
     def on_hand_end(self, turn: Turn) -> None:
         """Update the belief by the policy's view of the whole hand."""
         solution = self._ensure_solution(turn)
-        outcome = self._branch(solution).outcomes.get(turn.observation)
-        is_last = self._hand + 1 == len(solution.meeting.hands)
+        branch = self._branch(solution)
+        outcome = None if branch is None else branch.outcomes.get(turn.observation)
+        is_last = self._hand + 1 == len(solution.meeting.stages)
         state = None
         if not is_last and outcome is not None:
-            evidence = int(solution.meeting.hands[self._hand].tells[outcome])
+            evidence = int(solution.meeting.stages[self._hand].group_of(self._state).hand.tells[outcome])
             state = solution.meeting.learn(self._hand, self._state, evidence)
         if state is None:
             self.on_meta_episode_start()
@@ -103,7 +110,8 @@ class BayesPolicy(Policy):
         pool = self._problem.pool
         belief = np.array(pool.weights)
         if self._solution is not None:
-            belief = self._solution.meeting.stages[self._hand].beliefs[:, self._state]
+            meeting = self._solution.meeting
+            belief = meeting.modes.marginal(meeting.stages[self._hand].belief(self._state))
         # In a series of tasks, each opponent has several entries: one for each order of the tasks.
         return dict(zip(map(str, pool.entries), belief.reshape(len(pool), -1).sum(axis=1).tolist(), strict=True))
 
@@ -119,10 +127,11 @@ class BayesPolicy(Policy):
             return self._ensure_solution(turn)
         return self._solution
 
-    def _branch(self, solution: BayesSolution) -> Branch:
-        branch = solution.meeting.hands[self._hand].root
+    def _branch(self, solution: BayesSolution) -> Branch | None:
+        """Return the branch after the own choices of this hand, or None if no opponent of the pool leads to it."""
+        branch: Branch | None = solution.meeting.stages[self._hand].group_of(self._state).hand.root
         for state, action in self._own_choices:
-            branch = branch.decisions[state][action]
+            branch = None if branch is None else branch.decisions.get(state, {}).get(action)
         return branch
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,14 +148,6 @@ class _Problem:
     hands: int
     credit: Credit
     alternate: bool
-
-
-@dataclass(frozen=True)
-class Rules:
-    """A game as a key of the cache, equal to any game with the same first states."""
-
-    states: tuple[tuple[float, State], ...]
-    game: Game = field(compare=False)
 
 
 @lru_cache(maxsize=8)
@@ -178,7 +179,8 @@ class BlindPolicy(Policy):
         """Policies by (seat, episode); the episode is 0 if no opponent changes between episodes."""
         # Raises NotEnumerable now instead of at the first turn.
         game.initial_states()
-        self._changes = not all(is_state_policy(exact_policy(entry, game)) for entry in self._pool.entries)
+        policies = [exact_policy(entry, game) for entry in self._pool.entries]
+        self._changes = not all(map(is_state_policy, policies))
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand; the policy draws no random numbers."""
@@ -218,19 +220,24 @@ def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str 
     Raises:
         ValueError: If a length, the credit or the seat rule is invalid.
     """
-    name = game.spec.name
-    # A game that is not registered has no rule of its own; environments alternate seats by default.
-    rule = seat or (settings_of(name).seat if name in list_games() else None) or "alternate"
-    if seat and seat not in SEATINGS:
-        raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
     return BayesPolicy(
         game=game,
         pool=f"pool:{pool}",
         episodes=episodes,
         hands=hands,
         credit=cast("Credit", credit),
-        alternate=rule == "alternate",
+        alternate=alternates(game, seat),
     )
+
+
+def alternates(game: Game, seat: str = "") -> bool:
+    """Return True if the learner's seat changes from hand to hand, by a seat rule or else by the game's own."""
+    name = game.spec.name
+    # A game that is not registered has no rule of its own; environments alternate seats by default.
+    rule = seat or (settings_of(name).seat if name in list_games() else None) or "alternate"
+    if seat and seat not in SEATINGS:
+        raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
+    return rule == "alternate"
 
 
 def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "") -> BayesPolicy:
@@ -245,6 +252,28 @@ def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str =
     return bayes(game, pool, episodes, hands, "myopic", seat)
 
 
-def blind(game: Game, pool: str) -> BlindPolicy:
-    """Return the best policy without memory of earlier hands: `blind:kuhn/demo`."""
-    return BlindPolicy(game, f"pool:{pool}")
+def blind(game: Game, pool: str, episodes: int = 3, seat: str = "") -> BlindPolicy | PlanPolicy:
+    """Return the best policy without memory of earlier hands: `blind:kuhn/demo`.
+
+    Args:
+        pool: Name of a registered pool.
+        episodes: Episodes of the meta-episode. They matter only if opponents learn.
+        seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
+    """
+    try:
+        return BlindPolicy(game, f"pool:{pool}")
+    except RemembersHands:
+        # Opponents that learn remember what the policy did in earlier episodes, so it plans for all of them.
+        return PlanPolicy(game, f"pool:{pool}", episodes, alternates(game, seat))
+
+
+def build_stationary(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "") -> StationaryPolicy:
+    """Return the optimal learner that believes that nobody changes: `stationary:pennies/learners,3`.
+
+    Args:
+        pool: Name of a registered pool.
+        episodes: Episodes of the meta-episode.
+        hands: Hands per episode.
+        seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
+    """
+    return StationaryPolicy(game, f"pool:{pool}", episodes, hands, alternate=alternates(game, seat))

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from mage_envs.core import Game, Policy, Turn
-from mage_envs.opponents.adaptive.bayes import Rules
 from mage_envs.opponents.exact.best_response import best_nonadaptive
+from mage_envs.opponents.exact.tree import Rules, exact_policy
 from mage_envs.opponents.pools import OpponentPool, as_pool
 
 
@@ -23,8 +23,10 @@ class KnownPolicy(Policy):
         """Opponent that the policy expected in its last turn."""
         self._responses: dict[tuple[str, int], Policy] = {}
         """Best responses by the opponent's name and the own seat."""
-        # Raises NotEnumerable now instead of at the first turn.
+        # These raise now what the first turn would raise.
         game.initial_states()
+        for entry in pool.entries:
+            exact_policy(entry, game)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand; the policy draws no random numbers."""

@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
 from mage_envs.games.table_game import TableSeries
-from mage_envs.opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
+from mage_envs.opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, find_stages
 from mage_envs.opponents.exact.learner_hands import Branch, Floats, LearnerHand, Places
+from mage_envs.opponents.exact.modes import Memories, Modes
 from mage_envs.opponents.exact.plans import CELLS, Best, HandPlan, LearnerHands
 from mage_envs.opponents.exact.series import without_repetition
-from mage_envs.opponents.exact.tree import Objective, check_seat, exact_policy
+from mage_envs.opponents.exact.tree import Objective, check_seat
 from mage_envs.opponents.pools import PoolSpec, as_pool
 
 CreditName = Literal["myopic", "sum", "mage", "last"]
@@ -138,6 +139,8 @@ class Meeting:
         learner_hands: LearnerHands | None = None,
         start: int = 0,
         prior: Sequence[float] | None = None,
+        memories: Memories | None = None,
+        first_hand: tuple[LearnerHand, HandPlan] | None = None,
     ) -> None:
         """Find the states of belief before every hand.
 
@@ -152,7 +155,9 @@ class Meeting:
             progress: Callback during the forward pass.
             learner_hands: Hands of the same game and pool, if they exist already.
             start: Number of hands that are over; the meeting consists of the remaining ones.
-            prior: Belief before hand `start` (default: the pool's weights).
+            prior: Probability of each mode before hand `start` (default: the pool's weights).
+            memories: Memory of each mode before hand `start` (default: before the first hand).
+            first_hand: The rest of hand `start`, if it has begun (default: the whole hand).
 
         Raises:
             NotExact: If an opponent has no `distribution`.
@@ -172,21 +177,26 @@ class Meeting:
         hand_numbers = range(start, episodes * hands)
         self.seats = [(seat0 + j) % game.spec.players if alternate else seat0 for j in hand_numbers]
         self.episode_of = [j // hands for j in hand_numbers]
-        hands_and_plans = [
-            learner_hands.get(seat, episode) for seat, episode in zip(self.seats, self.episode_of, strict=True)
-        ]
-        self.hands: list[LearnerHand] = [hand for hand, _ in hands_and_plans]
-        self.plans: list[HandPlan] = [plan for _, plan in hands_and_plans]
-        self.stages: list[BeliefStage] = stages_of(prior or mixture.weights, self.hands, limit, progress)
-        self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
+        self.modes = learner_hands.modes
+        """The N opponents; one that changes between episodes has several entries."""
+        self.stages: list[BeliefStage] = find_stages(
+            learner_hands,
+            list(zip(self.seats, self.episode_of, strict=True)),
+            prior or self.modes.prior,
+            self.modes.start if memories is None else memories,
+            limit,
+            progress,
+            first_hand,
+        )
+        self.states = sum(stage.size for stage in self.stages)
         self.seconds = time.process_time() - start_time
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
         """Return the state after a piece of evidence in a hand, or None if no opponent of the pool can produce it."""
-        stage = self.stages[hand]
+        group = self.stages[hand].group_of(state)
         # `successors` holds 0 for impossible evidence, which is also a valid state; so check the probability first.
-        possible = float(self.hands[hand].evidence[evidence] @ stage.beliefs[:, state]) > 0
-        return int(stage.successors[evidence, state]) if possible else None
+        possible = float(group.hand.evidence[evidence] @ group.beliefs[:, state - group.start]) > 0
+        return int(group.successors[evidence, state - group.start]) if possible else None
 
     def branch_payoffs(self, hand: int, states: slice, next_values: Floats | None) -> Floats:
         """Return what each branch of a hand of episode k earns in each episode from k on, without its decisions.
@@ -194,12 +204,13 @@ class Meeting:
         The payoffs are multiplied by the branches' probabilities, (K - k, B, S). `next_values` is the value of each
         state before the next hand, in episode k', (K - k', S'), or None after the last hand.
         """
-        plan, stage = self.plans[hand], self.stages[hand]
-        beliefs = stage.beliefs[:, states]
+        group = self.stages[hand].group_of(states.start)
+        states = slice(states.start - group.start, states.stop - group.start)
+        plan, beliefs = group.plan, group.beliefs[:, states]
         payoffs = np.zeros((self.episodes - self.episode_of[hand], len(plan.tree.payoff), beliefs.shape[1]))
         payoffs[0] = plan.tree.payoff @ beliefs
         if next_values is not None:
-            chance, successors = plan.evidence @ beliefs, stage.successors[:, states]
+            chance, successors = plan.evidence @ beliefs, group.successors[:, states]
             # Both arrays end with the last episode, so they are aligned from the end. If the next hand belongs to the
             # next episode, `next_values` has one row less: this episode earns nothing after its last hand.
             for episode_payoffs, values in zip(payoffs[::-1], next_values[::-1], strict=False):
@@ -207,10 +218,13 @@ class Meeting:
         return payoffs
 
     def parts(self, hand: int) -> list[slice]:
-        """Return slices of the states before a hand, small enough to bound the memory of one step."""
-        size = self.stages[hand].beliefs.shape[1]
-        part_size = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
-        return [slice(at, min(at + part_size, size)) for at in range(0, size, part_size)]
+        """Return slices of the states before a hand, each in one group, small enough to bound the memory of a step."""
+        slices = []
+        for group in self.stages[hand].groups:
+            stop = group.start + group.beliefs.shape[1]
+            part_size = max(1, min(CHUNK, CELLS // (self.episodes * group.plan.cells)))
+            slices += [slice(at, min(at + part_size, stop)) for at in range(group.start, stop, part_size)]
+        return slices
 
 
 class BayesSolution:
@@ -225,12 +239,12 @@ class BayesSolution:
         start_time = time.process_time()
         self.meeting = meeting
         self._weights = credit_weights(credit, meeting.episodes, gt)
-        self._values: list[Floats] = [np.zeros((0, 0))] * len(meeting.hands)
+        self._values: list[Floats] = [np.zeros((0, 0))] * len(meeting.stages)
         """For each hand of episode k: the expected payoff of each state in each episode from k on, (K - k, S)."""
         self._cache: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
         """Last (hand, state) of `choose` or `worth`, with the payoffs of its branches."""
         # Backward induction: a hand's decisions need the values of the states before the next hand.
-        for hand in reversed(range(len(meeting.hands))):
+        for hand in reversed(range(len(meeting.stages))):
             # The last branch is the root, so its row is the value of the whole hand.
             parts = [self.follow(hand, states)[:, -1] for states in meeting.parts(hand)]
             self._values[hand] = np.concatenate(parts, axis=1)
@@ -259,7 +273,7 @@ class BayesSolution:
             branch: Branch of the hand that contains the decision.
             information_state: Information state of the decision.
         """
-        numbers = self.meeting.plans[hand].number
+        numbers = self.meeting.stages[hand].group_of(state).plan.number
         options = branch.decisions[information_state]
         if self._cache[0] != (hand, state):
             self._cache = (hand, state), self.follow(hand, slice(state, state + 1))
@@ -272,7 +286,7 @@ class BayesSolution:
         """Return what each branch of a hand earns in each episode from k on, with optimal decisions, (K - k, B, S)."""
         next_values = self._values[hand + 1] if hand + 1 < len(self._values) else None
         payoffs = self.meeting.branch_payoffs(hand, states, next_values)
-        self.meeting.plans[hand].tree.decide(payoffs, self._best(self.meeting.episode_of[hand]))
+        self._plan(hand, states).tree.decide(payoffs, self._best(self.meeting.episode_of[hand]))
         return payoffs
 
     def choices(self, hand: int, states: slice) -> list[Places]:
@@ -284,8 +298,11 @@ class BayesSolution:
             return actions[-1]
 
         next_values = self._values[hand + 1] if hand + 1 < len(self._values) else None
-        self.meeting.plans[hand].tree.decide(self.meeting.branch_payoffs(hand, states, next_values), record_actions)
+        self._plan(hand, states).tree.decide(self.meeting.branch_payoffs(hand, states, next_values), record_actions)
         return actions
+
+    def _plan(self, hand: int, states: slice) -> HandPlan:
+        return self.meeting.stages[hand].group_of(states.start).plan
 
     def _best(self, episode: int) -> Best:
         """Return the function that chooses the best actions in an episode.
@@ -369,7 +386,7 @@ def build_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") ->
 
     Raises NotExact if an opponent has no `distribution`, NotEnumerable if the game has no enumerable tree.
     """
-    return LearnerHands(game, [exact_policy(entry, game) for entry in as_pool(pool).entries], objective)
+    return LearnerHands(game, Modes(game, as_pool(pool)), objective)
 
 
 def first_seats(game: Game, seat: str) -> range:

@@ -31,7 +31,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.opponents.exact.learner_hands import Floats
-from mage_envs.opponents.exact.regret import DecisionValues, PlayedHand
+from mage_envs.opponents.exact.modes import Memories
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.exact.rest import PlayedHand
 
 _TIE = 1e-9
 """Relative difference below which two actions are equally good under the player's belief."""
@@ -98,8 +100,8 @@ def decompose(
         if played_hand.episode != episode:
             episode = played_hand.episode
             beliefs.begin(prior, answer)
-        own_values = _own_values(hand, meta, played_hand, beliefs.own)
-        likely_values = _own_values(hand, meta, played_hand, beliefs.likely)
+        own_values = _own_values(hand, meta, played_hand, beliefs.own, near.memories)
+        likely_values = _own_values(hand, meta, played_hand, beliefs.likely, near.memories)
         exact = [_OwnValues(*values) for values in zip(near.values, far.values, strict=True)]
         unknown = answer.was_asked and answer.probabilities is None
         decisions = list[DecisionParts]()
@@ -130,7 +132,7 @@ def decompose(
                     gap=None if unknown else parts.gap,
                 )
             )
-        rows.append(HandParts(tuple(beliefs.marginal(prior).tolist()), decisions))
+        rows.append(HandParts(tuple(meta.marginal(prior).tolist()), decisions))
         beliefs.update(np.array(near.evidence))
     return rows
 
@@ -150,12 +152,12 @@ class _EpisodeBeliefs:
         self.own = self.likely = None
         if not answer.was_asked or answer.probabilities is None:
             return
-        stated, marginal = np.array(answer.probabilities, float), self.marginal(posterior)
+        stated, marginal = np.array(answer.probabilities, float), self._values.marginal(posterior)
         if not answer.is_name:
-            self.own = self._spread(posterior, stated)
+            self.own = self._values.spread(posterior, stated)
         elif marginal[stated.argmax()] < marginal.max() - _TIE:
-            self.own = self._spread(posterior, stated)
-            self.likely = self._spread(posterior, np.eye(len(marginal))[marginal.argmax()])
+            self.own = self._values.spread(posterior, stated)
+            self.likely = self._values.spread(posterior, np.eye(len(marginal))[marginal.argmax()])
 
     def update(self, evidence: Floats) -> None:
         """Update the beliefs by a hand's likelihood under each opponent."""
@@ -163,21 +165,6 @@ class _EpisodeBeliefs:
             None if belief is None or not (belief * evidence).any() else belief * evidence / (belief @ evidence)
             for belief in (self.own, self.likely)
         )
-
-    def marginal(self, belief: Floats) -> Floats:
-        """Return the probability of each opponent. A series has several entries per opponent, one for each order."""
-        total: Floats = belief.reshape(self._values.opponents, -1).sum(axis=1)
-        return total
-
-    def _spread(self, posterior: Floats, stated: Floats) -> Floats:
-        """Return the belief with these probabilities of the opponents, and the posterior's of the orders of tasks."""
-        rows = posterior.reshape(self._values.opponents, -1)
-        prior = self._values.prior.reshape(self._values.opponents, -1)
-        # Earlier hands may exclude an opponent. The belief in it is then wrong, but it is the player's belief.
-        rows = np.where(rows.any(axis=1, keepdims=True), rows, prior)
-        spread = stated[:, None] * rows / rows.sum(axis=1, keepdims=True)
-        total: Floats = (spread / spread.sum()).ravel()
-        return total
 
 
 class _OwnValues(NamedTuple):
@@ -190,7 +177,7 @@ class _OwnValues(NamedTuple):
 
 
 def _own_values(
-    hand: DecisionValues, meta: DecisionValues, played_hand: PlayedHand, belief: Floats | None
+    hand: DecisionValues, meta: DecisionValues, played_hand: PlayedHand, belief: Floats | None, memories: Memories
 ) -> list[_OwnValues | None]:
     """Return the values at each decision of a hand under a belief; None for a decision that the belief excludes.
 
@@ -198,10 +185,12 @@ def _own_values(
         hand: Values by the rest of the hand.
         meta: Values by the rest of the meta-episode.
         belief: Belief before the hand. If it is None, no decision has values of its own.
+        memories: Memory of each opponent before the hand.
     """
     if belief is None:
         return [None] * len(played_hand.choices)
-    pairs = zip(hand.action_values(played_hand, belief), meta.action_values(played_hand, belief), strict=True)
+    near_values, far_values = (values.action_values(played_hand, belief, memories) for values in (hand, meta))
+    pairs = zip(near_values, far_values, strict=True)
     return [None if near is None or far is None else _OwnValues(near, far) for near, far in pairs]
 
 

@@ -29,12 +29,13 @@ from mage_envs.opponents.exact.bayes import (
 )
 from mage_envs.opponents.exact.beliefs import STATES, TellsStates
 from mage_envs.opponents.exact.learner_hands import Floats, TooManyStates
-from mage_envs.opponents.exact.tree import Objective
+from mage_envs.opponents.exact.tree import Objective, RemembersHands
 from mage_envs.opponents.pools import PoolSpec, as_pool
 from mage_envs.related import Related
 from mage_envs.tree import is_enumerable
 
 if TYPE_CHECKING:
+    from mage_envs.opponents.exact.learning_headroom import LearningValues
     from mage_envs.opponents.exact.single_hands import Bounds, SingleHands
 
 CREDITS: tuple[CreditName, ...] = ("myopic", "sum", "mage", "last")
@@ -46,10 +47,11 @@ class Headroom:
 
     blind_per_episode: tuple[float, ...]
     """Value without memory of earlier hands (memoryless within the episode, too); the same in every episode unless an
-    opponent changes."""
+    opponent changes. Against opponents that learn, it is `no_memory_per_episode`."""
     no_memory_per_episode: tuple[float, ...]
     """Value without memory of earlier episodes: the optimum of each episode by itself, which uses the episode's earlier
-    hands. Empty if there are too many states."""
+    hands. Against opponents that learn, one play of all episodes, the best for their sum. Empty if it has too many
+    states or plans."""
     known_per_episode: tuple[float, ...]
     """Value if the learner knows the opponent."""
     per_episode: Mapping[str, tuple[float, ...]]
@@ -66,11 +68,16 @@ class Headroom:
     """Reason for an empty `per_episode`."""
     note: str = ""
     """Scope of values that a game's own solver returned, for the table."""
+    stationary_per_episode: tuple[float, ...] = ()
+    """Value of the learner that is optimal for the sum if nobody learns or changes; empty if nobody does."""
+    restarted_per_episode: tuple[float, ...] = ()
+    """Value of the best learner for the sum if it forgets everything before each episode; empty if nobody learns or
+    changes, or if an episode has several hands."""
 
     @property
-    def blind(self) -> float:
-        """Value of the last episode without memory."""
-        return self.blind_per_episode[-1]
+    def blind(self) -> float | None:
+        """Value of the last episode without memory, or None if it was not solved."""
+        return self.blind_per_episode[-1] if self.blind_per_episode else None
 
     @property
     def no_memory(self) -> float | None:
@@ -83,9 +90,20 @@ class Headroom:
         return self.known_per_episode[-1]
 
     @property
-    def adaptation(self) -> float:
+    def adaptation(self) -> float | None:
         """Adaptation headroom: the gain in the last episode from knowing the opponent from the start."""
-        return self.known - self.blind
+        return None if self.blind is None else self.known - self.blind
+
+    @property
+    def second_order(self) -> float | None:
+        """Second-order headroom: the mean gain per episode from knowing that opponents learn and change.
+
+        It is the optimum for the sum less what the optimal learner that expects no change earns; None if no opponent
+        learns or changes.
+        """
+        if not self.stationary_per_episode:
+            return None
+        return (sum(self.per_episode["sum"]) - sum(self.stationary_per_episode)) / len(self.stationary_per_episode)
 
     @property
     def reachable(self) -> float | None:
@@ -113,7 +131,10 @@ class Headroom:
     def to_json(self) -> dict[str, Any]:
         """Return all values, with those of the properties, as JSON values."""
         names = ("blind", "no_memory", "known", "adaptation", "reachable", "exploration")
-        return {**asdict(self), **{name: getattr(self, name) for name in names}}
+        values = {**asdict(self), **{name: getattr(self, name) for name in names}}
+        # Values of opponents that learn are left out for all other pools.
+        learning = {name: values.pop(name) for name in ("stationary_per_episode", "restarted_per_episode")}
+        return {**values, **learning, "second_order": self.second_order} if self.stationary_per_episode else values
 
 
 class ExactSolution(Protocol):
@@ -213,6 +234,27 @@ def _single_episodes(
     return tuple(optima[episode if single.changes else 0] for episode in range(episodes))
 
 
+def _learning_headroom(learning: LearningValues, hands: int, gt: float, seconds: float) -> Headroom:
+    """Return the values of a pool with opponents that learn, per hand."""
+
+    def per_hand(values: Sequence[float]) -> tuple[float, ...]:
+        return tuple(value / hands for value in values)
+
+    means = {name: mean_value(values) for name, values in learning.solved.items()}
+    return Headroom(
+        blind_per_episode=per_hand(learning.no_memory),
+        no_memory_per_episode=per_hand(learning.no_memory),
+        known_per_episode=per_hand(learning.known),
+        per_episode={name: per_hand(value.per_episode) for name, value in means.items()},
+        gt=gt,
+        states=means["sum"].states,
+        seconds=seconds,
+        unsolved=learning.unsolved,
+        stationary_per_episode=per_hand(learning.stationary),
+        restarted_per_episode=per_hand(learning.restarted),
+    )
+
+
 def headroom(
     game: Game,
     pool: PoolSpec,
@@ -247,7 +289,8 @@ def headroom(
         NotEnumerable: If the tree of the game cannot be enumerated.
         ValueError: If a setting is invalid.
     """
-    # Imported here, because `mage_envs.opponents.exact` loads this module, and only this function samples moves.
+    # Imported here, because `mage_envs.opponents.exact` loads this module, and only this function needs them.
+    from mage_envs.opponents.exact.learning_headroom import learning_values
     from mage_envs.opponents.exact.single_hands import SingleHands
 
     start_time = time.process_time()
@@ -258,9 +301,29 @@ def headroom(
         credit_weights(credit, episodes, gt)
     if isinstance(game, Related) and game.solver:
         return _own_solution(game, pool, episodes, hands, objective, credits, gt)
-    single = SingleHands(
-        game=game, pool=as_pool(pool), seats=first_seats(game, seat), objective=objective, samples=samples, seed=seed
-    )
+    try:
+        single = SingleHands(
+            game=game,
+            pool=as_pool(pool),
+            seats=first_seats(game, seat),
+            objective=objective,
+            samples=samples,
+            seed=seed,
+        )
+    except RemembersHands:
+        learning = learning_values(
+            game,
+            as_pool(pool),
+            episodes=episodes,
+            hands=hands,
+            seat=seat,
+            objective=objective,
+            credits=credits,
+            gt=gt,
+            limit=limit,
+            progress=progress,
+        )
+        return _learning_headroom(learning, hands, gt, time.process_time() - start_time)
     hand_values = [single.values(episode) for episode in range(episodes)]
     solved: dict[str, list[BayesValue]] = {name: [] for name in credits}
     states, unsolved = 0, ""

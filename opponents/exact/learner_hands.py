@@ -7,7 +7,7 @@ of evidence, because they lead to the same belief.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import Policy, is_state_policy
-from mage_envs.opponents.exact.tree import Payoff
+from mage_envs.opponents.exact.tree import NotExact, Payoff
 from mage_envs.tree import Node, positions, share_positions
 
 Floats = NDArray[np.float64]
@@ -52,38 +52,57 @@ class LearnerHand(NamedTuple):
     """Weight of each ending, (M,). Weight times evidence is the ending's probability for each opponent."""
     payoff: Floats
     """Expected payoff for each opponent, times the probability of the ending, (M, N)."""
+    ends: Sequence[Node]
+    """One position of each ending, (M,)."""
+    memories: Sequence[tuple[Hashable, ...]]
+    """Memory of each opponent after each piece of evidence, (E,); all of them empty if no opponent learns."""
+
+
+class HandMemory(NamedTuple):
+    """Memories of N opponents after a hand."""
+
+    step: Callable[[int, Node], Hashable]
+    """Function from the index of an opponent and the end of a hand to its memory."""
+    can_follow: Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
+    """Function from the opponents that can have played a hand to those that can play later ones, (N,) each."""
 
 
 def hand_of(
-    roots: Sequence[tuple[float, Node]],
-    opponents: Sequence[Policy],
+    roots: Sequence[tuple[float | Floats, Node]],
+    opponents: Sequence[Policy | None],
     seat: int,
     payoff: Payoff,
+    memory: HandMemory | None = None,
 ) -> LearnerHand:
     """Return the hand of a learner against one of several opponents, which plays all other seats.
 
     Args:
-        roots: First positions with their probabilities.
+        roots: First positions with their probabilities, which may differ by opponent, (N,).
+        opponents: N policies. None is an opponent that is excluded.
         payoff: Payoff at the end of a hand.
+        memory: Memories of the opponents after the hand. Endings with different memories are different evidence.
 
     Raises:
+        NotExact: If a memory depends on what only the opponent sees.
         TooManyStates: If the learner has more than `DECISIONS` decisions.
     """
     # A cheap bound, counted on the shared positions, refuses large games before the walk over all histories starts.
     order = positions([node for _, node in roots])
     if (
         share_positions(order)
-        and max(_count_decisions(roots, order, opponent, seat) for opponent in opponents) > DECISIONS
+        and max(_count_decisions(roots, order, opponent, seat) for opponent in opponents if opponent) > DECISIONS
     ):
         raise TooManyStates(_TOO_MANY)
     builder = _Builder(opponents, seat, payoff)
-    histories = [(node, builder.extend(-1, builder.row([chance] * len(opponents)))) for chance, node in roots]
-    root = builder.branch(histories)
-    evidence, tells, weight, payoff_of = builder.endings()
-    return LearnerHand(root=root, evidence=evidence, tells=tells, weight=weight, payoff=payoff_of)
+    able = np.array([float(opponent is not None) for opponent in opponents])
+    ways = [(node, builder.extend(-1, builder.row((chance * able).tolist()))) for chance, node in roots]
+    root = builder.branch([(node, way) for node, way in ways if way >= 0])
+    return builder.hand(root, memory)
 
 
-def _count_decisions(roots: Sequence[tuple[float, Node]], order: Sequence[Node], opponent: Policy, seat: int) -> int:
+def _count_decisions(
+    roots: Sequence[tuple[float | Floats, Node]], order: Sequence[Node], opponent: Policy, seat: int
+) -> int:
     """Return a lower bound of the learner's decisions against a pool with this opponent.
 
     It is the number of histories with positive probability at which the learner is to move. The game must have perfect
@@ -109,9 +128,9 @@ class _Builder:
     index, and the opponents that can have played it are a set of bits.
     """
 
-    def __init__(self, opponents: Sequence[Policy], seat: int, payoff: Payoff) -> None:
+    def __init__(self, opponents: Sequence[Policy | None], seat: int, payoff: Payoff) -> None:
         self.opponents, self.seat, self.payoff = opponents, seat, payoff
-        self._by_state = all(is_state_policy(opponent) for opponent in opponents)
+        self._by_state = all(opponent is None or is_state_policy(opponent) for opponent in opponents)
         self._decisions = 0
         self._rows: dict[tuple[float, ...], tuple[int, int]] = {}
         """Map from a move's probabilities by opponent to (index, set of the opponents that may play it)."""
@@ -185,13 +204,13 @@ class _Builder:
         key = (node.player, node.information_state) if self._by_state else node
         replies = self._replies.get(key)
         if replies is None:
-            rows = [opponent.distribution(node.turn()) for opponent in self.opponents]
+            rows = [{} if opponent is None else opponent.distribution(node.turn()) for opponent in self.opponents]
             replies = [self.row([row.get(action, 0.0) for row in rows]) for action in node.children]
             self._replies[key] = replies
         return replies
 
-    def endings(self) -> tuple[Floats, Places, Floats, Floats]:
-        """Return evidence, tells, weight and payoff of all endings, as in `LearnerHand`."""
+    def hand(self, root: Branch, memory: HandMemory | None) -> LearnerHand:
+        """Return the hand below a root branch. Raises NotExact if a memory is not public."""
         reach = self._reach()
         ways = [way for end in self._ends for _, way in end]
         end_payoffs = [self.payoff(node, self.seat) for end in self._ends for node, _ in end]
@@ -201,10 +220,50 @@ class _Builder:
         # Dividing by the maximum makes proportional likelihoods equal; rounding removes differences of the last bits.
         weight = total.max(axis=1)
         rows = total / weight[:, None]
-        _, first_rows, tells = np.unique(np.round(rows, 12), axis=0, return_index=True, return_inverse=True)
+        keys = np.round(rows, 12)
+        memories: list[tuple[Hashable, ...]] = [()] * len(rows)
+        if memory is not None:
+            memories = self._memories(memory)
+            numbers = {memory_key: number for number, memory_key in enumerate(dict.fromkeys(memories))}
+            keys = np.column_stack([keys, [numbers[memory_key] for memory_key in memories]])
+        _, first_rows, tells = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         # `np.unique` sorts by value; number the evidence in the order of the endings instead.
         order = np.argsort(first_rows)
-        return rows[first_rows[order]], np.argsort(order)[tells.reshape(-1)], weight, payoff
+        first_rows = first_rows[order]
+        return LearnerHand(
+            root=root,
+            evidence=rows[first_rows],
+            tells=np.argsort(order)[tells.reshape(-1)],
+            weight=weight,
+            payoff=payoff,
+            ends=[end[0][0] for end in self._ends],
+            memories=[memories[row] for row in first_rows],
+        )
+
+    def _memories(self, memory: HandMemory) -> list[tuple[Hashable, ...]]:
+        """Return the memory of each opponent after each ending, None if the opponent can play no later hand."""
+        count = len(self.opponents)
+        followers: dict[int, list[int]] = {}
+        """Map from the set of the opponents that can have played a way to those that can play later hands."""
+        all_memories = []
+        for end in self._ends:
+            end_memories: list[Hashable] = [None] * count
+            for node, way in end:
+                possible = self._possible[way]
+                if possible not in followers:
+                    mask = np.array([possible >> index & 1 for index in range(count)], bool)
+                    followers[possible] = np.flatnonzero(memory.can_follow(mask)).tolist()
+                for index in followers[possible]:
+                    value = memory.step(index, node)
+                    # The learner cannot distinguish the positions of an ending, so all must leave one memory.
+                    if end_memories[index] not in (None, value):
+                        raise NotExact(
+                            f"The memory of opponent {index + 1} of the pool depends on what only that opponent sees. "
+                            "Exact values require a memory of what both players see."
+                        )
+                    end_memories[index] = value
+            all_memories.append(tuple(end_memories))
+        return all_memories
 
     def _reach(self) -> Floats:
         """Return the probability of each way by opponent, (ways, N)."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import Game, Policy, is_state_policy
-from mage_envs.opponents.exact.learner_hands import Branch, Floats, LearnerHand, Places, hand_of
-from mage_envs.opponents.exact.tree import Objective, in_episode, payoff_of
-from mage_envs.tree import pause_garbage_collection, positions, roots_of
+from mage_envs.core import Game, is_state_policy
+from mage_envs.opponents.builtin import Uniform
+from mage_envs.opponents.exact.learner_hands import Branch, Floats, HandMemory, LearnerHand, Places, hand_of
+from mage_envs.opponents.exact.modes import Memories, Modes
+from mage_envs.opponents.exact.tree import Objective, payoff_of
+from mage_envs.tree import Node, pause_garbage_collection, positions, roots_of
 
 CELLS = 2**25
 """Maximum number of values in one table of branches times states (256 MB)."""
@@ -144,9 +147,9 @@ class HandPlan:
 
 
 class LearnerHands:
-    """The hands of a game against several opponents, by seat and episode; each is enumerated on first use."""
+    """The hands of a game against several opponents, by seat, episode and memories; each is enumerated on first use."""
 
-    def __init__(self, game: Game, opponents: Sequence[Policy], objective: Objective = "returns") -> None:
+    def __init__(self, game: Game, modes: Modes, objective: Objective = "returns") -> None:
         """Prepare the hands.
 
         Args:
@@ -156,23 +159,54 @@ class LearnerHands:
         Raises:
             NotEnumerable: If the tree of the game cannot be enumerated.
         """
-        self._roots, self._payoff, self._opponents = roots_of(game), payoff_of(objective), opponents
-        self._hands: dict[tuple[int, int], tuple[LearnerHand, HandPlan]] = {}
-        """Hands by seat and by the first episode with the same play of all opponents."""
-        self._changing = [opponent for opponent in opponents if not is_state_policy(opponent)]
+        self.roots, self._payoff, self.modes = roots_of(game), payoff_of(objective), modes
+        self._hands: dict[tuple[int, int, Memories], tuple[LearnerHand, HandPlan]] = {}
+        """Hands by seat, by the first episode with the same play of all opponents, and by memories."""
+        self._changing = [opponent for opponent in modes.policies if not is_state_policy(opponent)]
         """Opponents that may change between episodes."""
         self._play: dict[int, list[Mapping[str, float]]] = {}
         """Distributions of the changing opponents at every position, by episode."""
+        self._steps: dict[tuple[int, int, int, Hashable, Node], Hashable] = {}
+        """Memories after hands, by episode, seat, mode, memory before the hand, and its end."""
 
-    def get(self, seat: int, episode: int = 0) -> tuple[LearnerHand, HandPlan]:
-        """Return the hand of a seat in an episode; raise `TooManyStates` if it has too many decisions."""
-        key = seat, self._first_like(episode)
+    def get(self, seat: int, episode: int = 0, memories: Memories = ()) -> tuple[LearnerHand, HandPlan]:
+        """Return a hand.
+
+        Args:
+            memories: Memory of each opponent before the hand.
+
+        Raises:
+            NotExact: If a memory after the hand depends on what only the opponent sees.
+            TooManyStates: If the hand has too many decisions.
+        """
+        key = seat, self._first_like(episode), memories
         if key not in self._hands:
             with pause_garbage_collection():
-                opponents = [in_episode(opponent, episode) for opponent in self._opponents]
-                hand = hand_of(self._roots, opponents, seat, self._payoff)
-                self._hands[key] = hand, HandPlan(hand)
+                self._hands[key] = self.hand_from(self.roots, seat, episode, memories)
         return self._hands[key]
+
+    def hand_from(
+        self, roots: Sequence[tuple[float | Floats, Node]], seat: int, episode: int, memories: Memories
+    ) -> tuple[LearnerHand, HandPlan]:
+        """Return a hand that begins at other positions, with their probabilities by opponent.
+
+        The other arguments and the errors are those of `get`.
+        """
+        memory = HandMemory(partial(self._step, episode, 1 - seat, memories), self.modes.can_follow)
+        opponents = self.modes.opponents(memories, episode)
+        hand = hand_of(roots, opponents, seat, self._payoff, memory if memories else None)
+        return hand, HandPlan(hand)
+
+    def whole(self, seat: int) -> LearnerHand:
+        """Return the hand of a seat against an opponent that may play anything, with all decisions of the learner."""
+        return hand_of(self.roots, [Uniform()], seat, self._payoff)
+
+    def _step(self, episode: int, seat: int, memories: Memories, mode: int, node: Node) -> Hashable:
+        """Return the memory of a mode in a seat after the end of a hand."""
+        key = episode, seat, mode, memories[mode], node
+        if key not in self._steps:
+            self._steps[key] = self.modes.step(mode, memories[mode], node, seat, episode)
+        return self._steps[key]
 
     def _first_like(self, episode: int) -> int:
         """Return the first known episode in which all opponents play as in this one.
@@ -182,8 +216,10 @@ class LearnerHands:
         """
         if not self._changing:
             return 0
+        if self.modes.learns:
+            return episode
         if episode not in self._play:
-            order = positions([node for _, node in self._roots])
+            order = positions([node for _, node in self.roots])
             turns = [node.turn()._replace(episode=episode) for node in order if node.player is not None]
             self._play[episode] = [opponent.distribution(turn) for opponent in self._changing for turn in turns]
         return next(known_episode for known_episode, play in self._play.items() if play == self._play[episode])

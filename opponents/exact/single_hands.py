@@ -11,9 +11,17 @@ from mage_envs.core import Game, Policy, is_state_policy
 from mage_envs.opponents.exact.bayes import build_hands
 from mage_envs.opponents.exact.best_response import BestResponse, respond
 from mage_envs.opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
-from mage_envs.opponents.exact.tree import NotExact, Objective, in_episode, is_exact, no_distribution, without_memory
+from mage_envs.opponents.exact.tree import (
+    NotExact,
+    Objective,
+    in_episode,
+    is_exact,
+    no_distribution,
+    require_no_memory,
+)
 from mage_envs.opponents.exact.values import value_of_response
 from mage_envs.opponents.pools import OpponentPool
+from mage_envs.opponents.registry import make_opponent
 
 SAMPLES = 20
 """Suggested number of sampled moves per information state, for a fair estimate."""
@@ -57,7 +65,7 @@ class SingleHands:
         """Sampled policies by their index in the pool."""
         policies: list[Policy] = []
         for index, entry in enumerate(pool.entries):
-            policy = without_memory(entry, game)
+            policy = require_no_memory(make_opponent(entry, game), entry)
             if not is_exact(policy):
                 if samples == 0:
                     raise NotExact(f"{no_distribution(entry)} Sampled moves give an estimate: samples={SAMPLES}.")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from mage_envs.core import Game, Policy, Turn, has_distribution, has_memory, is_state_policy
+from mage_envs.core import Game, Policy, State, Turn, has_distribution, has_memory, is_state_policy
+from mage_envs.opponents.learning.hazard import Hazard
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.registry import make_opponent
 from mage_envs.tree import Node
 
@@ -28,6 +31,18 @@ PAYOFFS: Mapping[str, Payoff] = {"returns": lambda node, seat: node.returns[seat
 
 class NotExact(ValueError):
     """A policy without `distribution` or with memory of earlier hands, so that exact values do not exist."""
+
+
+class RemembersHands(NotExact):
+    """A policy with memory of earlier hands, where single hands are evaluated."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A game as a key of the cache, equal to any game with the same first states."""
+
+    states: tuple[tuple[float, State], ...]
+    game: Game = field(compare=False)
 
 
 class BySeat(Policy):
@@ -72,17 +87,25 @@ def exact_policy(spec: str | Policy, game: Game) -> Policy:
     Raises:
         NotExact: If the policy has no `distribution`, or remembers earlier hands.
     """
-    policy = without_memory(spec, game)
-    if not is_exact(policy):
+    return require_exact(make_opponent(spec, game), spec)
+
+
+def require_exact(policy: Policy, spec: str | Policy) -> Policy:
+    """Return the policy that `spec` made; raise `NotExact` as `exact_policy`."""
+    if not is_exact(require_no_memory(policy, spec)):
         raise NotExact(no_distribution(spec))
     return policy
 
 
-def without_memory(spec: str | Policy, game: Game) -> Policy:
-    """Return the policy of a specification, or `spec` itself; raise `NotExact` if it remembers earlier hands."""
-    policy = make_opponent(spec, game)
+def require_no_memory(policy: Policy, spec: str | Policy) -> Policy:
+    """Return the policy that `spec` made; raise `NotExact` if it remembers earlier hands."""
+    if isinstance(policy, LearningPolicy | Hazard):
+        raise RemembersHands(
+            f"Opponent {_label(spec)!r} learns or changes, so a single hand has no exact value. mage headroom computes "
+            "whole meta-episodes against it."
+        )
     if has_memory(policy):
-        raise NotExact(
+        raise RemembersHands(
             f"Opponent {_label(spec)!r} remembers earlier hands (on_meta_episode_start or on_hand_end): there are no "
             "exact values against it, and no estimates from sampled moves. Remove it from the pool."
         )

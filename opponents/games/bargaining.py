@@ -76,6 +76,16 @@ firm = partial(_build_policy, high=7, low=7)
 # By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
     register_opponent(f"bargain/{_name}", entry_point=f"{__name__}:{_name}", games=("Bargaining",), needs_game=True)
+_LEARNERS = ("softening", "hardening", "offended")
+for _name in _LEARNERS:
+    register_opponent(
+        f"bargain/{_name}",
+        entry_point=f"mage_envs.opponents.learning.negotiation:{_name}",
+        games=("Bargaining",),
+        needs_game=True,
+        kind="learning",
+    )
+register_pool("bargain/learners", {f"bargain/{name}": 1 for name in _LEARNERS})
 register_pool("bargain/four", {f"bargain/{name}": 1 for name in ("fair", "greedy", "conceder", "boulware")})
 register_pool("bargain/mixed", {f"bargain/{name}": 1 for name in ("fair", "greedy", "conceder", "firm")})
 register_split(
@@ -88,6 +98,6 @@ register_split(
         heldout=dict.fromkeys(("bargain/firm", "uniform"), 1.0),
         heldout_about="one that never does, and one at random",
         seats=(0, 1),
-        headroom=(("bargain/mixed", {"offers": 3}),),
+        headroom=(("bargain/mixed", {"offers": 3}), ("bargain/learners", {"offers": 3})),
     ),
 )

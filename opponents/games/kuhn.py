@@ -71,9 +71,13 @@ def nash(alpha: float = 1 / 6) -> TabularPolicy:
 
 for _name in PROFILES:
     register_opponent(f"kuhn/{_name}", games=_GAMES)(partial(profile, _name))
+register_opponent(
+    "kuhn/learns-to-call", entry_point="mage_envs.opponents.learning.kuhn:LearnsToCall", games=_GAMES, kind="learning"
+)
 register_opponent("kuhn/rock", alias_of="kuhn/conservative")
 register_pool("kuhn/paper", {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4})
 register_pool(
     "kuhn/demo",
     dict.fromkeys(("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "kuhn/soft-scared"), 1),
 )
+register_pool("kuhn/learners", dict.fromkeys(("kuhn/conservative", "trapper:2", "kuhn/learns-to-call"), 1))

@@ -80,6 +80,7 @@ register_pool("rps/biased", dict.fromkeys(("rps/rock", "rps/paper", "rps/scissor
 register_pool("rps/strongly-biased", dict.fromkeys(("rps/rock:.8", "rps/paper:.8", "rps/scissors:.8"), 1))
 register_pool("rps/reactive", dict.fromkeys(_REACTIONS, 1))
 register_pool("rps/soft-reactive", {f"{name}:.85": 1 for name in _REACTIONS})
+register_pool("rps/learners", dict.fromkeys(("fictitious:.15", "winstay", "rps/rock:.7"), 1))
 register_split(
     "rps",
     Split(
@@ -89,5 +90,6 @@ register_split(
         train_about="four reactions to the round before",
         heldout=dict.fromkeys(("rps/rock", "rps/paper", "rps/scissors", "rps/beat:.7"), 1.0),
         heldout_about="fixed preferences, and a soft reaction",
+        headroom=(("rps/learners", {"rounds": 2}),),
     ),
 )

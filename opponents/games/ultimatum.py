@@ -49,6 +49,22 @@ def _build_policy(name: str, price: int, below: float) -> RulePolicy:
     return RulePolicy(partial(by_price, price, below))
 
 
+_MOODS = ("proud", "yielding", "spoiled")
+register_opponent(
+    "ultimatum/mood",
+    entry_point="mage_envs.opponents.learning.negotiation:ChangingPrice",
+    games=("Ultimatum",),
+    form="ultimatum/mood:price",
+    kind="learning",
+)
+for _name in _MOODS:
+    register_opponent(
+        f"ultimatum/{_name}",
+        entry_point=f"mage_envs.opponents.learning.negotiation:{_name}",
+        games=("Ultimatum",),
+        kind="learning",
+    )
+register_pool("ultimatum/moods", {**{f"ultimatum/{name}": 1 for name in _MOODS}, "ultimatum/reserve:3": 1})
 register_pool("ultimatum/reserves", {f"ultimatum/reserve:{price}": 1 for price in range(1, 9)})
 register_pool("ultimatum/soft-reserves", {f"ultimatum/soft-reserve:{price}": 1 for price in range(1, 9)})
 register_split(

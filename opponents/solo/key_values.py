@@ -10,7 +10,8 @@ from mage_envs.core import NotEnumerable
 from mage_envs.games.sokoban.controls import KEYS, WIRINGS, SokobanControls
 from mage_envs.games.sokoban.level import Level, parse_board
 from mage_envs.opponents.exact.learner_hands import Floats
-from mage_envs.opponents.exact.regret import HandRegret, PlayedHand
+from mage_envs.opponents.exact.regret import HandRegret
+from mage_envs.opponents.exact.rest import PlayedHand
 from mage_envs.opponents.exact.tree import Objective
 from mage_envs.opponents.pools import OpponentPool
 from mage_envs.opponents.solo.key_learner import KeyLearner, RoomPayoffs, best_learner, boards_of

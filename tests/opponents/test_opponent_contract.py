@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from mage_envs.core import State, Turn, has_distribution, is_state_policy
+from mage_envs.core import Policy, State, Turn, has_distribution, is_state_policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
+from mage_envs.opponents.exact.modes import end_turn
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.text.generation import Prompt
 from mage_envs.text.plain import Plain
+from mage_envs.tree import tree_of
 from mage_envs.wrappers.rollout.scripted import ScriptedGenerator
 from tests.contract import enumerable_games, games_with_opponents, opponents_of, short_game
 from tests.opponents.dealing import check_copies, decisions, play
@@ -79,7 +83,9 @@ def test_samples_follow_the_right_distributions(game: str, name: str) -> None:
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_what_follows_from_the_information_state_is_declared_and_drawn_sparingly(game: str, name: str) -> None:
     policy = make_opponent(name, GAMES[game])
-    assert is_state_policy(policy) == has_distribution(policy) == policy.follows_information_state
+    # The play of a learner follows from the information state and its memory, which stays as it is in this test.
+    is_fixed = has_distribution(policy) and not isinstance(policy, LearningPolicy)
+    assert is_state_policy(policy) == is_fixed == policy.follows_information_state
     if not has_distribution(policy):
         return
     rng, twin = np.random.default_rng(5), np.random.default_rng(5)
@@ -116,18 +122,30 @@ def test_policies_keep_no_state_of_the_game(game: str, name: str) -> None:
     assert not any(isinstance(value, State) for value in vars(policy).values())
 
 
+def experienced_tables(game: str, policy: Policy) -> list[list[Mapping[str, float]]]:
+    """Return the policy's play before and after some hands, the same for all policies."""
+    tables = [[policy.distribution(turn) for turn in turns(game)]]
+    if isinstance(policy, LearningPolicy):
+        ends = [node for node in tree_of(GAMES[game]).order if node.player is None]
+        for node in ends[:: len(ends) // 7 | 1]:
+            policy.on_hand_end(end_turn(node, 1, 0))
+            tables.append([policy.distribution(turn) for turn in turns(game)])
+    return tables
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_no_two_opponents_are_the_same_policy(game: str) -> None:
     tables = {}
     for name in list_opponents(game):
         policy = make_opponent(name, GAMES[game])
         if has_distribution(policy):
-            tables[name] = [policy.distribution(turn) for turn in turns(game)]
+            tables[name] = experienced_tables(game, policy)
     for first_name, second_name in combinations(tables, 2):
         alias = opponent_info(first_name).alias_of == second_name or opponent_info(second_name).alias_of == first_name
-        same = all(
+        same = len(tables[first_name]) == len(tables[second_name]) and all(
             abs(a.get(action, 0) - b.get(action, 0)) < 1e-12
-            for a, b in zip(tables[first_name], tables[second_name])
+            for first_rows, second_rows in zip(tables[first_name], tables[second_name])
+            for a, b in zip(first_rows, second_rows)
             for action in {*a, *b}
         )
         assert same == alias, (first_name, second_name)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mage_envs import make_game, settings_of
+from mage_envs.game_record import RECORDS
 from mage_envs.opponents import (
     OpponentPool,
     UnknownOpponent,
@@ -66,11 +67,8 @@ def test_named_pools_hold_opponents_of_their_game() -> None:
     for name in list_pools():
         entries = [str(entry) for entry in as_pool(f"pool:{name}").entries]
         (game,) = {
-            game
-            for entry in entries
-            if entry.startswith(name.split("/")[0])
-            for game in opponent_info(entry.split(":")[0]).games or ()
-        }
+            *(record.name for record in RECORDS.values() if name.split("/")[0] in record.opponents),
+        } & {game for entry in entries for game in opponent_info(entry.split(":")[0]).games or ()}
         for entry in entries:
             make_opponent(entry, make_game(game))
 

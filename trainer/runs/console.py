@@ -137,7 +137,6 @@ def evaluation_lines(metrics: Metrics, measure: str) -> list[str]:
     """Return the lines of an evaluation: the measure by episode, beside the exact lines, and what memory gains.
 
     Args:
-        metrics: Metrics of the evaluation.
         measure: Headline measure of the game, `value` per hand or `success`.
     """
     lines = [f"{measure} by episode {episodes_text(metrics, measure)}"]

@@ -11,14 +11,14 @@ from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.scoring.scores import summarise
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.exact.transfer_table import transfer
 from mage_envs.cli.program import main
 from mage_envs.core import Turn
 from mage_envs.games.encounters import CHARACTERS, ENCOUNTERS, GAMES, Encounters, game_of, seat_in
 from mage_envs.games.table_game import TableGame
 from mage_envs.opponents import make_opponent
 from mage_envs.opponents.exact import TooManyStates, bayes_value, best_response, headroom, policy_value
-from mage_envs.opponents.exact.regret import Rest
-from mage_envs.opponents.exact.transfer import transfer
+from mage_envs.opponents.exact.rest import Rest
 from mage_envs.random.streams import Streams
 from tests.contract import check_id
 

@@ -243,7 +243,7 @@ def test_mage_bench_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
     [demo] = [line.split()[1:7] for line in out if line.startswith("pool:kuhn/demo")]
     assert demo == ["0.121", "0.117", "0.168", "0.191", "0.200", "482"]
     refused = [line for line in out if line.startswith("n/a: ")]
-    assert [line.split()[2] for line in refused] == ["'ismcts'"]
+    assert [line.split()[2] for line in refused] == ["'ismcts'", "'kuhn/learns-to-call'"]
     assert main(["headroom", "--ceilings", "Sokoban"]) == 2
     assert capsys.readouterr().err == ("mage: Sokoban has no enumerable tree, so its exact ceilings are n/a.\n")
     for option, message in (("{", "must have the form NAME=VALUE"), ("revael=1", "KuhnPoker does not take these")):

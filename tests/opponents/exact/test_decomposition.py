@@ -13,7 +13,8 @@ from mage_envs.core import Game, State, Turn
 from mage_envs.games.table_game import TableSeries
 from mage_envs.opponents import as_pool, make_opponent
 from mage_envs.opponents.exact.decomposition import OwnBelief, decompose
-from mage_envs.opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.exact.rest import OwnChoice, PlayedHand, Rest
 from mage_envs.registry import make_game
 
 CLOSE = {"abs": 1e-9, "rel": 0}

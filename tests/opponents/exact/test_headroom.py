@@ -251,10 +251,11 @@ def test_a_hand_as_it_is_lived_is_worth_the_best_response_to_each_opponent(game:
 
 def test_orders_of_the_same_evidence_are_one_state() -> None:
     meeting = Meeting(small.pennies(1), small.coins(0.8, 0.5, 0.2), 0, episodes=9, alternate=False)
-    assert [stage.beliefs.shape[1] for stage in meeting.stages] == list(range(1, 10)), "one per number of heads"
-    assert meeting.states == max_states(meeting.hands) == 45
-    for stage in meeting.stages:
-        assert stage.beliefs.sum(axis=0) == pytest.approx(1, abs=1e-12)
+    assert [stage.size for stage in meeting.stages] == list(range(1, 10)), "one per number of heads"
+    [groups] = zip(*(stage.groups for stage in meeting.stages), strict=True)
+    assert meeting.states == max_states([group.hand for group in groups]) == 45
+    for group in groups:
+        assert group.beliefs.sum(axis=0) == pytest.approx(1, abs=1e-12)
 
 
 def test_weights_of_credit() -> None:

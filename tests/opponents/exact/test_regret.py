@@ -14,7 +14,8 @@ from mage_envs.hand import Hand, Seat, Table
 from mage_envs.opponents import OpponentPool, TabularPolicy, as_pool, make_opponent
 from mage_envs.opponents.exact import BayesSolution, Meeting, NotExact, bayes_value, best_nonadaptive
 from mage_envs.opponents.exact.bayes import CreditName
-from mage_envs.opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
+from mage_envs.opponents.exact.regret import DecisionValues
+from mage_envs.opponents.exact.rest import OwnChoice, PlayedHand, Rest
 from mage_envs.opponents.exact.tree import in_episode
 from mage_envs.random.streams import Streams
 from mage_envs.tree import Node, roots_of

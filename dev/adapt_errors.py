@@ -15,9 +15,13 @@ from mage_envs.benchmarks.evaluation.suites.adapt import EPISODES, META_EPISODES
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel
 from mage_envs.benchmarks.scale.adaptation import pool_of
 from mage_envs.benchmarks.scale.scale import Scale
+from mage_envs.core import Game
 from mage_envs.opponents.exact.bayes import BayesSolution, Meeting, meetings
 from mage_envs.opponents.exact.learner_hands import Floats, Places
-from mage_envs.opponents.exact.plans import HandPlan
+from mage_envs.opponents.exact.learner_values import Schedule, best_plan
+from mage_envs.opponents.exact.modes import Modes
+from mage_envs.opponents.exact.plans import HandPlan, LearnerHands
+from mage_envs.opponents.pools import OpponentPool
 from mage_envs.registry import make_game, settings_of
 
 Choices = Callable[[int, slice], Sequence[Places]]
@@ -38,12 +42,21 @@ def level_moments(cell: AdaptCell, scale: Scale, player: str) -> tuple[float, fl
     counts = Counter((task.opponent, task.seat) for task in cell_panel(cell, META_EPISODES).tasks())
     seat = settings_of(cell.game).seat or "alternate"
     regret = variance = 0.0
+    choices: Choices
     for meeting in meetings(game, pool, episodes=EPISODES, hands=cell.hands, seat=seat):
-        choices = blind_choices(meeting) if player == "blind" else BayesSolution(meeting, "myopic").choices
-        # In a series of tasks, each opponent has several entries: one for each order of the tasks.
-        orders = meeting.stages[0].belief(0).reshape(len(pool), -1)
-        parts = regret_moments(meeting, BayesSolution(meeting, "sum"), choices).reshape(2, *orders.shape)
-        means, squares = (parts * orders).sum(axis=2) / orders.sum(axis=1)
+        if player == "myopic":
+            choices = BayesSolution(meeting, "myopic").choices
+        elif meeting.modes.learns:
+            choices = plan_choices(game, pool, meeting, alternate=seat == "alternate")
+        else:
+            choices = blind_choices(meeting)
+        # In a series of tasks, each opponent has several entries, one for each order of the tasks; and so has an
+        # opponent that changes.
+        belief = meeting.stages[0].belief(0)
+        sizes = meeting.modes.sizes if len(meeting.modes.sizes) == len(pool) else [len(belief) // len(pool)] * len(pool)
+        starts = np.cumsum([0, *sizes])[:-1]
+        parts = regret_moments(meeting, BayesSolution(meeting, "sum"), choices)
+        means, squares = np.add.reduceat(parts * belief, starts, axis=1) / np.add.reduceat(belief, starts)
         for name, weight, mean, square in zip(pool.entries, pool.weights, means, squares, strict=True):
             share = weight / len(cell.seats)
             regret += share * mean
@@ -64,6 +77,41 @@ def blind_choices(meeting: Meeting) -> Choices:
             return actions[-1]
 
         tree.decide((tree.payoff @ meeting.stages[0].groups[0].beliefs)[None], best)
+        return actions
+
+    return choices
+
+
+def plan_choices(game: Game, pool: OpponentPool, meeting: Meeting, *, alternate: bool) -> Choices:
+    """Return the choices of the best plan of an episode, the same in every one.
+
+    Args:
+        game: Game that is played.
+        pool: Opponents that learn.
+        meeting: Meeting with them.
+        alternate: True if the seat changes from hand to hand.
+    """
+    hands = LearnerHands(game, Modes(game, pool))
+    plans = best_plan(hands, Schedule.of(2, meeting.seats[0], EPISODES, 1, alternate=alternate)).plans
+
+    def choices(hand: int, states: slice) -> list[Places]:
+        group, actions = meeting.stages[hand].group_of(states.start), list[Places]()
+        chosen = np.zeros((1, len(group.plan.tree.payoff), states.stop - states.start))
+        branches = [group.hand.root]
+        while branches:
+            branch = branches.pop()
+            for state, options in branch.decisions.items():
+                action = plans[meeting.seats[hand]].get(state)
+                # Branches that the plan avoids lead to decisions outside of it. Their first action does not matter.
+                if action is not None:
+                    chosen[0, group.plan.number[id(options[action])]] = 1
+                branches += options.values()
+
+        def best(values: Floats) -> Places:
+            actions.append(values[0].argmax(axis=1))
+            return actions[-1]
+
+        group.plan.tree.decide(chosen, best)
         return actions
 
     return choices

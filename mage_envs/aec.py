@@ -95,7 +95,15 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         player = self._state.player
         if player is not None:
             self.agent_selection = self.agents[player]
-        self.infos = {agent: {"legal_actions": self._legal(seat)} for seat, agent in enumerate(self.agents)}
+        # These entries are the facts that `Turn.from_info` needs, so registered policies can play a seat.
+        self.infos = {
+            agent: {
+                "legal_actions": self._legal(seat),
+                "information_state": self._state.information_state(seat),
+                "seat": seat,
+            }
+            for seat, agent in enumerate(self.agents)
+        }
 
     def _legal(self, seat: int) -> tuple[str, ...]:
         return self._state.legal_actions if self._state.player == seat else ()

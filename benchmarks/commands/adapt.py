@@ -22,7 +22,7 @@ from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
 from mage_envs.benchmarks.evaluation.run.options import DryRunOption, PlayOptions, SamplingOption
 from mage_envs.benchmarks.evaluation.run.preflight import Price
 from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, NAMED, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.rows import POOL, SuiteRow
 from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
@@ -52,7 +52,7 @@ MEMORY = "history"
 HIDDEN = "hidden"
 """Name of the condition in which no prompt describes the pool."""
 TABLE, VALUES = "adapt.txt", "adapt.json"
-SuiteName = Literal["adapt", "adapt-mini"]
+SuiteName = Literal["adapt", "adapt-mini", "adapt-learning"]
 
 
 VERDICT = (NONE, OTHER)
@@ -85,7 +85,12 @@ def command(
         ),
     ],
     options: PlayOptions,
-    suite: Annotated[SuiteName, typer.Option(help="adapt (default), or four small cells: adapt-mini")] = "adapt",
+    suite: Annotated[
+        SuiteName,
+        typer.Option(
+            help="adapt (default), four small cells: adapt-mini, or opponents that learn or change: adapt-learning"
+        ),
+    ] = "adapt",
     pool: Annotated[
         Literal["described", "hidden", "both"] | None,
         typer.Option(
@@ -296,7 +301,7 @@ def rows_of(
     agents: str | Mapping[str, str] = name
     if agent is None:
         reference = name.removeprefix("policy:")
-        specs = {short: CELLS[short].agent(reference) for short in shorts.values()}
+        specs = {short: ALL_CELLS[short].agent(reference) for short in shorts.values()}
         agents = {short: spec for short, spec in specs.items() if spec is not None}
     # A saved model brings the memory of its training.
     chosen_memory = memory or (None if isinstance(agent, SavedModelAgent) else MEMORY)
@@ -318,7 +323,9 @@ def controls_of(main: SuiteRow, names: Sequence[str], cells: Sequence[str]) -> t
     rows = []
     for name in names:
         agents = {
-            cell: spec for cell in cells if (spec := main.agent_at(cell)) is not None and has_control(CELLS[cell], name)
+            cell: spec
+            for cell in cells
+            if (spec := main.agent_at(cell)) is not None and has_control(ALL_CELLS[cell], name)
         }
         if name == "neutral":
             rows.append(replace(main, name=name, agent=agents, env_kwargs={**main.env_kwargs, "style": name}))
@@ -383,6 +390,6 @@ def load_runs(cells: Sequence[PlannedRun], folder: Path) -> dict[str, dict[str, 
     """Return all runs below a folder, by condition and cell."""
     runs: dict[str, dict[str, ScaledRun]] = {}
     for cell in cells:
-        scaled_run = load_cell_run(Records(folder / cell.folder), CELLS[cell.panel], cell_scale(cell.panel))
+        scaled_run = load_cell_run(Records(folder / cell.folder), ALL_CELLS[cell.panel], cell_scale(cell.panel))
         runs.setdefault(cell.row.name, {})[cell.panel] = scaled_run
     return runs

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mage_envs.benchmarks.evaluation.run.elicitation import add_question
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS, AdaptCell
 from mage_envs.benchmarks.exact.regret import Horizon, regret_of_run
 from mage_envs.benchmarks.exact.regret_parts import RegretParts, part_rows
 from mage_envs.benchmarks.records.record_store import Records
@@ -35,7 +35,7 @@ def add_questions(runs: Sequence[PlannedRun], condition: str) -> list[PlannedRun
     """
     return [
         replace(run, setting=add_question(run.setting, run.agent))
-        if run.row.name == condition and has_parts(CELLS[run.panel])
+        if run.row.name == condition and has_parts(ALL_CELLS[run.panel])
         else run
         for run in runs
     ]
@@ -51,10 +51,10 @@ def read_parts(runs: Sequence[PlannedRun], folder: Path, condition: str) -> dict
     """
     return {
         run.panel: regret_of_run(Records(folder / run.folder), horizon=Horizon("sum")).parts
-        if has_parts(CELLS[run.panel])
+        if has_parts(ALL_CELLS[run.panel])
         else None
         for run in runs
-        if run.row.name == condition and not CELLS[run.panel].control
+        if run.row.name == condition and not ALL_CELLS[run.panel].control
     }
 
 

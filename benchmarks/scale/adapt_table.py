@@ -10,7 +10,7 @@ from importlib.resources import files
 from statistics import median
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN, number, share
 from mage_envs.benchmarks.scale.adapt_parts import CellParts, parts_blocks
@@ -63,7 +63,7 @@ def mean_over_families(
     known_scores = {name: score for name, score in scores.items() if score is not None}
     if not known_scores:
         return None
-    weights = family_weights({name: CELLS[name].family for name in known_scores})
+    weights = family_weights({name: ALL_CELLS[name].family for name in known_scores})
     return mean_score([(weights[name], score) for name, score in known_scores.items()], lower_bound)
 
 
@@ -86,7 +86,7 @@ class AdaptResult:
     @property
     def planned(self) -> int:
         """Number of cells of the suite that have a scale."""
-        return sum(not CELLS[name].control for name in short_names(named_suite(self.suite)).values())
+        return sum(not ALL_CELLS[name].control for name in short_names(named_suite(self.suite)).values())
 
     @property
     def main(self) -> str:
@@ -237,7 +237,7 @@ class AdaptResult:
             cells.append(
                 {
                     "cell": name,
-                    "family": CELLS[name].family,
+                    "family": ALL_CELLS[name].family,
                     "unit": run.unit,
                     "level": score_json(run.level()),
                     "less": score_json(differences.get(name)),
@@ -286,7 +286,7 @@ def agents_table(results: Sequence[AdaptResult]) -> TextTable:
         for name, run in results[0].conditions[results[0].main].items()
         if run.scale is not None
     ]
-    weights = family_weights({name: CELLS[name].family for name, _ in best})
+    weights = family_weights({name: ALL_CELLS[name].family for name, _ in best})
     paid = sum(weights[name] * value for name, value in best)
     rows += [["best learner", "1.00", "1.00", share(paid), "", ""], ["no memory", ".00", ".00", ".00", ".00", ""]]
     return TextTable(["agent", "level", "median", "own memory", "other's memory", "verdict"], rows)

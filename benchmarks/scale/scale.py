@@ -47,6 +47,8 @@ class Scale:
     """Least return of a hand."""
     max_return: float
     """Greatest return of a hand."""
+    restarted: tuple[float, ...] = ()
+    """The best learner if it forgets everything before each episode; empty if that is its first episode each time."""
 
     @classmethod
     def of(cls, values: Headroom, hands: int, min_return: float, max_return: float) -> Scale | None:
@@ -68,6 +70,7 @@ class Scale:
             hands=hands,
             min_return=min_return,
             max_return=max_return,
+            restarted=values.restarted_per_episode,
         )
         return scale if scale.length > ROUNDING else None
 
@@ -102,10 +105,11 @@ class Scale:
     def best_adaptation(self) -> float:
         """Return the adaptation of the best learner: 1, plus what it pays for learning in the first episode.
 
-        Without memory it pays again in each episode and gains nothing.
+        Without memory it pays again in each episode and gains nothing. Opponents that learn remember that it did.
         """
         first_value, *later_values = self.best_learner
-        return self.hands * (sum(later_values) - len(later_values) * first_value) / self.length
+        forgetful_values = self.restarted[1:] or [first_value] * len(later_values)
+        return self.hands * (sum(later_values) - sum(forgetful_values)) / self.length
 
     def to_json(self) -> dict[str, Any]:
         """Return the lines as JSON values."""

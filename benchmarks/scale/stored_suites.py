@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, DISPLAY, NAMED, AdaptCell
+from mage_envs.benchmarks.evaluation.suites.adapt import ADAPT_SUITES, ALL_CELLS, DISPLAY, NAMED, AdaptCell
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
@@ -51,7 +51,7 @@ def read_stored_suite(folder: Path, *, partial: bool = False) -> StoredSuite:
     """
     plan = read_suite(folder)
     suite = "" if plan is None else str(plan.get("suite", ""))
-    if plan is None or suite not in ("adapt", "adapt-mini") or (plan.get("root") is None and not partial):
+    if plan is None or suite not in ADAPT_SUITES or (plan.get("root") is None and not partial):
         raise ValueError(f"{folder} holds no complete suite. Play it with mage adapt … --out {folder}.")
     restore_sources(folder)
     panels = {short: full_name(panel) for panel, short in short_names(named_suite(suite)).items()}
@@ -66,11 +66,11 @@ def read_stored_suite(folder: Path, *, partial: bool = False) -> StoredSuite:
         # The recorded options are the submitter's word. Those that this version rebuilds are what is executed.
         with reading(path):
             setting = setting_of(records.about)
-        if different := next(differing_options(setting, panels[name], CELLS[name], condition), None):
+        if different := next(differing_options(setting, panels[name], ALL_CELLS[name], condition), None):
             raise ValueError(f"{path} is no run of the cell {name} of {suite}: {different}.")
         agents[name] = records.about["agent"]
         scale = cell_scale(name)
-        conditions.setdefault(condition, {})[name] = load_cell_run(records, CELLS[name], scale)
+        conditions.setdefault(condition, {})[name] = load_cell_run(records, ALL_CELLS[name], scale)
     if not conditions:
         raise ValueError(f"{folder} holds no run. Play it with mage adapt … --out {folder}.")
     agent = name_of_agent(folder, agents)
@@ -117,7 +117,7 @@ def restore_sources(folder: Path) -> None:
 @cache
 def cell_scale(name: str) -> Any:
     """Return the scale of a cell by its name; it takes seconds, so it is computed once."""
-    return scale_of_cell(CELLS[name])
+    return scale_of_cell(ALL_CELLS[name])
 
 
 def main_condition(conditions: Mapping[str, Any]) -> str:
@@ -127,7 +127,7 @@ def main_condition(conditions: Mapping[str, Any]) -> str:
 
 def plays(agent: str, name: str, condition: str) -> bool:
     """Return True if a complete suite of the agent has the cell under this condition."""
-    cell, reference = CELLS[name], agent.removeprefix("policy:")
+    cell, reference = ALL_CELLS[name], agent.removeprefix("policy:")
     if condition == POOL and not has_description(cell.pool):
         return False
     return reference not in NAMED or agent == reference or cell.agent(reference) is not None
@@ -144,7 +144,7 @@ def name_of_agent(folder: Path, agents: Mapping[str, Mapping[str, Any]]) -> str:
     if all(identity == identities[0] for identity in identities):
         return str(identities[0]["name"])
     for reference in NAMED:
-        if all(about["name"] == CELLS[name].agent(reference) for name, about in agents.items()):
+        if all(about["name"] == ALL_CELLS[name].agent(reference) for name, about in agents.items()):
             return f"policy:{reference}"
     names = sorted({str(identity["name"]) for identity in identities})
     raise ValueError(

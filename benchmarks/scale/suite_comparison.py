@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.benchmarks.evaluation.scoring.paired import rank_intervals
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.records.record_store import read_suite
 from mage_envs.benchmarks.scale.scale import ROUNDING, ScaleScore, family_weights, mean_score
@@ -96,7 +96,7 @@ def compare_levels(first_suite: StoredSuite, second_suite: StoredSuite) -> Suite
     cells = {name: score for name, score in _differences(first_suite, second_suite).items() if score is not None}
     if not cells:
         return None
-    families = {name: CELLS[name].family for name in cells}
+    families = {name: ALL_CELLS[name].family for name in cells}
     weights = family_weights(families)
     by_family = {}
     for family in dict.fromkeys(families.values()):

@@ -180,7 +180,8 @@ class BlindPolicy(Policy):
         """Policies by (seat, episode); the episode is 0 if no opponent changes between episodes."""
         # Raises NotEnumerable now instead of at the first turn.
         game.initial_states()
-        self._changes = not all(is_state_policy(exact_policy(entry, game)) for entry in self._pool.entries)
+        policies = [exact_policy(entry, game) for entry in self._pool.entries]
+        self._changes = not all(map(is_state_policy, policies))
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand; the policy draws no random numbers."""

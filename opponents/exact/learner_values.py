@@ -156,7 +156,7 @@ def best_plan(hands: LearnerHands, schedule: Schedule) -> BestPlan:
 def follow_plans(hands: LearnerHands, schedule: Schedule, plans: Mapping[int, Plan]) -> tuple[float, ...]:
     """Return the expected payoff in each episode of a learner that plays every hand by the plan of its seat.
 
-    At an information state that the plan lacks, it plays the first action.
+    At an information state outside of the plan, it plays the first action.
     """
     return follow(hands, schedule, (), _reach_of(plans, schedule), lambda memory, number, hand, ending: ())
 
@@ -180,7 +180,7 @@ def _reach_of(plans: Mapping[int, Plan], schedule: Schedule) -> Reach:
         while branches:
             branch = branches.pop()
             own[list(branch.outcomes.values())] = 1.0
-            # A plan for another memory lacks what no opponent does there. It plays the first action, as `BayesPolicy`.
+            # A plan for another memory may not cover this state. Then the first action counts, as in `BayesPolicy`.
             branches += [options[plan.get(state, next(iter(options)))] for state, options in branch.decisions.items()]
         return own
 

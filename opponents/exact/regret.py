@@ -112,8 +112,11 @@ class DecisionValues:
         """
         belief = self.prior if opponent is None else self._certain(opponent)
         memories, episode = self.modes.start, 0
-        regrets = []
-        for hand in hands:
+        regrets = list[HandRegret]()
+        for hand, previous_hand in zip(hands, [None, *hands], strict=False):
+            # The last hand may lack its ending, which does not matter there.
+            if memories and previous_hand is not None and previous_hand.by_rules and previous_hand.ending is None:
+                raise ValueError("Against opponents that learn, regrets require the player's last view of each hand.")
             belief = self.modes.after_episode(belief, hand.episode - episode)
             episode = hand.episode
             regret, belief, memories = self._judge_hand(hand, belief, memories)
@@ -230,8 +233,6 @@ class DecisionValues:
             likelihood = learner_hand.evidence[learner_hand.tells[outcome]]
             if memories:
                 likelihood, next_memories = self._remember(hand, memories, learner_hand.ends[outcome])
-        elif memories and hand.by_rules:
-            raise ValueError("Against opponents that learn, regrets require the player's last view of each hand.")
         # Bayes' rule.
         posterior = belief * likelihood
         if not posterior.any():

@@ -94,6 +94,8 @@ for _name in ("all-c", "all-d", "tit-for-tat", "generous", "grim", "pavlov", "al
 register_opponent("pd/random", entry_point=f"{__name__}:at_random", games=_GAMES, form="pd/random:probability")
 register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-tat", "pd/grim", "pd/pavlov"), 1))
 register_pool("pd/changing", dict.fromkeys(("pd/tit-for-tat", "grudge", "pd/grim", "pd/all-d"), 1))
+register_pool("pd/forgiving", dict.fromkeys(("pd/grim", "grudge"), 1))
+register_pool("pd/turning", dict.fromkeys(("hazard:pd/all-c,pd/all-d,.4", "grudge", "pd/tit-for-tat"), 1))
 register_split(
     "pd",
     Split(
@@ -108,6 +110,8 @@ register_split(
             ("pd/classic", {"rounds": 3}),
             ("pd/classic", {"rounds": 2, "noise": 0.1}),
             ("pd/changing", {"rounds": 3}),
+            ("pd/forgiving", {"rounds": 3}),
+            ("pd/turning", {"rounds": 3}),
         ),
     ),
 )

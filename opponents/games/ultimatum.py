@@ -54,7 +54,7 @@ register_opponent(
     "ultimatum/mood",
     entry_point="mage_envs.opponents.learning.negotiation:ChangingPrice",
     games=("Ultimatum",),
-    form="ultimatum/mood:price,after_refusal,after_acceptance",
+    form="ultimatum/mood:price",
     kind="learning",
 )
 for _name in _MOODS:

@@ -32,7 +32,7 @@ class Hazard(Policy):
             hazard: Probability of a new draw after each episode.
 
         Raises:
-            ValueError: If the hazard is no probability, there are fewer than two policies, or one of them is not exact.
+            ValueError: If the hazard is outside [0, 1], there are fewer than two policies, or one of them is not exact.
         """
         if not 0 <= hazard <= 1:
             raise ValueError(f"Opponent 'hazard': the hazard must be between 0 and 1, got {hazard}.")
@@ -42,8 +42,8 @@ class Hazard(Policy):
         for part in self.parts:
             if not has_distribution(part) or (has_memory(part) and not isinstance(part, LearningPolicy)):
                 raise ValueError(
-                    f"Opponent 'hazard': {type(part).__name__} has no exact probabilities. Name opponents with a "
-                    "distribution, without a memory or with a public one."
+                    f"Opponent 'hazard': the probabilities of {type(part).__name__} are not known. Name opponents with "
+                    "a distribution, without a memory or with a public one."
                 )
         self.hazard = hazard
         self._rng: np.random.Generator

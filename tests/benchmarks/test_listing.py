@@ -28,7 +28,9 @@ def test_the_list_of_games(capsys: pytest.CaptureFixture[str]) -> None:
     full_list, game_list = run_list(capsys), run_list(capsys, "TicTacToe")
     assert "mage/KuhnPoker-v0  mage/KuhnPoker-Meta-v0" in full_list
     assert "pool:kuhn/demo" in full_list
-    assert full_list.endswith("\n  more       mage list panels  mage list suites  mage list agents\n")
+    assert full_list.endswith(
+        "\n  more       mage list opponents  mage list panels  mage list suites\n             mage list agents\n"
+    )
     assert game_list.startswith("TicTacToe\n")
     assert "minimax" in game_list
     assert "switch:first,then,episode" in game_list
@@ -37,7 +39,7 @@ def test_the_list_of_games(capsys: pytest.CaptureFixture[str]) -> None:
     # The four parts together, and nothing else, are the list without a part.
     parts = "".join(run_list(capsys, part) for part in PARTS[:4])
     assert full_list.startswith(parts)
-    assert full_list.removeprefix(parts).count("\n") == 1
+    assert full_list.removeprefix(parts).count("\n") == 2
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100])

@@ -10,7 +10,7 @@ import pytest
 from mage_envs import make_game
 from mage_envs.benchmarks.evaluation.run.agents import split_memory
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceOptions
-from mage_envs.benchmarks.evaluation.suites.adapt import REFERENCES
+from mage_envs.benchmarks.evaluation.suites.adapt import NAMED
 from mage_envs.benchmarks.evaluation.suites.sampling import PAPER, read_sampling
 from mage_envs.benchmarks.executors.naming import _BUILDERS as EXECUTORS
 from mage_envs.loading.arguments import SpecError, bind, parse
@@ -53,7 +53,7 @@ OPPONENTS = sorted(
     {
         text
         for text in opponent_texts()
-        if not text.startswith(("model", "NAME", "pool:NAME", *OWN)) and text not in REFERENCES
+        if not text.startswith(("model", "NAME", "pool:NAME", *OWN)) and text not in NAMED
     }
 )
 MEMORY_TEXTS = find_texts(

@@ -13,6 +13,8 @@ from typing import Any
 from mage_envs.benchmarks.evaluation.suites.pool_texts import description_of
 from mage_envs.registry import make_game, settings_of
 
+ADAPT_SUITES = ("adapt", "adapt-mini", "adapt-learning")
+"""Suites of `mage adapt`."""
 META_EPISODES = 50
 """Minimum number of meta-episodes of a cell. The number is rounded up, so that each opponent is met equally often."""
 MINI_META_EPISODES = 24
@@ -28,7 +30,9 @@ REFERENCES = ("random", "nash", "no-memory", "myopic", "bayes", "counting")
 Of these, `random`, `nash` and `counting` know the rules alone; the others know the pool, too. `counting` is a learner
 with a Dirichlet prior over the play of its opponent.
 """
-NAMED = (*REFERENCES, "blind")
+LEARNING_REFERENCES = ("random", "nash", "no-memory", "stationary", "myopic", "bayes", "counting")
+"""The references of `adapt-learning`. `stationary` knows the pool, and believes that no opponent learns or changes."""
+NAMED = (*REFERENCES, "blind", "stationary")
 """Names in place of a policy: the references, and `blind`, which forgets even the earlier hands of its episode."""
 
 
@@ -64,6 +68,8 @@ class AdaptCell:
     """References that are players of the game's own; the suite ships no others for such a cell, besides `random`."""
     counts: bool = True
     """True if `counting` plays the cell. In a large tree, a best response for each hand takes seconds."""
+    learns: bool = False
+    """True if opponents of the pool learn or change between episodes."""
 
     @property
     def opponents(self) -> str | Mapping[str, float]:
@@ -94,6 +100,10 @@ class AdaptCell:
             return "policy:counting" if self.counts else None
         if reference == "nash":
             return f"policy:{self.nash}" if self.nash else None
+        if reference == "stationary":
+            return f"policy:stationary:{self.pool},{EPISODES},{self.hands}" if self.learns else None
+        if self.learns and reference in ("blind", "no-memory"):
+            return f"policy:blind:{self.pool},{EPISODES}"
         if self.single:
             # Against a single opponent all three are the best response.
             return f"policy:best-response-to:{self.pool}"
@@ -247,6 +257,88 @@ CELLS: Mapping[str, AdaptCell] = {
     ),
 }
 """Name of a cell to the cell, the negative controls last."""
+LEARNING_CELLS: Mapping[str, AdaptCell] = {
+    "pennies": AdaptCell(
+        game="MatchingPennies",
+        family="pennies",
+        pool="pennies/learners",
+        seed=301,
+        nash="uniform",
+        learns=True,
+        about="matching pennies of 3 rounds, four ways to learn",
+    ),
+    "throws": AdaptCell(
+        game="RockPaperScissors",
+        family="throws",
+        pool="rps/learners",
+        options={"rounds": 2},
+        seed=302,
+        nash="uniform",
+        learns=True,
+        about="rock, paper, scissors of 2 rounds, two learners and a habit",
+    ),
+    "grudges": AdaptCell(
+        game="PrisonersDilemma",
+        family="dilemma",
+        pool="pd/changing",
+        options={"rounds": 3},
+        seed=303,
+        nash="pd/all-d",
+        learns=True,
+        about="prisoner's dilemma of 3 rounds, one of four never forgives",
+    ),
+    "forgives": AdaptCell(
+        game="PrisonersDilemma",
+        family="dilemma",
+        pool="pd/forgiving",
+        options={"rounds": 3},
+        seed=308,
+        nash="pd/all-d",
+        learns=True,
+        about="prisoner's dilemma of 3 rounds, an insult is forgotten after the episode or never",
+    ),
+    "moods": AdaptCell(
+        game="Ultimatum",
+        family="ultimatum",
+        pool="ultimatum/moods",
+        seed=304,
+        nash="ultimatum/reserve:1",
+        learns=True,
+        about="ultimatum game, prices that move with each answer",
+    ),
+    "moods2": AdaptCell(
+        game="Ultimatum",
+        family="ultimatum",
+        pool="ultimatum/moods",
+        options={"offers": 2},
+        seed=305,
+        nash="ultimatum/reserve:1",
+        learns=True,
+        about="the same with two offers a hand",
+    ),
+    "traps": AdaptCell(
+        game="KuhnPoker",
+        family="poker",
+        pool="kuhn/learners",
+        seed=306,
+        nash="kuhn/nash",
+        learns=True,
+        about="Kuhn Poker, chips: one tight, one sets a trap, one learns to call",
+    ),
+    "turns": AdaptCell(
+        game="PrisonersDilemma",
+        family="dilemma",
+        pool="pd/turning",
+        options={"rounds": 3},
+        seed=307,
+        nash="pd/all-d",
+        learns=True,
+        about="prisoner's dilemma of 3 rounds, opponents that turn into others",
+    ),
+}
+"""Name of a cell of `adapt-learning` to the cell. Level 0 is the best plan of an episode, the same in every one."""
+ALL_CELLS: Mapping[str, AdaptCell] = {**CELLS, **LEARNING_CELLS}
+"""Cells of all suites by name."""
 MINI = ("noisy", "ultimatum", "soft", "kuhn")
 """Cells of `adapt-mini`."""
 
@@ -254,6 +346,6 @@ MINI = ("noisy", "ultimatum", "soft", "kuhn")
 def cell_of(panel: str) -> AdaptCell | None:
     """Return the cell of a panel's name without a size, or None if it is another panel."""
     for prefix in (MINI_ADAPT, ADAPT):
-        if panel.startswith(prefix) and panel.removeprefix(prefix) in CELLS:
-            return CELLS[panel.removeprefix(prefix)]
+        if panel.startswith(prefix) and panel.removeprefix(prefix) in ALL_CELLS:
+            return ALL_CELLS[panel.removeprefix(prefix)]
     return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from mage_envs.benchmarks.evaluation.suites.adapt import ADAPT, CELLS, MINI, MINI_ADAPT
+from mage_envs.benchmarks.evaluation.suites.adapt import ADAPT, CELLS, LEARNING_CELLS, MINI, MINI_ADAPT
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.released import RELEASED
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
@@ -95,6 +95,13 @@ SUITES: Mapping[str, Suite] = {
     "adapt": Suite(
         about="the share of what memory of earlier episodes is worth, exact in every cell; and negative controls",
         panels=tuple(f"{ADAPT}{name}" for name in CELLS),
+        protocols=PROTOCOLS[:1],
+        lengths=EPISODES[:1],
+        sized=False,
+    ),
+    "adapt-learning": Suite(
+        about="the same against opponents that learn or change",
+        panels=tuple(f"{ADAPT}{name}" for name in LEARNING_CELLS),
         protocols=PROTOCOLS[:1],
         lengths=EPISODES[:1],
         sized=False,

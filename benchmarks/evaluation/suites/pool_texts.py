@@ -28,6 +28,10 @@ def _kinds(count: str, kinds: tuple[str, ...], likely: str = "each equally likel
     return f"The other player is one of {count} kinds, {likely}, and the same in all episodes. {listed}"
 
 
+_REMEMBERS = "It remembers all episodes."
+_ONE_IN_TEN = "It makes one choice in ten at random."
+
+
 _TEXTS: Mapping[str, str] = {
     "pd/classic": _kinds(
         "five",
@@ -117,6 +121,74 @@ _TEXTS: Mapping[str, str] = {
         tuple(f"It {habits}; {_THROWS[name]}" for name, habits in CHARACTERS.items()),
     )
     + " In rock, paper, scissors its first choice is random.",
+    "pennies/learners": _kinds(
+        "four",
+        (
+            f"Expects you to go on as often with each side as so far, and plays the best answer. {_ONE_IN_TEN}",
+            "Repeats its last side if it won the round, and else changes it",
+            "Gives each side a value, 0 at first, which moves half of the way to each payoff (1 won, -1 lost); shows "
+            f"the side with the higher value. {_ONE_IN_TEN}",
+            "Expects you to play the best answer to how often it showed each side so far, and plays the best answer "
+            f"to that. {_ONE_IN_TEN}",
+        ),
+    )
+    + f" {_REMEMBERS} Without experience, and between equally good sides, it chooses at random.",
+    "rps/learners": _kinds(
+        "three",
+        (
+            "Expects you to go on as often with each choice as so far, and plays the best answer; it makes 15 choices "
+            "in 100 at random",
+            "Repeats its last choice if it won the round, and else takes the next one of rock, paper, scissors, rock",
+            "Plays rock with a probability of 70%, paper with 15%, scissors with 15%",
+        ),
+    )
+    + f" {_REMEMBERS} Without experience, and between equally good choices, it chooses at random.",
+    "pd/changing": _kinds(
+        "four",
+        (
+            "Cooperates in the first round of an episode, then repeats what you chose in the round before",
+            "Cooperates until you have defected once, then defects for the rest of all episodes",
+            "Cooperates until you have defected in the episode, then defects until its end",
+            "Always defects",
+        ),
+    ),
+    "pd/forgiving": _kinds(
+        "two",
+        (
+            "Cooperates until you have defected in the episode, then defects until its end",
+            "Cooperates until you have defected once, then defects for the rest of all episodes",
+        ),
+    ),
+    "pd/turning": _kinds(
+        "three",
+        (
+            "In the first episode always cooperates or always defects, each equally likely; after each episode, with "
+            "a probability of 40%, this is drawn anew",
+            "Cooperates until you have defected once, then defects for the rest of all episodes",
+            "Cooperates in the first round of an episode, then repeats what you chose in the round before",
+        ),
+    ),
+    "ultimatum/moods": _kinds(
+        "four",
+        (
+            "Has a price of 3 slices, and of 2 more after each refusal",
+            "Has a price of 7 slices, and of 2 fewer after each refusal",
+            "Has a price of 2 slices, and of 2 more after each acceptance",
+            "Has a price of 3 slices",
+        ),
+    )
+    + " It accepts an offer of its price or more, and refuses less. Prices stay between 1 and 8 slices, and changes "
+    "carry over to later episodes.",
+    "kuhn/learners": _kinds(
+        "three",
+        (
+            "Bets and calls with K alone",
+            "Bets and calls with K alone in the first two episodes; from then on it never bets and calls with every "
+            "card",
+            "Bets and calls with K alone until you have bet or called in one episode; then bets with K, and calls "
+            "with Q and K; after a second such episode it never bets and calls with every card",
+        ),
+    ),
 }
 """Pool, or single opponent, to its description."""
 

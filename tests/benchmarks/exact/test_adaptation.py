@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import strata_error
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, MINI
+from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS, CELLS, MINI
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite, setting_for
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
@@ -61,7 +61,7 @@ def test_the_stored_rows_have_every_cell_that_a_reference_plays():
 
 
 def test_every_cell_with_a_score_describes_its_pool():
-    for name, cell in CELLS.items():
+    for name, cell in ALL_CELLS.items():
         assert cell.control or has_description(cell.pool), name
         if has_description(cell.pool):
             setting = setting_for(f"adapt-{name}", rules=cell.rules())

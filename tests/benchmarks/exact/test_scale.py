@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mage_envs.benchmarks.evaluation.suites.adapt import CELLS
+from dev.adapt_errors import level_moments
+from mage_envs.benchmarks.evaluation.suites.adapt import CELLS, LEARNING_CELLS
 from mage_envs.benchmarks.scale.adaptation import exact_values, pool_of, scale_of_cell
 from mage_envs.benchmarks.scale.judged_play import judge_folder
 from mage_envs.benchmarks.scale.scale import (
@@ -28,6 +29,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.opponents.exact import headroom
 from mage_envs.opponents.exact.headroom import Headroom
 from mage_envs.registry import make_game
+from tests.packages import mark_params
 
 SCALE = Scale(
     no_memory=(1.0, 1.0, 1.0),
@@ -90,6 +92,21 @@ def test_with_one_hand_an_episode_no_memory_is_blind_play():
     scale = scale_of_cell(CELLS["noisy"])
     assert scale is not None
     assert scale.best_adaptation == pytest.approx(1.184, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", mark_params(["grudges", "turns", "traps", "moods2", "throws"], step=2))
+def test_exact_levels_against_opponents_that_learn(name):
+    cell = LEARNING_CELLS[name]
+    values, scale = exact_values(cell), scale_of_cell(cell)
+    assert scale is not None
+    zero, best, myopic = (
+        sum(line) for line in (values.no_memory_per_episode, values.per_episode["sum"], values.per_episode["myopic"])
+    )
+    assert level_moments(cell, scale, "blind")[0] == pytest.approx(0, abs=1e-9)
+    assert level_moments(cell, scale, "myopic")[0] == pytest.approx((myopic - zero) / (best - zero), abs=1e-9)
+    # The best learner with an empty memory plays its first episode again, but its opponents have not forgotten.
+    later = sum(values.per_episode["sum"][1:]) - sum(values.restarted_per_episode[1:])
+    assert scale.best_adaptation == pytest.approx(later / (best - zero), abs=1e-12)
 
 
 def test_opponents_that_change_between_episodes_have_an_optimum_of_each_episode():

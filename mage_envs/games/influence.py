@@ -214,5 +214,5 @@ RECORD = GameRecord(
     name="Influence",
     entry_point=f"{__name__}:Influence",
     settings=SETTINGS,
-    opponents={"influence": "mage_envs.opponents.games.influence"},
+    opponents={"influence": "mage_envs.opponents.learning.influence"},
 )
